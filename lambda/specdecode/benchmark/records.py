@@ -1,0 +1,81 @@
+"""The raw record of one request: a line of runs/<run id>/raw/<variant>/<case>.jsonl, and nothing derived."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class ErrorKind(StrEnum):
+    """How a request failed; one category each, so that started = completed + failed."""
+
+    CONNECT = "connect"
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    TRUNCATED = "truncated"
+    HTTP = "http"
+    PROTOCOL = "protocol"
+    SERVER = "server"
+    EMPTY = "empty"
+    CANCELLED = "cancelled"
+
+
+class RequestError(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: ErrorKind
+    message: str
+    http_status: int | None = None
+
+
+class Chunk(BaseModel):
+    """One streamed event that carried text, as it was read from the socket."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at_s: float
+    """Arrival, seconds after the request was sent (monotonic)."""
+    chars: int
+    """Characters of text in it (content and reasoning together)."""
+    tokens: int | None = None
+    """Tokens in it by the server's running `usage`, where the server sends one with each chunk."""
+
+
+class RequestRecord(BaseModel):
+    """What was sent and what came back. Times are seconds; offsets are relative to `sent_s`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    variant: str
+    case: str
+    round: int = 0
+    index: int
+    """Position of the request among those of its variant, case and round; equal index = equal prompt in all arms."""
+    warmup: bool = False
+    started_at: float
+    """Wall clock, seconds since the epoch, for people only."""
+    scheduled_s: float | None = None
+    """When the load plan wanted it sent, on the monotonic clock of the run (open loop)."""
+    sent_s: float
+    """When it was sent, on the same clock."""
+    end_s: float
+    """Seconds from sent to the last byte (or to the failure)."""
+    chunks: tuple[Chunk, ...]
+    requested_input_tokens: int
+    requested_output_tokens: int
+    prompt_tokens: int | None
+    """The server's usage.prompt_tokens."""
+    completion_tokens: int | None
+    """The server's usage.completion_tokens."""
+    prompt_sha256: str
+    output: str
+    finish_reason: str | None
+    error: RequestError | None = None
+    client_lag_s: float = 0.0
+    """Largest delay of the client's own event loop while this request ran: above 5 ms the times are doubtful."""

@@ -1,0 +1,36 @@
+"""Where things lie in the artifact bucket. Keys only; nothing here talks to S3.
+
+    models/<slug>@<revision>/   compiled/<fingerprint>/   bundles/   imports/<name>/
+    runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, summary.json,
+                   llmperf/…, report.html, report.md, report.json, diagnostics/…}
+    state/capacity.json         who holds the node, who waits
+
+A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.
+"""
+
+import re
+
+COMPLETE = "COMPLETE.json"
+CAPACITY_KEY = "state/capacity.json"
+
+
+def slug(model_id: str) -> str:
+    """`Qwen/Qwen3-32B` -> `Qwen--Qwen3-32B`: one path segment, as the Hugging Face cache writes it."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", model_id.replace("/", "--"))
+
+
+def model_prefix(model_id: str, revision: str) -> str:
+    return f"models/{slug(model_id)}@{revision}/"
+
+
+def compiled_prefix(fingerprint: str) -> str:
+    return f"compiled/{fingerprint}/"
+
+
+def run_prefix(run_id: str) -> str:
+    return f"runs/{run_id}/"
+
+
+def run_key(run_id: str, *parts: str) -> str:
+    """Key of a file of a run, e.g. run_key(r, "raw", "base", "a.jsonl")."""
+    return run_prefix(run_id) + "/".join(parts)

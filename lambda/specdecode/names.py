@@ -1,0 +1,50 @@
+"""Names that the stacks, the manifests, the Lambdas and the dashboard must agree on."""
+
+NAMESPACE = "specdecode"
+"""Kubernetes namespace of every workload pod."""
+
+METRIC_NAMESPACE = "Qwen/LLMPerf"
+"""CloudWatch namespace, as the public sample publishes it."""
+
+NODEPOOL = "trn2"
+"""Karpenter NodePool (static, 0 replicas at rest) of the trn2.48xlarge node."""
+
+STAGING_NODEPOOL = "staging"
+"""Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
+
+FIELD_MANAGER = "specdecode"
+"""Server-side apply field manager of the pipeline."""
+
+RUN_LABEL = "specdecode/run"
+VARIANT_LABEL = "specdecode/variant"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+"""One of: staging, compile, serving, benchmark, accuracy."""
+
+SERVICE_ACCOUNTS = {
+    "staging": "specdecode-staging",
+    "compile": "specdecode-compile",
+    "serving": "specdecode-serving",
+    "benchmark": "specdecode-benchmark",
+}
+"""Component -> Kubernetes ServiceAccount in NAMESPACE, each with its own IRSA role and S3 prefix."""
+
+PIPELINE_GROUP = "specdecode:pipeline"
+"""Kubernetes group that the pipeline Lambdas' EKS access entry carries; Roles are bound to it."""
+
+WORKDIR = "/specdecode"
+"""workingDir of every container; every volume is mounted below it, commands use paths relative to it."""
+
+SERVE_PORT = 8000
+NEURON_TAINT = "aws.amazon.com/neuron"
+ACCELERATOR_LABEL = "specdecode/accelerator"
+"""Node label set by the trn2 NodePool (value `trn2`), selected by every Neuron pod."""
+
+
+def claim_template(devices: int, logical_neuron_core: int) -> str:
+    """Name of the ResourceClaimTemplate for `devices` Neuron devices at LNC `logical_neuron_core`."""
+    return f"trn2-{devices}dev-lnc{logical_neuron_core}"
+
+
+def model_pv(prefix: str) -> str:
+    """Name of the read-only PersistentVolume and its claim for the bucket prefix (`models`, `compiled`)."""
+    return f"specdecode-{prefix}"
