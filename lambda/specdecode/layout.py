@@ -32,5 +32,5 @@ def run_prefix(run_id: str) -> str:
 
 
 def run_key(run_id: str, *parts: str) -> str:
-    """Key of a file of a run, e.g. run_key(r, "raw", "base", "a.jsonl")."""
+    """Key of a file of a run: `run_key(r, "raw", "base", "a.jsonl")`."""
     return run_prefix(run_id) + "/".join(parts)
