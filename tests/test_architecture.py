@@ -1,0 +1,98 @@
+"""The rules of the layout: who may import whom, how long a file may be, and what may not be named anywhere."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "lambda" / "specdecode"
+
+LAYER = {
+    "names": 0,
+    "layout": 0,
+    "experiment": 1,
+    "planning": 2,
+    "speculation": 2,
+    "manifests": 3,
+    "pod": 4,
+    "cluster": 4,
+    "benchmark": 4,
+    "analysis": 5,
+    "tasks": 6,
+    "cli": 6,
+}
+"""Package of `specdecode` -> layer; an import goes to a lower layer or stays in its own package."""
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted names that a file imports, relative imports resolved against its package."""
+    found: set[str] = set()
+    package = path.relative_to(PACKAGE.parent).parent.parts if path.is_relative_to(PACKAGE) else ()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            prefix = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            base = ".".join(part for part in (prefix, node.module or "") if part)
+            found.add(base)
+            found.update(f"{base}.{alias.name}" for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("path", modules(PACKAGE), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_specdecode_imports_run_downward(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for name in imports(path):
+        assert not name.startswith(("aws_cdk", "constructs", "constructs_lib", "stacks", "rehearsal")), name
+        parts = name.split(".")
+        if parts[0] != "specdecode" or len(parts) < 2 or parts[1] not in LAYER or own not in LAYER:
+            continue
+        assert parts[1] == own or LAYER[parts[1]] < LAYER[own], f"{own} (layer {LAYER[own]}) imports {name}"
+
+
+@pytest.mark.parametrize("folder", ["constructs_lib", "stacks"])
+def test_constructs_use_only_shared_names_of_specdecode(folder: str) -> None:
+    allowed = ("specdecode.experiment", "specdecode.names", "specdecode.layout")
+    for path in modules(ROOT / folder):
+        for name in imports(path):
+            assert not name.startswith("rehearsal"), f"{path}: {name}"
+            if name.startswith("specdecode."):
+                assert name.startswith(allowed), f"{path}: {name}"
+
+
+def test_specdecode_has_no_switch_that_knows_of_rehearsal() -> None:
+    for path in modules(PACKAGE):
+        assert "rehears" not in path.read_text().lower(), f"{path} knows of rehearsal"
+
+
+def test_every_package_of_specdecode_has_a_layer() -> None:
+    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert packages <= set(LAYER), packages - set(LAYER)
+
+
+@pytest.mark.parametrize("folder", ["stacks", "constructs_lib", "lambda", "rehearsal"])
+def test_no_module_outgrows_one_subject(folder: str) -> None:
+    long = {str(p.relative_to(ROOT)): n for p in modules(ROOT / folder) if (n := len(p.read_text().splitlines())) > 350}
+    assert not long, f"cut these: {long}"
+
+
+def test_nothing_names_a_machine() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    forbidden = re.compile(r"(?<![\w.])/(?:work|root)/|\.library/|pypi\.org/simple|registry\.npmjs\.org")
+    for name in listed:
+        path = ROOT / name
+        if name == "tests/test_architecture.py" or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        hit = forbidden.search(text)
+        assert hit is None, f"{name}: {hit.group()!r}"
