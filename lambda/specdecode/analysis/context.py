@@ -1,0 +1,97 @@
+"""What a comparison needs to know of a run besides the experiment and the raw records.
+
+The pipeline's Report state fills it (from state.json, the engines' counters and the price setting); the command
+line rebuilds it from a run's folder. Everything except `run_id` and the two times has an honest default, so that
+records measured by hand on any two servers can be compared as well.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field
+
+from specdecode.experiment.model import Frozen
+
+
+class DeviceGroup(Frozen):
+    """The Neuron devices that one arm held in one round (as its ResourceClaim was allocated)."""
+
+    variant: str
+    round: int = 0
+    devices: tuple[str, ...]
+    """Names of the allocated devices, as the ResourceSlice has them."""
+    group: str = ""
+    """The DRA driver's device-group id of that arm (`devicegroup8_id` …), empty where the driver gives none."""
+
+
+class EngineCounters(Frozen):
+    """The engine's own speculation counters over one arm's measured requests: after minus before.
+
+    vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`, `…_num_accepted_tokens_total`,
+    `…_num_accepted_tokens_per_pos_total`.
+    """
+
+    variant: str
+    case: str | None = None
+    """None: over all cases of the arm."""
+    round: int | None = None
+    """None: over all rounds."""
+    drafts: int = Field(ge=0)
+    """Speculative steps of the target model."""
+    draft_tokens: int = Field(ge=0)
+    accepted_tokens: int = Field(ge=0)
+    accepted_per_position: tuple[int, ...] = ()
+    """How often the draft token at position 1, 2, … k was accepted."""
+    trusted: bool = True
+    """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
+
+
+class Failure(Frozen):
+    """Something that went wrong in the run and a reader must know of."""
+
+    stage: str
+    """The state of the state machine, or `benchmark`."""
+    variant: str | None = None
+    case: str | None = None
+    message: str
+    diagnostics: str = ""
+    """Where to look: a key below the run's folder, or a URL."""
+
+
+class Accuracy(Frozen):
+    """One accuracy score of one arm (lm-eval)."""
+
+    variant: str
+    task: str
+    metric: str
+    value: float
+    stderr: float | None = None
+    samples: int | None = None
+
+
+class RunContext(Frozen):
+    """A run around its records: when, on what, at which price, with which failures."""
+
+    run_id: str
+    started_at: datetime
+    finished_at: datetime
+    price_per_node_hour: float | None = Field(default=None, ge=0)
+    """Dollars per hour of the node; None: no cost is reported."""
+    node_seconds: float | None = Field(default=None, ge=0)
+    """How long a node was held for this run (acquired to released), in seconds; None where unknown."""
+    capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
+    devices_per_node: int = Field(default=16, ge=1)
+    device_groups: tuple[DeviceGroup, ...] = ()
+    counters: tuple[EngineCounters, ...] = ()
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
+    failures: tuple[Failure, ...] = ()
+    accuracy: tuple[Accuracy, ...] = ()
+    raw_prefix: str = ""
+    """Where the raw files lie (`s3://bucket/runs/<run id>/` or a folder), linked from the report."""
+    source: str = "specdecode.benchmark"
+    """What measured the records."""
+    notes: tuple[str, ...] = ()
+    """Warnings that belong on the first screen of the report (an import's caveats, for example)."""
