@@ -1,0 +1,40 @@
+"""What the benchmark in a pod is told: the one file that its Job mounts, rendered by `specdecode.manifests`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from specdecode import names
+from specdecode.experiment.model import Frozen, Name, Workload
+
+
+class BenchmarkArm(Frozen):
+    """One endpoint to load. Its URL is not here: the command line gives it (`--arm base=http://…`)."""
+
+    variant: Name
+    label: str
+    """Value of the CloudWatch dimension `Variant`."""
+
+
+class BenchmarkSpec(Frozen):
+    """One benchmark Job: these arms, this load, once."""
+
+    schema_version: Literal[1] = 1
+    run_id: str
+    experiment: Name
+    """Value of the CloudWatch dimension `Experiment`."""
+    wave: int = Field(ge=0)
+    round: int = Field(ge=0)
+    """Written into every record. A Job measures one round: `workload.rounds` is spread over the plan's waves."""
+    model: str
+    """The served model's name, sent as `model` in each request."""
+    arms: tuple[BenchmarkArm, ...] = Field(min_length=1)
+    """In the order in which they are loaded."""
+    workload: Workload
+    accounting: Literal["usage", "neuron", "stock"] = "usage"
+    metric_namespace: str = names.METRIC_NAMESPACE
+    tokenizer: str | None = None
+    """Path of the model's folder (with tokenizer.json), relative to the working directory, for prompts of an exact
+    length; None: the length of a prompt is estimated from its characters."""
