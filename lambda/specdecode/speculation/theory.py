@@ -1,0 +1,97 @@
+"""Leviathan, Kalman, Matias 2023 (arXiv 2211.17192): how many tokens a step yields and what it gains.
+
+Symbols, the same everywhere in this project:
+
+    k   speculative tokens per step (0: no speculation)
+    a   acceptance: chance that a draft token is accepted, given that all before it were (alpha in the paper)
+    c   cost of one draft token, in steps of the target model without speculation
+    v   overhead: what verifying k+1 tokens instead of one adds to a target step, in the same unit
+    E   expected tokens per step of the target model
+    S   speed-up of decoding (ratio of time per output token)
+
+Two rates are called "acceptance rate" and must not be mixed: `a` above, and the draft acceptance rate
+accepted / drafted that vLLM reports, for which E = 1 + k * rate holds exactly. The second depends on k: never put it
+into the geometric form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MAX_K = 32
+
+
+def expected_tokens(a: float, k: int) -> float:
+    """E = (1 - a^(k+1)) / (1 - a), tokens per step; k+1 for a = 1."""
+    _check(a=a, k=k)
+    return float(k + 1) if a == 1.0 else (1.0 - a ** (k + 1)) / (1.0 - a)
+
+
+def speedup(a: float, k: int, c: float, v: float = 0.0) -> float:
+    """S = E / (1 + k c + v); 1 for k = 0, where nothing is drafted and nothing verified."""
+    return 1.0 if k == 0 else expected_tokens(a, k) / (1.0 + k * c + v)
+
+
+def draft_acceptance_rate(tokens_per_step: float, k: int) -> float:
+    """Accepted / drafted = (E - 1) / k: vLLM's acceptance rate, from tokens per step."""
+    return (tokens_per_step - 1.0) / k
+
+
+def acceptance_from_tokens(tokens_per_step: float, k: int) -> float:
+    """The a that gives E tokens per step at k, by bisection; clipped to [0, 1] outside 1 <= E <= k+1."""
+    if k < 1:
+        raise ValueError(f"acceptance needs k >= 1: {k}")
+    if tokens_per_step <= 1.0:
+        return 0.0
+    if tokens_per_step >= k + 1:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(80):
+        middle = (low + high) / 2.0
+        if expected_tokens(middle, k) < tokens_per_step:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2.0
+
+
+def acceptance_from_positions(accepted_per_position: Sequence[int], drafts: int) -> tuple[float, ...]:
+    """Conditional acceptance at each position: accepted at i / accepted at i-1 (position 0: all drafts).
+
+    Counters of vLLM: `spec_decode_num_accepted_tokens_per_pos` and `…_num_drafts`. Stops at the first position that
+    was never reached.
+    """
+    rates: list[float] = []
+    before = drafts
+    for accepted in accepted_per_position:
+        if before <= 0:
+            break
+        rates.append(accepted / before)
+        before = accepted
+    return tuple(rates)
+
+
+def expected_tokens_from_positions(conditional: Sequence[float]) -> float:
+    """E = 1 + a1 + a1 a2 + … for acceptance that depends on the position."""
+    total, reached = 1.0, 1.0
+    for rate in conditional:
+        reached *= rate
+        total += reached
+    return total
+
+
+def best_k(a: float, c: float, v: float = 0.0, *, max_k: int = MAX_K) -> tuple[int, float]:
+    """The k in 0..max_k with the largest S, and that S; the smaller k on a tie. 0 means: do not speculate."""
+    best, gain = 0, 1.0
+    for k in range(1, max_k + 1):
+        candidate = speedup(a, k, c, v)
+        if candidate > gain * (1.0 + 1e-12):
+            best, gain = k, candidate
+    return best, gain
+
+
+def _check(*, a: float, k: int) -> None:
+    if not 0.0 <= a <= 1.0:
+        raise ValueError(f"acceptance must lie in [0, 1]: {a}")
+    if k < 0:
+        raise ValueError(f"k must be >= 0: {k}")
