@@ -19,8 +19,9 @@ def slug(model_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", model_id.replace("/", "--"))
 
 
-def model_prefix(model_id: str, revision: str) -> str:
-    return f"models/{slug(model_id)}@{revision}/"
+def model_prefix(model_id: str, revision: str, *, rescaled: bool = False) -> str:
+    """Weights of a model; those rescaled to Neuron's FP8 are other bytes and lie apart."""
+    return f"models/{slug(model_id)}@{revision}{'-neuron-fp8' if rescaled else ''}/"
 
 
 def compiled_prefix(fingerprint: str) -> str:

@@ -1,5 +1,8 @@
 """Names that the stacks, the manifests, the Lambdas and the dashboard must agree on."""
 
+import re
+from hashlib import sha256
+
 NAMESPACE = "specdecode"
 """Kubernetes namespace of every workload pod."""
 
@@ -48,3 +51,15 @@ def claim_template(devices: int, logical_neuron_core: int) -> str:
 def model_pv(prefix: str) -> str:
     """Name of the read-only PersistentVolume and its claim for the bucket prefix (`models`, `compiled`)."""
     return f"specdecode-{prefix}"
+
+
+HF_TOKEN_SECRET = "specdecode/huggingface-token"  # noqa: S105
+"""Secrets Manager secret (plain string) that holds the Hugging Face token; only the staging role may read it."""
+
+
+def run_label(run_id: str) -> str:
+    """Value of RUN_LABEL for a run: an execution's name may be longer (80) than a label's value (63)."""
+    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", run_id):
+        return run_id
+    digest = sha256(run_id.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9]', '-', run_id)[:50].strip('-') or 'run'}-{digest}"

@@ -1,0 +1,37 @@
+"""The experiment: one validated, frozen object of which plan, manifests, benchmark and report are pure functions."""
+
+from specdecode.experiment.assets import assets_dir
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.errors import ExperimentError, Problem
+from specdecode.experiment.loading import (
+    engine_names,
+    from_document,
+    load_engine,
+    load_file,
+    load_preset,
+    parse_overrides,
+    preset_names,
+    to_yaml,
+)
+from specdecode.experiment.model import Experiment
+
+__all__ = [
+    "BenchmarkArm",
+    "BenchmarkSpec",
+    "Capacity",
+    "Engine",
+    "Experiment",
+    "ExperimentError",
+    "Problem",
+    "assets_dir",
+    "engine_names",
+    "from_document",
+    "load_engine",
+    "load_file",
+    "load_preset",
+    "parse_overrides",
+    "preset_names",
+    "to_yaml",
+]

@@ -7,14 +7,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from specdecode import layout
+
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
 """Lower-case name usable in Kubernetes object names, S3 keys and file names."""
+
+Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
+"""Value of a CloudWatch dimension: ASCII, not empty, no leading colon."""
+
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class Frozen(BaseModel):
     """Base of all experiment parts: immutable, and unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModelKind(StrEnum):
+    """What the weights are: a language model, or a head that was trained for one target."""
+
+    MODEL = "model"
+    EAGLE = "eagle"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
 
 
 class ModelRef(Frozen):
@@ -24,14 +40,23 @@ class ModelRef(Frozen):
     otherwise from the Hugging Face hub at `revision`.
     """
 
-    id: str
-    revision: str = "main"
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$", max_length=128)]
+    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")] = "main"
+    family: Name | None = None
+    """Architecture and tokenizer family (`qwen3`, `llama3`); models without it are not checked for it."""
+    kind: ModelKind = ModelKind.MODEL
     gated: bool = False
-    import_prefix: str | None = None
+    """Needs a Hugging Face token, which only the staging Job gets."""
+    import_prefix: Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][\w.-]*/)+$")] | None = None
     rescale_fp8: bool = False
     """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step (seed 004, scenario 2 step 1)."""
-    size_gib: float = Field(gt=0)
-    """Size on disk in GiB, for the plan and for ephemeral-storage requests."""
+    size_gib: float = Field(gt=0, le=4096)
+    """Size on disk in GiB, for the plan and for memory and ephemeral-storage requests."""
+
+    @property
+    def prefix(self) -> str:
+        """Where the staged weights lie in the bucket (and below the working directory of a serving pod)."""
+        return layout.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8)
 
 
 class Method(StrEnum):
@@ -59,19 +84,20 @@ class Serving(Frozen):
     tensor_parallel_size: int = Field(ge=1)
     devices: int = Field(ge=0, le=16)
     """Neuron devices that one arm claims (trn2.48xlarge: 16 devices of 8 physical cores); 0 = CPU engine."""
-    logical_neuron_core: int = 2
+    logical_neuron_core: Literal[1, 2] = 2
+    """Physical cores that make one logical NeuronCore."""
     max_num_seqs: int = Field(ge=1)
     max_model_len: int = Field(ge=1)
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     extra_args: tuple[str, ...] = ()
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[EnvName, str] = Field(default_factory=dict)
 
 
 class Variant(Frozen):
     """One arm of the comparison."""
 
     name: Name
-    label: str
+    label: Label
     """Value of the CloudWatch dimension `Variant` (`Base`, `SD` as in the public sample)."""
     compare_to: Name | None = None
     """The arm that this one is compared with; None for a baseline."""
@@ -80,11 +106,15 @@ class Variant(Frozen):
     quantization: Literal["bf16", "fp8"] = "bf16"
     speculation: Speculation | None = None
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[EnvName, str] = Field(default_factory=dict)
 
 
 class PromptKind(StrEnum):
-    """`line`: a line repeated 500 times as LLMPerf's corpus; `sonnet`: LLMPerf's own corpus; `text`: sent as it is."""
+    """What `TestCase.text` is.
+
+    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: nothing, LLMPerf's own corpus is used;
+    `text`: the prompt, sent as it is; `jsonl`: the name of a file in assets/prompts with one `{"prompt": …}` a line.
+    """
 
     LINE = "line"
     SONNET = "sonnet"
@@ -98,7 +128,7 @@ class TestCase(Frozen):
     __test__ = False  # not a pytest class
 
     name: Name
-    label: str
+    label: Label
     """Value of the CloudWatch dimension `TestCase` (the sample's text with spaces as `_`)."""
     kind: PromptKind
     text: str = ""
@@ -165,3 +195,19 @@ class Experiment(Frozen):
     deadlines: Deadlines = Deadlines()
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
+
+    def variant(self, name: str) -> Variant:
+        """The variant called `name`; KeyError if there is none."""
+        for variant in self.variants:
+            if variant.name == name:
+                return variant
+        raise KeyError(name)
+
+    def target_of(self, variant: Variant) -> ModelRef:
+        """The weights that `variant` serves."""
+        return variant.target or self.target
+
+    def models_of(self, variant: Variant) -> tuple[ModelRef, ...]:
+        """All weights that `variant` needs in the bucket: target first, then the draft."""
+        draft = (variant.speculation.draft,) if variant.speculation else ()
+        return (self.target_of(variant), *draft)

@@ -1,0 +1,18 @@
+"""Where the data files are that ship with the package: presets, engines, prompts."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import specdecode
+
+
+@cache
+def assets_dir() -> Path:
+    """`assets` beside the package (as in the bundle), else `assets` of the repository."""
+    package = Path(specdecode.__file__).resolve().parent
+    for root in (package.parent, package.parent.parent):
+        if (root / "assets" / "experiments").is_dir():
+            return root / "assets"
+    raise FileNotFoundError(f"no assets/ beside {package}: the installation is incomplete")

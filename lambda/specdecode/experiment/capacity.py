@@ -1,0 +1,43 @@
+"""The node that an experiment gets, and on what terms: what the deployment knows and an experiment does not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from specdecode.experiment.engine import AmiVersion
+from specdecode.experiment.model import Frozen
+
+DEVICES = 16
+"""Neuron devices of a trn2.48xlarge."""
+CORES_PER_DEVICE = 8
+"""Physical NeuronCores of a device."""
+HBM_GIB_PER_DEVICE = 96
+CLAIM_SIZES = (8, 16)
+"""Devices for which there is a ResourceClaimTemplate: half of the node and the whole (devicegroup8_id, 16_id)."""
+ALLOCATABLE_CPU = 191.45
+"""Karpenter's reference: 191450m of 192."""
+ALLOCATABLE_MEMORY_GIB = 1938410 / 1024
+RESERVED_CPU = 2.0
+"""DaemonSets (about 0.8) and the Mountpoint pods that the S3 driver schedules after a workload (one for each volume)."""
+RESERVED_MEMORY_GIB = 8.0
+ALLOCATABLE_EPHEMERAL_GIB = 2600.0
+"""Of a 3000 GiB root volume, less the images, the system and the kubelet's eviction threshold."""
+DRAIN_BEFORE_BLOCK_END_MINUTES = 40
+"""Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
+ON_DEMAND_PRICE = 35.76
+"""US dollars for an hour of a trn2.48xlarge in us-east-2 (third-party copy of the list, 2025-11-30; a Capacity Block
+there was 35.7608 on 2026-05-21). It is a parameter everywhere: pass the price that you pay."""
+
+
+class Capacity(Frozen):
+    """What is known of the node; what is None is not checked."""
+
+    ami: AmiVersion | None = None
+    """Release of the EKS Neuron AMI that the node class pins."""
+    price_per_node_hour: float = Field(default=ON_DEMAND_PRICE, ge=0)
+    """US dollars."""
+    block_start: datetime | None = None
+    block_end: datetime | None = None
+    """Window of the Capacity Block, where there is one."""

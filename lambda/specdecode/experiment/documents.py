@@ -1,0 +1,77 @@
+"""YAML text to a plain mapping, safely: bounded, no tags, no aliases, no duplicate keys, no surprises of YAML 1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import yaml
+
+from specdecode.experiment.errors import ExperimentError, Problem
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 32
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader for the types that JSON has: dates stay text, and only true/false are booleans."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+            event = self.get_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not allowed", event.start_mark)
+        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag != "tag:yaml.org,2002:str":
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"key {key.value!r} is not text: put it in quotes", key.start_mark
+                )
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is given twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)  # type: ignore[no-untyped-call,no-any-return]
+
+
+_KEPT = ("bool", "int", "float", "null")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[-1] in _KEPT]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    if first not in "yYnNoO"
+}
+
+
+def parse_yaml(text: str, *, origin: str) -> Any:
+    """The value that `text` holds; ExperimentError with the line where it is not YAML of the allowed kind."""
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise refused(origin, f"larger than {MAX_BYTES // 1024} KiB", "an experiment is a page of text: split it")
+    try:
+        value = yaml.load(text, _Loader)  # noqa: S506 (a SafeLoader with less)
+    except RecursionError:
+        raise refused(origin, "nested too deeply", "flatten the document") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise refused(origin, f"not valid YAML: {_one_line(error)}", "correct the text at that place") from None
+    check_depth(value, origin=origin)
+    return value
+
+
+def check_depth(value: Any, *, origin: str, depth: int = 0) -> None:
+    """ExperimentError where `value` is nested deeper than any experiment is."""
+    if depth > MAX_DEPTH:
+        raise refused(origin, f"nested deeper than {MAX_DEPTH} levels", "flatten the document")
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    for child in children:
+        check_depth(child, origin=origin, depth=depth + 1)
+
+
+def refused(origin: str, message: str, fix: str) -> ExperimentError:
+    """The one-problem error about a whole document."""
+    return ExperimentError([Problem(field=origin, rule="document", message=message, fix=fix)])
+
+
+def _one_line(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    return f"{getattr(error, 'problem', None) or ' '.join(str(error).split())}{where}"

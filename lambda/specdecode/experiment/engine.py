@@ -1,0 +1,145 @@
+"""Engines: a container image, and what it can do. Each is a file in assets/engines; a new image is a new file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from specdecode.experiment.model import EnvName, Frozen, Method, Name
+
+AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
+"""Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
+
+
+class Dialect(StrEnum):
+    """How `vllm serve` takes its Neuron configuration."""
+
+    OVERRIDE_NEURON_CONFIG = "override-neuron-config"
+    """`--override-neuron-config '{…}'` (0.9.1, the V0 fork)."""
+    NXDI_PLUGIN = "nxdi-plugin"
+    """`--additional-config '{"override_neuron_config": {…}}'` (0.11 to 0.16)."""
+    NATIVE_PLUGIN = "native-plugin"
+    """`--additional-config '{"neuron_config": {…}}'` (from 0.21 on)."""
+
+
+class MethodSupport(Frozen):
+    """How an engine is asked for one speculation method."""
+
+    vllm_method: str
+    """`method` in `--speculative-config`."""
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Neuron configuration that the method needs."""
+    note: str = ""
+
+
+class Runtime(Frozen):
+    """The Neuron runtime in the image, and the node images whose driver it accepts."""
+
+    version: str
+    newest_driver: str
+    """For people: the driver versions it works with."""
+    oldest_ami: AmiVersion
+    newest_ami: AmiVersion | None = None
+    refused_amis: tuple[AmiVersion, ...] = ()
+    source: str
+
+
+class Probe(Frozen):
+    """HTTP probe of /health."""
+
+    initial_delay_s: int = Field(default=0, ge=0)
+    period_s: int = Field(ge=1)
+    timeout_s: int = Field(ge=1)
+    failures: int = Field(default=3, ge=1)
+
+
+class Probes(Frozen):
+    """Startup has no number of failures: the experiment's serve deadline bounds it."""
+
+    startup: Probe
+    readiness: Probe
+    liveness: Probe
+
+
+class Resources(Frozen):
+    """Requests of one pod: CPUs, and GiB of memory and local disk beyond what the weights need."""
+
+    cpu: float = Field(gt=0)
+    cpu_limit: float | None = None
+    memory_gib: float = Field(gt=0)
+    ephemeral_gib: float = Field(gt=0)
+    memory_per_weight: float = Field(default=0, ge=0)
+    """GiB of memory for each GiB of weights (target and draft)."""
+    ephemeral_per_weight: float = Field(default=0, ge=0)
+
+
+class PodResources(Frozen):
+    serving: Resources
+    compile: Resources
+    benchmark: Resources
+    staging: Resources
+
+
+class Metrics(Frozen):
+    """Names of the counters in /metrics, and whether they can be trusted."""
+
+    trusted: bool
+    drafts: str | None = None
+    draft_tokens: str | None = None
+    accepted_tokens: str | None = None
+    accepted_per_position: str | None = None
+    note: str = ""
+
+
+class Estimates(Frozen):
+    """Ranges (low, high) from which the plan's node-hours come."""
+
+    compile_minutes: tuple[float, float]
+    """Of one artifact, whatever its size."""
+    compile_minutes_per_gib: tuple[float, float]
+    """And for each GiB of weights."""
+    load_minutes: tuple[float, float]
+    load_minutes_per_gib: tuple[float, float]
+    seconds_per_output_token: tuple[float, float]
+    seconds_per_1000_input_tokens: tuple[float, float]
+    source: str
+
+
+class Engine(Frozen):
+    """A container image with what it can do."""
+
+    schema_version: Literal[1] = 1
+    name: Name
+    title: str
+    image: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
+    dialect: Dialect
+    methods: dict[Method, MethodSupport]
+    refused: dict[Method, str]
+    """Why the methods that it lacks are lacking."""
+    greedy_only: bool
+    """Speculation ignores the temperature, so that only temperature 0 compares like with like."""
+    quantizations: tuple[Literal["bf16", "fp8"], ...] = ("bf16",)
+    model_families: tuple[Name, ...]
+    runtime: Runtime
+    serve_args: tuple[str, ...] = ()
+    """Further arguments of `vllm serve`; `{max_num_seqs}` stands for that figure."""
+    env: dict[EnvName, str] = Field(default_factory=dict)
+    runtime_env: tuple[EnvName, ...] = ()
+    """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
+    probes: Probes
+    resources: PodResources
+    metrics: Metrics
+    estimates: Estimates
+    source: str
+
+    @model_validator(mode="after")
+    def _every_method_is_answered(self) -> Self:
+        both = set(self.methods) & set(self.refused)
+        neither = set(Method) - set(self.methods) - set(self.refused)
+        if both or neither:
+            raise ValueError(
+                f"each method must be in `methods` or in `refused`: in both {sorted(both)}, in neither {sorted(neither)}"
+            )
+        return self

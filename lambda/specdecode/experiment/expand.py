@@ -1,0 +1,149 @@
+"""From the document that a person writes to the plain one that is validated: inheritance, overrides, cases, sweeps."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from specdecode.experiment.errors import ExperimentError, Problem
+
+Document = dict[str, Any]
+MAX_VARIANTS = 64
+
+
+def merge(base: Any, change: Any) -> Any:
+    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced."""
+    if isinstance(base, dict) and isinstance(change, dict):
+        return {**base, **{key: merge(base.get(key), value) for key, value in change.items()}}
+    return change
+
+
+def inherit(document: Document, *, preset: Callable[[str], Document], seen: tuple[str, ...] = ()) -> Document:
+    """`document` over the preset that it `extends`, if it does."""
+    if "extends" not in document:
+        return document
+    parent = document["extends"]
+    if not isinstance(parent, str):
+        raise _refused("extends", "must be the name of a preset", "write `extends: qwen3-32b`")
+    if parent in seen:
+        raise _refused("extends", f"{' -> '.join((*seen, parent))} goes round in a circle", "remove one `extends`")
+    own = {key: value for key, value in document.items() if key != "extends"}
+    return dict(merge(inherit(preset(parent), preset=preset, seen=(*seen, parent)), own))
+
+
+def override(document: Document, changes: Mapping[str, Any]) -> Document:
+    """`document` with each dotted path of `changes` set; an item of a list is named by its `name` or its number."""
+    problems: list[Problem] = []
+    for path, value in changes.items():
+        try:
+            document = _set(document, path.split("."), value)
+        except LookupError as error:
+            problems.append(
+                Problem(field=path, rule="override", message=str(error.args[0]), fix="give a path that the document has")
+            )
+    if problems:
+        raise ExperimentError(problems)
+    return document
+
+
+def _set(node: Any, path: list[str], value: Any) -> Any:
+    key, rest = path[0], path[1:]
+    if isinstance(node, list):
+        at, used = _item(node, path)
+        rest = path[used:]
+        return [*node[:at], _set(node[at], rest, value) if rest else value, *node[at + 1 :]]
+    if node is None:
+        node = {}
+    if not isinstance(node, dict):
+        raise LookupError(f"`{key}` is looked up in {node!r}, which has no keys")
+    return {**node, key: _set(node.get(key), rest, value) if rest else value}
+
+
+def _item(items: list[Any], path: list[str]) -> tuple[int, int]:
+    """Index of the item that the head of `path` names, and how many parts its name takes (names may hold dots)."""
+    for used in range(len(path), 0, -1):
+        name = ".".join(path[:used])
+        for at, item in enumerate(items):
+            if isinstance(item, dict) and item.get("name") == name:
+                return at, used
+    if path[0].isdecimal() and int(path[0]) < len(items):
+        return int(path[0]), 1
+    known = ", ".join(str(item["name"]) for item in items if isinstance(item, dict) and "name" in item)
+    raise LookupError(f"no item is called `{path[0]}`" + (f"; there are {known}" if known else ""))
+
+
+def expand_cases(document: Document, *, library: Mapping[str, Any]) -> Document:
+    """Names in `workload.cases` replaced by the cases of the library."""
+    workload = document.get("workload")
+    if not isinstance(workload, dict) or not isinstance(workload.get("cases"), list):
+        return document
+    problems = [
+        Problem(
+            field=f"workload.cases.{at}",
+            rule="case-known",
+            message=f"no test case is called {case!r}",
+            fix=f"name one of {', '.join(library)}, or write the case out (name, label, kind, text, structured)",
+        )
+        for at, case in enumerate(workload["cases"])
+        if isinstance(case, str) and case not in library
+    ]
+    if problems:
+        raise ExperimentError(problems)
+    cases = [{"name": case, **library[case]} if isinstance(case, str) else case for case in workload["cases"]]
+    return {**document, "workload": {**workload, "cases": cases}}
+
+
+def expand_sweeps(document: Document) -> Document:
+    """Each variant with a `sweep` replaced by the product of its lists, laid over the variant's `speculation`.
+
+    `{draft}` (the draft's short name) and `{k}` (num_speculative_tokens) are filled in `name` and `label`.
+    """
+    variants = document.get("variants")
+    if not isinstance(variants, list):
+        return document
+    plain: list[Any] = []
+    for at, variant in enumerate(variants):
+        if isinstance(variant, dict) and "sweep" in variant:
+            plain += _swept(variant, field=f"variants.{at}.sweep")
+        else:
+            plain.append(variant)
+        if len(plain) > MAX_VARIANTS:
+            raise _refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
+    return {**document, "variants": plain}
+
+
+def _swept(variant: Document, *, field: str) -> list[Document]:
+    sweep = variant["sweep"]
+    if not isinstance(sweep, dict) or not sweep or not all(isinstance(v, list) and v for v in sweep.values()):
+        raise _refused(field, "must map fields of `speculation` to lists", "write e.g. {num_speculative_tokens: [5, 7]}")
+    if len(list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))) > MAX_VARIANTS:
+        raise _refused(field, f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
+    rest = {key: value for key, value in variant.items() if key != "sweep"}
+    out = []
+    for values in itertools.product(*sweep.values()):
+        speculation = merge(rest.get("speculation") or {}, dict(zip(sweep, values, strict=True)))
+        draft = speculation.get("draft") if isinstance(speculation, dict) else None
+        fields = {"{draft}": _short(draft), "{k}": str((speculation or {}).get("num_speculative_tokens", ""))}
+        names = {key: _fill(rest[key], fields) for key in ("name", "label") if key in rest}
+        out.append({**rest, **names, "speculation": speculation})
+    return out
+
+
+def _fill(text: Any, fields: Mapping[str, str]) -> Any:
+    if not isinstance(text, str):
+        return text
+    for mark, value in fields.items():
+        text = text.replace(mark, value)
+    return text
+
+
+def _short(draft: Any) -> str:
+    """`Qwen/Qwen3-0.6B` -> `qwen3-0.6b`."""
+    identifier = draft.get("id") if isinstance(draft, dict) else None
+    return re.sub(r"[^a-z0-9.-]", "-", str(identifier or "draft").rsplit("/", 1)[-1].lower())
+
+
+def _refused(field: str, message: str, fix: str) -> ExperimentError:
+    return ExperimentError([Problem(field=field, rule="document", message=message, fix=fix)])

@@ -1,0 +1,213 @@
+"""Experiments and engines from files, by name or from a document: validated whole, or refused with every reason."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from specdecode.experiment import documents, expand, rules
+from specdecode.experiment.assets import assets_dir
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.errors import ExperimentError, Problem
+from specdecode.experiment.model import Experiment
+
+Model = TypeVar("Model", bound=BaseModel)
+_MARKS = {"experiment": "experiments", "engine": "engines"}
+
+
+def preset_names(*, root: Path | None = None) -> list[str]:
+    """Names of the presets that ship with the package."""
+    return _names("experiments", root)
+
+
+def engine_names(*, root: Path | None = None) -> list[str]:
+    """Names of the engines that ship with the package."""
+    return _names("engines", root)
+
+
+def load_engine(name: str, *, root: Path | None = None) -> Engine:
+    """The engine called `name`; ExperimentError if there is none or its file is wrong."""
+    known = engine_names(root=root)
+    if name not in known:
+        raise ExperimentError(
+            [
+                Problem(
+                    field="engine",
+                    rule="engine-known",
+                    message=f"no engine is called {name!r}{_did_you_mean(name, known)}",
+                    fix=f"choose one of {', '.join(known)} (`specdecode engines`)",
+                    source="assets/engines",
+                )
+            ]
+        )
+    return _engine((root or assets_dir()) / "engines" / f"{name}.yaml")
+
+
+@cache
+def _engine(path: Path) -> Engine:
+    return _validate(Engine, documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+
+
+def load_preset(
+    name: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, root: Path | None = None
+) -> Experiment:
+    """The preset called `name` with `overrides` (dotted path -> value) applied."""
+    return from_document(_preset(name, root), overrides=overrides, capacity=capacity, root=root)
+
+
+def load_file(
+    path: Path, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, root: Path | None = None
+) -> Experiment:
+    """The experiment that a YAML (or JSON) file describes."""
+    try:
+        if path.stat().st_size > documents.MAX_BYTES:
+            raise documents.refused(str(path), f"larger than {documents.MAX_BYTES // 1024} KiB", "give an experiment")
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise documents.refused(str(path), f"cannot be read: {reason}", "give a preset's name or a YAML file") from None
+    document = documents.parse_yaml(text, origin=str(path))
+    return from_document(document, overrides=overrides, capacity=capacity, root=root)
+
+
+def from_document(
+    document: Any,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    capacity: Capacity | None = None,
+    root: Path | None = None,
+) -> Experiment:
+    """The experiment that a plain mapping describes (an execution's input, a parsed file).
+
+    Raises ExperimentError with every problem: of the document's shape, or, once the shape is right, of what the
+    engine, the node and the load cannot do together (`specdecode.experiment.rules`).
+    """
+    documents.check_depth(document, origin="experiment")
+    if not isinstance(document, dict):
+        raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
+    plain = expand.inherit(document, preset=lambda name: _preset(name, root))
+    plain = expand.override(plain, overrides or {})
+    plain = expand.expand_cases(expand.expand_sweeps(plain), library=case_library(root=root))
+    experiment = _validate(Experiment, plain)
+    problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
+    if problems:
+        raise ExperimentError(problems)
+    return experiment
+
+
+def parse_overrides(settings: list[str]) -> dict[str, Any]:
+    """`["workload.requests=20"]` -> `{"workload.requests": 20}`; values are YAML."""
+    out: dict[str, Any] = {}
+    for setting in settings:
+        path, equals, value = setting.partition("=")
+        if not equals or not path.strip("."):
+            raise documents.refused(f"--set {setting}", "not of the form path=value", "write --set workload.requests=20")
+        out[path] = documents.parse_yaml(value, origin=f"--set {path}")
+    return out
+
+
+def to_yaml(experiment: Experiment) -> str:
+    """The whole experiment as YAML that `load_file` reads back to an equal object."""
+    return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+
+
+@cache
+def case_library(*, root: Path | None = None) -> dict[str, Any]:
+    """The test cases that presets name: name -> fields."""
+    path = (root or assets_dir()) / "prompts" / "cases.yaml"
+    return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+
+
+def _preset(name: str, root: Path | None) -> dict[str, Any]:
+    known = preset_names(root=root)
+    if name not in known:
+        raise ExperimentError(
+            [
+                Problem(
+                    field="experiment",
+                    rule="preset-known",
+                    message=f"no preset is called {name!r}{_did_you_mean(name, known)}",
+                    fix=f"choose one of {', '.join(known)} (`specdecode presets`), or give a YAML file",
+                    source="assets/experiments",
+                )
+            ]
+        )
+    path = (root or assets_dir()) / "experiments" / f"{name}.yaml"
+    return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+
+
+def _names(folder: str, root: Path | None) -> list[str]:
+    return sorted(path.stem for path in ((root or assets_dir()) / folder).glob("*.yaml"))
+
+
+def _validate(model: type[Model], plain: Any) -> Model:
+    try:
+        text = json.dumps(plain, allow_nan=False)
+    except (ValueError, TypeError) as error:
+        raise documents.refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
+    try:
+        return model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ExperimentError(_problems(error, model, plain)) from None
+
+
+def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Iterator[Problem]:
+    for item in error.errors(include_url=False, include_context=False):
+        location = item["loc"]
+        if item["type"] == "extra_forbidden":
+            known = sorted(_fields_at(model, location[:-1]))
+            message = f"unknown key {location[-1]!r}{_did_you_mean(str(location[-1]), known)}"
+            fix = f"the keys here are {', '.join(known)}"
+        elif item["type"] == "missing":
+            message, fix = "is required and missing", "add it"
+        else:
+            given = item.get("input")
+            shown = "" if isinstance(given, (dict, list)) else f", not {given!r}"[:80]
+            message, fix = f"{item['msg']}{shown}", "correct the value (`specdecode schema` describes each field)"
+        yield Problem(field=_path(location, plain), rule="schema", message=message, fix=fix)
+
+
+def _path(location: tuple[int | str, ...], plain: Any) -> str:
+    """Dotted path, with the items of lists by name where they have one."""
+    parts, node = [], plain
+    for part in location:
+        try:
+            node = node[part]
+        except (LookupError, TypeError):
+            node = None
+        named = isinstance(part, int) and isinstance(node, dict) and isinstance(node.get("name"), str)
+        parts.append(node["name"] if named else str(part))
+    return ".".join(parts)
+
+
+def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields that the model has at `location`."""
+    current: Any = model
+    for part in location:
+        if isinstance(part, int):
+            continue
+        field = current.model_fields.get(part) if isinstance(current, type) and issubclass(current, BaseModel) else None
+        current = next(_models_in(field.annotation), None) if field else None
+    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    elif get_origin(annotation) in (tuple, list, dict, Union, UnionType):
+        for inner in get_args(annotation):
+            yield from _models_in(inner)
+
+
+def _did_you_mean(given: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else ""
