@@ -1,5 +1,6 @@
 """From raw records to the answer: comparison with confidence, verdicts, cost, equality; and the report."""
 
+from specdecode.analysis.compare import compare
 from specdecode.analysis.context import (
     Accuracy,
     DeviceGroup,
@@ -7,5 +8,16 @@ from specdecode.analysis.context import (
     Failure,
     RunContext,
 )
+from specdecode.analysis.result import Comparison, Verdict, json_schema
 
-__all__ = ["Accuracy", "DeviceGroup", "EngineCounters", "Failure", "RunContext"]
+__all__ = [
+    "Accuracy",
+    "Comparison",
+    "DeviceGroup",
+    "EngineCounters",
+    "Failure",
+    "RunContext",
+    "Verdict",
+    "compare",
+    "json_schema",
+]

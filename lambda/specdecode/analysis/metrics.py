@@ -126,3 +126,5 @@ METRICS: tuple[Metric, ...] = (
 
 SPEEDUPS = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft", "tokens_per_step")
 """Metrics that are compared between arms, the headline first."""
+
+BY_NAME = {metric.info.name: metric for metric in METRICS}

@@ -1,0 +1,68 @@
+"""The same arm measured twice: over time (A-B-A) and on another device group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.analysis.arms import Key
+from specdecode.analysis.context import DeviceGroup
+from specdecode.analysis.pairing import paired
+from specdecode.analysis.result import HEADLINE, Drift
+from specdecode.analysis.statistics import LogMean, combine
+from specdecode.benchmark.records import RequestRecord
+
+
+def drifts(
+    *,
+    variants: Sequence[str],
+    cases: Sequence[str],
+    records: dict[Key, list[RequestRecord]],
+    device_groups: Sequence[DeviceGroup],
+) -> tuple[Drift, ...]:
+    """Each arm's last round against its first, over all cases that both measured."""
+    devices = {(item.variant, item.round): item.devices for item in device_groups}
+    found: list[Drift] = []
+    for variant in variants:
+        rounds = sorted({record.round for case in cases for record in records.get((variant, case), ())})
+        if len(rounds) < 2:
+            continue
+        first, last = rounds[0], rounds[-1]
+        stats = [stat for case in cases if (stat := _between(records.get((variant, case), ()), first, last))]
+        if not stats:
+            continue
+        total = combine(stats, [1.0 / len(stats)] * len(stats))
+        interval = total.interval()
+        held = devices.get((variant, first)), devices.get((variant, last))
+        moved = held[0] is not None and held[1] is not None and held[0] != held[1]
+        found.append(
+            Drift(
+                variant=variant,
+                cause="device group" if moved else "time",
+                first=_name(first, held[0]),
+                second=_name(last, held[1]),
+                ratio=total.ratio,
+                low=interval[0] if interval else None,
+                high=interval[1] if interval else None,
+                shown=bool(interval and not interval[0] <= 1.0 <= interval[1]),
+            )
+        )
+    return tuple(found)
+
+
+def margin(found: Sequence[Drift], variant: str) -> float:
+    """How far `variant` moved between two measurements of itself where that was shown, as a ratio >= 1."""
+    return max(
+        (max(item.ratio, 1.0 / item.ratio) for item in found if item.variant == variant and item.shown), default=1.0
+    )
+
+
+def _between(records: Sequence[RequestRecord], first: int, last: int) -> LogMean | None:
+    return paired(
+        base=[record for record in records if record.round == first],
+        other=[record for record in records if record.round == last],
+        metric=HEADLINE,
+    )
+
+
+def _name(number: int, devices: Sequence[str] | None) -> str:
+    return f"round {number}" + (f" on {devices[0]}…{devices[-1]}" if devices else "")

@@ -1,0 +1,206 @@
+"""One arm against another: every case, and the groups of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from specdecode.analysis import pairing
+from specdecode.analysis.arms import Key
+from specdecode.analysis.equality import equality
+from specdecode.analysis.result import (
+    HEADLINE,
+    ArmCase,
+    CaseResult,
+    Equality,
+    Estimate,
+    GroupResult,
+    Pair,
+    Verdict,
+)
+from specdecode.analysis.statistics import LogMean, combine
+from specdecode.analysis.verdict import estimate, judge, too_many_failed
+from specdecode.benchmark.records import RequestRecord
+from specdecode.experiment.model import Experiment, TestCase, Variant
+
+GROUP_METHOD = "geometric mean of the cases, Satterthwaite's degrees of freedom"
+Stats = dict[str, LogMean]
+
+
+def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str, ...]:
+    """What differs between two arms, in the words of the report."""
+    found: list[str] = []
+    before, after = base.speculation, other.speculation
+    if (before is None) != (after is None):
+        found.append("speculation")
+    elif before and after:
+        if before.draft != after.draft:
+            found.append("draft")
+        if before.num_speculative_tokens != after.num_speculative_tokens:
+            found.append("k")
+        if before.method != after.method:
+            found.append("method")
+    if base.quantization != other.quantization:
+        found.append("quantization")
+    elif (base.target or experiment.target) != (other.target or experiment.target):
+        found.append("weights")
+    if not found and (base.neuron_config, base.env) != (other.neuron_config, other.env):
+        found.append("settings")
+    return tuple(found)
+
+
+def compare_pair(
+    *,
+    experiment: Experiment,
+    base: Variant,
+    other: Variant,
+    records: dict[Key, list[RequestRecord]],
+    arms: dict[Key, ArmCase],
+    drift: float,
+) -> Pair | None:
+    """`other` against `base` in every case that both were loaded with; None where there is none."""
+    results: list[tuple[CaseResult, Stats]] = []
+    for case in experiment.workload.cases:
+        keys = (base.name, case.name), (other.name, case.name)
+        if all(key in records for key in keys):
+            results.append(
+                _compare_case(
+                    experiment=experiment,
+                    case=case,
+                    arms=(arms[keys[0]], arms[keys[1]]),
+                    records=(records[keys[0]], records[keys[1]]),
+                    drift=drift,
+                )
+            )
+    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift) if results else None
+
+
+def assemble(
+    *,
+    experiment: Experiment,
+    base: Variant,
+    other: Variant,
+    results: Sequence[tuple[CaseResult, Stats]],
+    drift: float = 1.0,
+) -> Pair:
+    """The pair from its cases' results."""
+    return Pair(
+        variant=other.name,
+        baseline=base.name,
+        changes=changes(experiment, base, other),
+        cases=tuple(result for result, _ in results),
+        groups=tuple(group for name in ("all", "structured", "open-ended") if (group := _group(name, results, drift))),
+    )
+
+
+def case_result(
+    *,
+    case: TestCase,
+    base: ArmCase,
+    other: ArmCase,
+    stats: Stats,
+    method: str,
+    same: Equality,
+    distinct_prompts: int,
+    notes: Sequence[str],
+    drift: float = 1.0,
+) -> CaseResult:
+    """Verdict and figures of one case from its log speed-ups."""
+    estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
+    headline = next((found for found in estimates if found.metric == HEADLINE), None)
+    verdict, reason = judge(headline, drift=drift)
+    if failed := too_many_failed(base, other):
+        verdict, reason = Verdict.CANNOT_SAY, failed
+    costs = base.cost_per_million, other.cost_per_million
+    return CaseResult(
+        case=case.name,
+        structured=case.structured,
+        verdict=verdict,
+        reason=reason,
+        headline=headline,
+        speedups=estimates,
+        pairs=headline.n if headline else 0,
+        distinct_prompts=distinct_prompts,
+        equality=same,
+        cost_ratio=costs[0] / costs[1] if costs[0] and costs[1] else None,
+        cost_saving=costs[0] - costs[1] if costs[0] is not None and costs[1] is not None else None,
+        notes=tuple(notes),
+    )
+
+
+def _compare_case(
+    *,
+    experiment: Experiment,
+    case: TestCase,
+    arms: tuple[ArmCase, ArmCase],
+    records: tuple[list[RequestRecord], list[RequestRecord]],
+    drift: float,
+) -> tuple[CaseResult, Stats]:
+    stats = pairing.speedups(base=records[0], other=records[1])
+    same = equality(base=records[0], other=records[1], temperature=experiment.workload.temperature)
+    prompts = {record.prompt_sha256 for record in records[1]}
+    result = case_result(
+        case=case,
+        base=arms[0],
+        other=arms[1],
+        stats=stats,
+        method=pairing.METHOD,
+        same=same,
+        distinct_prompts=len(prompts),
+        notes=_notes(*arms, same, len(prompts)),
+        drift=drift,
+    )
+    return result, stats
+
+
+def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:
+    notes: list[str] = []
+    if prompts == 1 and other.requests > 1:
+        notes.append(
+            "All requests sent one and the same prompt: the interval covers timing noise, not other prompts "
+            "of this type."
+        )
+    lengths = [arm.metrics["output_tokens"].mean for arm in (base, other) if "output_tokens" in arm.metrics]
+    if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > 0.01:
+        notes.append(
+            f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
+            "end-to-end latency is not comparable, the figures per token are."
+        )
+    if same.expected and same.identical < same.compared:
+        notes.append(
+            f"{same.compared - same.identical} of {same.compared} outputs differ although decoding is greedy; "
+            "rounding in a different order is enough for that, a wrong verification step too. See the first difference."
+        )
+    failed = base.failed + other.failed
+    if failed:
+        notes.append(f"{failed} requests failed and are in no speed figure; their time is in cost and throughput.")
+    return notes
+
+
+def _group(
+    name: Literal["all", "structured", "open-ended"],
+    results: Sequence[tuple[CaseResult, Stats]],
+    drift: float,
+) -> GroupResult | None:
+    chosen = [
+        (result, stats)
+        for result, stats in results
+        if (name == "all" or result.structured == (name == "structured")) and result.verdict is not Verdict.CANNOT_SAY
+    ]
+    if not chosen:
+        return None
+    weights = [1.0 / len(chosen)] * len(chosen)
+    estimates: list[Estimate] = []
+    for metric in chosen[0][1]:
+        parts = [stats[metric] for _, stats in chosen if metric in stats]
+        if len(parts) == len(chosen):
+            estimates.append(estimate(metric, combine(parts, weights), method=GROUP_METHOD))
+    headline = next((found for found in estimates if found.metric == HEADLINE), None)
+    verdict, reason = judge(headline, drift=drift)
+    return GroupResult(
+        group=name,
+        cases=tuple(result.case for result, _ in chosen),
+        verdict=verdict,
+        reason=reason,
+        speedups=tuple(estimates),
+    )
