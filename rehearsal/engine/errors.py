@@ -1,0 +1,19 @@
+"""The two kinds of mistake that a user of the engine can make."""
+
+from __future__ import annotations
+
+
+class SettingsError(Exception):
+    """The command line, the model folder or the compiled folder cannot be used; the message says what to do."""
+
+
+class RequestError(Exception):
+    """A request cannot be served: HTTP status, OpenAI's error type and the parameter at fault."""
+
+    def __init__(
+        self, message: str, *, status: int = 400, kind: str = "BadRequestError", param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.kind = kind
+        self.param = param

@@ -1,0 +1,90 @@
+"""From settings to an engine that is ready to serve."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rehearsal.engine.artifact import compile_settings, load_or_compile
+from rehearsal.engine.config import ModelFolder, ServeSettings, read_model_folder
+from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.forward import Network
+from rehearsal.engine.generator import Generator
+from rehearsal.engine.metrics import Metrics
+from rehearsal.engine.scheduler import Scheduler
+from rehearsal.engine.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """All that serves requests."""
+
+    tokenizer: Tokenizer
+    scheduler: Scheduler
+    metrics: Metrics
+    window: int
+    """Longest sequence (prompt and output) in tokens."""
+    bos: int
+    eos: int
+    summary: str
+    """One line for the log."""
+
+
+def load_engine(settings: ServeSettings) -> Engine:
+    """Read the models, load or compile the artifacts, allocate the caches. Raises SettingsError."""
+    started = time.monotonic()
+    folders = _model_folders(settings)
+    target = folders["target"].config
+    window = _window(settings, folders["target"])
+    tokenizer = Tokenizer(folders["target"].tokenizer)
+    if "draft" in folders and Tokenizer(folders["draft"].tokenizer).sha256 != tokenizer.sha256:
+        raise SettingsError(
+            f"{folders['draft'].path} and {folders['target'].path} have different tokenizers: "
+            "a draft model must share the target's"
+        )
+    made_for = compile_settings(settings, folders=folders, window=window)
+    compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
+    networks = {role: Network(folder.config, compiled[role]) for role, folder in folders.items()}
+    k = settings.speculative.num_speculative_tokens if settings.speculative else 0
+    metrics = Metrics(model_name=settings.served_model_name, k=k)
+    scheduler = Scheduler(
+        generator=Generator(
+            target=networks["target"], draft=networks.get("draft"), k=k, draft_window=_draft_window(settings, window)
+        ),
+        target=target,
+        draft=folders["draft"].config if "draft" in folders else None,
+        max_num_seqs=settings.max_num_seqs,
+        window=window,
+        metrics=metrics,
+    )
+    speculation = f"{k} speculative tokens" if k else "no speculation"
+    summary = f"{origin}; {speculation}, window {window}; ready after {time.monotonic() - started:.2f} s"
+    return Engine(
+        tokenizer=tokenizer,
+        scheduler=scheduler,
+        metrics=metrics,
+        window=window,
+        bos=target.bos_token_id,
+        eos=target.eos_token_id,
+        summary=summary,
+    )
+
+
+def _model_folders(settings: ServeSettings) -> dict[str, ModelFolder]:
+    folders = {"target": read_model_folder(settings.model)}
+    if settings.speculative:
+        folders["draft"] = read_model_folder(settings.speculative.model)
+    return folders
+
+
+def _window(settings: ServeSettings, target: ModelFolder) -> int:
+    limit = target.config.max_position_embeddings
+    window = settings.max_model_len or limit
+    if window > limit:
+        raise SettingsError(f"--max-model-len {window} is more than the {limit} positions of {target.path}")
+    return window
+
+
+def _draft_window(settings: ServeSettings, window: int) -> int:
+    asked = settings.speculative.max_model_len if settings.speculative else None
+    return min(asked or window, window)

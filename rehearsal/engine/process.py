@@ -1,0 +1,63 @@
+"""The life of a server process: listen, load, serve until a signal, leave."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import suppress
+
+from aiohttp import web
+
+from rehearsal.engine.config import ServeSettings
+from rehearsal.engine.errors import SettingsError
+from rehearsal.engine.loading import load_engine
+from rehearsal.engine.server import Server
+
+SHUTDOWN_SECONDS = 0.5
+"""Longest wait for open connections once a signal came; streams are then cut."""
+
+
+async def serve(settings: ServeSettings) -> int:
+    """Serve until SIGTERM or SIGINT (status 0) or until the engine fails (its exception).
+
+    /health answers 503 while the models are loaded or compiled. Raises SettingsError.
+    """
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    server = Server(model_name=settings.served_model_name, api_key=settings.api_key)
+    runner = web.AppRunner(
+        server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
+    )
+    await runner.setup()
+    tasks = [asyncio.create_task(stopped.wait()), asyncio.create_task(_load_and_run(settings, server, runner))]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await runner.cleanup()
+    _log("stopped")
+    return 0
+
+
+async def _load_and_run(settings: ServeSettings, server: Server, runner: web.AppRunner) -> None:
+    site = web.TCPSite(runner, settings.host, settings.port)
+    try:
+        await site.start()
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    _log(f"loading {settings.model}")
+    server.engine = await asyncio.to_thread(load_engine, settings)
+    host, port = runner.addresses[0][:2]
+    _log(f"{server.engine.summary}; serving {settings.served_model_name} on http://{host}:{port}")
+    await server.run()
+
+
+def _log(text: str) -> None:
+    print(f"INFO vllm serve: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,175 @@
+"""The HTTP server. Requests and engine steps share one thread: between two steps the event loop serves the clients."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any
+
+from aiohttp import web
+
+from rehearsal.engine.errors import RequestError
+from rehearsal.engine.loading import Engine
+from rehearsal.engine.metrics import CONTENT_TYPE
+from rehearsal.engine.protocol import Answer, GenerateRequest, Kind, parse_request
+from rehearsal.engine.sequence import Sequence, StepOutput
+from rehearsal.engine.tokenizer import TextStream
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+OPEN_PATHS = ("/health", "/metrics")
+"""Answered without an API key, as in vLLM, whose key guards /v1 only."""
+
+
+class Server:
+    """Routes, and the task that steps the engine while there is work. `engine` is None until it is loaded."""
+
+    def __init__(self, *, model_name: str, api_key: str | None) -> None:
+        self.engine: Engine | None = None
+        self._model_name = model_name
+        self._api_key = api_key
+        self._started = int(time.time())
+        self._outputs: dict[Sequence, asyncio.Queue[StepOutput]] = {}
+        self._work = asyncio.Event()
+
+    def application(self) -> web.Application:
+        """The aiohttp application."""
+        app = web.Application(middlewares=[self._guard], client_max_size=16 * 2**20)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/completions", partial(self._generate, kind="completions"))
+        app.router.add_post("/v1/chat/completions", partial(self._generate, kind="chat"))
+        return app
+
+    async def run(self) -> None:
+        """Step the engine as long as there is work; a step that fails ends this task with its exception."""
+        while True:
+            await self._work.wait()
+            engine = self._loaded()
+            while not engine.scheduler.idle:
+                for sequence, output in engine.scheduler.step():
+                    self._outputs[sequence].put_nowait(output)
+                await asyncio.sleep(0)
+            self._work.clear()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check the API key, and give every refusal OpenAI's error format."""
+        try:
+            if self._api_key is not None and request.path not in OPEN_PATHS:
+                given = request.headers.get("Authorization", "")
+                if not hmac.compare_digest(given.encode(), f"Bearer {self._api_key}".encode()):
+                    raise RequestError("Unauthorized", status=401, kind="AuthenticationError")
+            return await handler(request)
+        except RequestError as error:
+            return _error(str(error), status=error.status, kind=error.kind, param=error.param)
+        except web.HTTPException as error:
+            kind = "NotFoundError" if error.status == 404 else "BadRequestError"
+            return _error(error.reason, status=error.status, kind=kind, param=None)
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(status=200 if self.engine is not None else 503)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._loaded().metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _models(self, _: web.Request) -> web.Response:
+        model = {
+            "id": self._model_name,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "vllm",
+            "root": self._model_name,
+            "parent": None,
+            "max_model_len": self._loaded().window,
+        }
+        return web.json_response({"object": "list", "data": [model]})
+
+    async def _generate(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        engine = self._loaded()
+        try:
+            body = await request.json()
+        except (ValueError, UnicodeDecodeError) as error:
+            raise RequestError(f"The request body is no JSON: {error}") from error
+        parsed = parse_request(
+            kind, body, model=self._model_name, tokenizer=engine.tokenizer, bos=engine.bos, window=engine.window
+        )
+        answer = Answer(parsed, model=self._model_name)
+        if parsed.stream:
+            return await self._stream(request, parsed, answer)
+        parts = [output async for output in self._outputs_of(parsed)]
+        return web.json_response(
+            answer.whole(
+                "".join(part.text for part in parts),
+                finish_reason=parts[-1].finish_reason,
+                stop_reason=parts[-1].stop_reason,
+                completion_tokens=sum(len(part.tokens) for part in parts),
+            )
+        )
+
+    async def _stream(self, request: web.Request, parsed: GenerateRequest, answer: Answer) -> web.StreamResponse:
+        """Server-sent events: one a step of the engine, however many tokens the step accepted."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+        count = 0
+        async with aclosing(self._outputs_of(parsed)) as outputs:
+            await response.prepare(request)
+            async for output in outputs:
+                if count == 0 and parsed.kind == "chat":
+                    await response.write(_event(answer.role_chunk()))
+                count += len(output.tokens)
+                chunk = answer.step_chunk(
+                    output.text,
+                    finish_reason=output.finish_reason,
+                    stop_reason=output.stop_reason,
+                    completion_tokens=count,
+                )
+                await response.write(_event(chunk))
+        if parsed.include_usage:
+            await response.write(_event(answer.usage_chunk(count)))
+        await response.write(b"data: [DONE]\n\n")
+        await response.write_eof()
+        return response
+
+    async def _outputs_of(self, request: GenerateRequest) -> AsyncIterator[StepOutput]:
+        """The steps' outputs of one request; leaving early (the client has gone) aborts it."""
+        engine = self._loaded()
+        text = TextStream(tokenizer=engine.tokenizer, stop=request.sampling.stop, skip_prefix=request.pending)
+        sequence = Sequence(
+            prompt_tokens=len(request.prompt),
+            tokens=list(request.prompt),
+            sampling=request.sampling,
+            text=text,
+            eos=engine.eos,
+        )
+        queue = self._outputs[sequence] = asyncio.Queue()
+        engine.scheduler.add(sequence)
+        self._work.set()
+        try:
+            while True:
+                output = await queue.get()
+                yield output
+                if output.finish_reason is not None:
+                    return
+        finally:
+            engine.scheduler.abort(sequence)
+            del self._outputs[sequence]
+
+    def _loaded(self) -> Engine:
+        if self.engine is None:
+            raise RequestError("The model is not loaded yet.", status=503, kind="ServiceUnavailableError")
+        return self.engine
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(chunk, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _error(message: str, *, status: int, kind: str, param: str | None) -> web.Response:
+    return web.json_response(
+        {"error": {"message": message, "type": kind, "param": param, "code": status}}, status=status
+    )
