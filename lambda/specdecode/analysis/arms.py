@@ -9,9 +9,11 @@ from specdecode.analysis.context import EngineCounters, RunContext
 from specdecode.analysis.metrics import METRICS
 from specdecode.analysis.result import ArmCase, StepBin, Summary
 from specdecode.analysis.statistics import mean, quantile, stddev
+from specdecode.benchmark.metrics import AcceptanceRate, Block, NoValue
+from specdecode.benchmark.metrics.tokens_per_step import histogram
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment.model import Experiment, Variant
-from specdecode.speculation import acceptance_from_positions, draft_acceptance_rate
+from specdecode.speculation import acceptance_from_positions
 
 SAMPLES = 50
 """Most values kept of one metric for the distribution charts: beyond it, that many of its quantiles."""
@@ -33,13 +35,13 @@ def by_arm(records: Iterable[RequestRecord]) -> dict[Key, list[RequestRecord]]:
 
 
 def busy_seconds(records: Iterable[RequestRecord]) -> float:
-    """Length of the union of the requests' [sent, end] intervals, in seconds, round by round.
+    """Length of the union of the requests' [sent, end] intervals, in seconds, over each process that measured.
 
-    Rounds are measured by different processes, whose monotonic clocks cannot be compared.
+    Rounds and resumed sessions are processes of their own, whose monotonic clocks cannot be compared.
     """
-    spans: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    spans: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for record in records:
-        spans[record.round].append((record.sent_s, record.sent_s + record.end_s))
+        spans[record.round, record.session].append((record.sent_s, record.sent_s + record.end_s))
     total = 0.0
     for intervals in spans.values():
         end = float("-inf")
@@ -130,17 +132,10 @@ def _sample(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _steps(records: Sequence[RequestRecord]) -> tuple[StepBin, ...]:
-    """Tokens per streamed chunk; empty where the server does not send a running usage."""
-    counts = Counter(chunk.tokens for record in records for chunk in record.chunks if chunk.tokens is not None)
+    """Tokens per engine step; empty where the server does not count tokens with every chunk."""
+    counts = histogram(records)
     total = sum(counts.values())
-    return tuple(StepBin(tokens=tokens, share=count / total) for tokens, count in sorted(counts.items()) if total)
-
-
-def decode_tokens_per_step(records: Iterable[RequestRecord]) -> float | None:
-    """(tokens - 1) / (chunks - 1) over all requests: the first chunk is the prefill's, the others are decode steps."""
-    usable = [record for record in records if record.completion_tokens and len(record.chunks) > 1]
-    steps = sum(len(record.chunks) - 1 for record in usable)
-    return sum((record.completion_tokens or 0) - 1 for record in usable) / steps if steps else None
+    return tuple(StepBin(tokens=tokens, share=count / total) for tokens, count in counts.items())
 
 
 def _acceptance(
@@ -166,8 +161,9 @@ def _acceptance(
             "engine counters",
             acceptance_from_positions(positions, sum(item.drafts for item in own)),
         )
-    per_step = decode_tokens_per_step(records)
-    if per_step is None:
+    block = Block(records=records, speculative_tokens=variant.speculation.num_speculative_tokens)
+    try:
+        rate = AcceptanceRate.block_value(block)
+    except NoValue:
         return None, None, ()
-    rate = draft_acceptance_rate(per_step, variant.speculation.num_speculative_tokens)
     return max(0.0, min(1.0, rate)), "estimated from tokens per streamed chunk", ()

@@ -75,7 +75,7 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
     return Comparison(
         run_id=context.run_id,
         title=experiment.title,
-        answer=answer(experiment=experiment, pairs=pairs),
+        answer=answer(pairs=pairs),
         experiment=experiment,
         context=context,
         created_at=context.finished_at,

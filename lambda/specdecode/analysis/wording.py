@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from specdecode.analysis.result import GroupResult, Pair, Verdict
 from specdecode.analysis.verdict import spread
-from specdecode.experiment.model import Experiment
 
 SAYS = {
     Verdict.PAYS: "pays",
@@ -31,13 +30,17 @@ def subject(pair: Pair) -> str:
     return f"{pair.variant} (against {pair.baseline})"
 
 
-def answer(*, experiment: Experiment, pairs: Sequence[Pair]) -> str:
+def best_pair(pairs: Sequence[Pair]) -> Pair:
+    """The speculative arm (else any) with the largest speed-up over all cases."""
+    return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
+
+
+def answer(*, pairs: Sequence[Pair]) -> str:
     """The verdict on the best arm, prompt type by prompt type, in one or two sentences."""
     if not pairs:
         return "Nothing could be compared: no two arms completed the same case."
-    about = [pair for pair in pairs if "speculation" in pair.changes] or list(pairs)
-    best = max(about, key=_gain)
-    named = f" ({best.variant})" if len(about) > 1 else ""
+    best = best_pair(pairs)
+    named = f" ({best.variant})" if len(pairs) > 1 else ""
     groups = [group for name in ("structured", "open-ended") if (group := best.group(name))]
     if not groups:
         return f"{subject(best)}{named} could not be judged: {best.cases[0].reason}."
