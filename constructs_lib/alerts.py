@@ -1,0 +1,64 @@
+"""Where alarms and budget notices go, and the monthly budget."""
+
+from aws_cdk import Aws
+from aws_cdk import aws_budgets as budgets
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct, IConstruct
+
+from constructs_lib.settings import Settings
+
+THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))
+"""Percent of the budget at which a notice is sent."""
+
+
+class Alerts(Construct):
+    """An SNS topic, mailed if the settings name an address, and the account's monthly budget that writes to it."""
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AllowBudgets",
+                actions=["sns:Publish"],
+                principals=[iam.ServicePrincipal("budgets.amazonaws.com")],
+                resources=[self.topic.topic_arn],
+                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+            )
+        )
+        if settings.alert_email:
+            self.topic.add_subscription(subscriptions.EmailSubscription(settings.alert_email))
+        budgets.CfnBudget(
+            self,
+            "Budget",
+            budget=budgets.CfnBudget.BudgetDataProperty(
+                budget_name=f"{settings.cluster_name}-{settings.region}",
+                budget_type="COST",
+                time_unit="MONTHLY",
+                budget_limit=budgets.CfnBudget.SpendProperty(amount=settings.budget_usd, unit="USD"),
+            ),
+            notifications_with_subscribers=[
+                budgets.CfnBudget.NotificationWithSubscribersProperty(
+                    notification=budgets.CfnBudget.NotificationProperty(
+                        notification_type=kind,
+                        comparison_operator="GREATER_THAN",
+                        threshold=percent,
+                        threshold_type="PERCENTAGE",
+                    ),
+                    subscribers=[
+                        budgets.CfnBudget.SubscriberProperty(subscription_type="SNS", address=self.topic.topic_arn)
+                    ],
+                )
+                for kind, percent in THRESHOLDS
+            ],
+        )
+
+    def receive(self, scope: IConstruct) -> None:
+        """Send every alarm below `scope` to the topic."""
+        for construct in scope.node.find_all():
+            if isinstance(construct, cloudwatch.Alarm):
+                construct.add_alarm_action(actions.SnsAction(self.topic))

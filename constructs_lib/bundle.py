@@ -1,0 +1,101 @@
+"""The bundle: `specdecode`, its data and its dependencies as one reproducible zip. Nothing here imports CDK.
+
+The same bytes are the Lambdas' code and what the pods fetch from S3: CPython 3.11, x86_64.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "bundle"
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
+"""glibc 2.28 is older than Amazon Linux 2023's (Lambda, 2.34) and Ubuntu 22.04's (engine image, 2.35)."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The oldest time that a zip can hold: every entry has it."""
+IGNORED = ("__pycache__", ".pyc", ".egg-info")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A built bundle."""
+
+    path: Path
+    sha256: str
+
+
+class BundleError(RuntimeError):
+    """The dependencies could not be fetched; the message says what was tried and what failed."""
+
+
+def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
+    """Build the bundle below `output`, or return the one that is there for the same sources.
+
+    The dependencies are installed once for each content of lambda/requirements.txt; only that needs the network.
+    """
+    sources = sorted(_sources(root))
+    requirements = root / "lambda" / "requirements.txt"
+    digest = hashlib.sha256(requirements.read_bytes())
+    for name, path in sources:
+        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    target = output / f"specdecode-{digest.hexdigest()[:16]}.zip"
+    if not target.exists():
+        dependencies = _dependencies(requirements, output)
+        entries = sources + [(path.relative_to(dependencies).as_posix(), path) for path in _files(dependencies)]
+        _write(target, sorted(entries))
+    return Bundle(path=target, sha256=hashlib.sha256(target.read_bytes()).hexdigest())
+
+
+def _sources(root: Path) -> Iterator[tuple[str, Path]]:
+    """Name in the zip and path of every file of the package and of assets/."""
+    for folder, base in ((root / "lambda" / "specdecode", root / "lambda"), (root / "assets", root)):
+        for path in _files(folder):
+            yield path.relative_to(base).as_posix(), path
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not any(part.endswith(IGNORED) for part in path.parts):
+            yield path
+
+
+def _dependencies(requirements: Path, output: Path) -> Path:
+    """The folder with the installed dependencies of `requirements`."""
+    target = output / f"dependencies-{hashlib.sha256(requirements.read_bytes()).hexdigest()[:16]}"
+    if target.exists():
+        return target
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output) as scratch:
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+        command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11"]
+        for platform in PLATFORMS:
+            command += ["--platform", platform]
+        command += ["--requirement", str(requirements), "--target", scratch]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise BundleError(
+                f"The dependencies of the bundle ({requirements}) could not be installed; the first build needs a "
+                f"package registry.\n{result.stderr.strip()}"
+            )
+        shutil.rmtree(Path(scratch) / "bin", ignore_errors=True)
+        Path(scratch).chmod(0o755)
+        shutil.copytree(scratch, target)
+    return target
+
+
+def _write(target: Path, entries: list[tuple[str, Path]]) -> None:
+    """Write a zip that depends on names and contents only; it appears whole or not at all."""
+    partial = target.with_suffix(".partial")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, path in entries:
+            info = zipfile.ZipInfo(name, EPOCH)
+            info.external_attr = 0o644 << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, path.read_bytes())
+    partial.replace(target)

@@ -1,0 +1,86 @@
+"""Karpenter: the CRD chart, the controller's role, the chart."""
+
+from aws_cdk import Duration
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct, IDependable
+
+from constructs_lib import karpenter_policies as policies
+from constructs_lib.helm_values import KarpenterSettings, KarpenterValues
+from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
+from constructs_lib.settings import Settings
+from constructs_lib.versions import KARPENTER_CHART
+
+NAMESPACE = "kube-system"
+SERVICE_ACCOUNT = "karpenter"
+REPOSITORY = "oci://public.ecr.aws/karpenter"
+
+
+class Karpenter(Construct):
+    """Installs the CRDs, then the controller of the same version with the gates that this project needs.
+
+    `staticCapacity` for the trn2 NodePool, `reservedCapacity` for Capacity Blocks, `nodeOverlay` where an on-demand
+    price must be given because AWS publishes none. Helm never upgrades CRDs, hence the chart of their own.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        node_role: iam.IRole,
+        queue: sqs.IQueue,
+        needs: list[IDependable],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        irsa = IrsaRole(self, "Irsa", cluster=cluster, namespace=NAMESPACE, service_account=SERVICE_ACCOUNT)
+        statements = {
+            "NodeLifecycle": policies.node_lifecycle(settings.cluster_name),
+            "IamIntegration": policies.iam_integration(settings.cluster_name, node_role_arn=node_role.role_arn),
+            "EksIntegration": policies.eks_integration(settings.cluster_name),
+            "Interruption": policies.interruption(queue_arn=queue.queue_arn),
+            "ResourceDiscovery": policies.resource_discovery(),
+        }
+        attached = [
+            iam.ManagedPolicy(self, f"{name}Policy", statements=parts, roles=[irsa.role])
+            for name, parts in statements.items()
+        ]
+        self.crds = eks.HelmChart(
+            self,
+            "Crds",
+            cluster=cluster,
+            chart="karpenter-crd",
+            repository=f"{REPOSITORY}/karpenter-crd",
+            version=KARPENTER_CHART,
+            namespace=NAMESPACE,
+            release="karpenter-crd",
+            create_namespace=False,
+            wait=True,
+            timeout=Duration.minutes(5),
+        )
+        values = KarpenterValues(
+            service_account_annotations={ROLE_ANNOTATION: irsa.role.role_arn},
+            settings=KarpenterSettings(
+                cluster_name=settings.cluster_name,
+                interruption_queue=queue.queue_name,
+                node_overlay=not settings.reserved,
+            ),
+        )
+        self.chart = eks.HelmChart(
+            self,
+            "Chart",
+            cluster=cluster,
+            chart="karpenter",
+            repository=f"{REPOSITORY}/karpenter",
+            version=KARPENTER_CHART,
+            namespace=NAMESPACE,
+            release="karpenter",
+            create_namespace=False,
+            wait=True,
+            timeout=Duration.minutes(10),
+            values=values.to_helm(),
+        )
+        self.chart.node.add_dependency(self.crds, *attached, *needs)

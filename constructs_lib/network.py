@@ -1,0 +1,64 @@
+"""The VPC: private nodes behind NAT, S3 by a gateway endpoint, flow logs kept as long as every other log."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from constructs_lib.logs import retention
+from constructs_lib.settings import Settings
+
+_SERVICES = {
+    "sts": ec2.InterfaceVpcEndpointAwsService.STS,
+    "logs": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+    "monitoring": ec2.InterfaceVpcEndpointAwsService.CLOUDWATCH_MONITORING,
+    "ec2": ec2.InterfaceVpcEndpointAwsService.EC2,
+    "sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
+    "states": ec2.InterfaceVpcEndpointAwsService.STEP_FUNCTIONS,
+    "lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,
+}
+
+
+class Network(Construct):
+    """A public and a private subnet in every zone.
+
+    The zones are the settings': the stack's `availability_zones` returns them, so that no lookup is needed.
+    Private subnets take a quarter of the address range each at most: the VPC CNI gives every pod an address of its own.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        prefix = int(settings.vpc_cidr.rpartition("/")[2])
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_addresses=ec2.IpAddresses.cidr(settings.vpc_cidr),
+            availability_zones=list(settings.zones),
+            nat_gateways=min(settings.nat_gateways, len(settings.zones)),
+            subnet_configuration=[
+                ec2.SubnetConfiguration(name="public", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=prefix + 6),
+                ec2.SubnetConfiguration(
+                    name="private", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=prefix + 2
+                ),
+            ],
+            gateway_endpoints={
+                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
+            },
+        )
+        for subnet in self.vpc.public_subnets:
+            cfn = subnet.node.default_child
+            assert isinstance(cfn, ec2.CfnSubnet)  # noqa: S101 - narrows the type
+            cfn.map_public_ip_on_launch = False
+        self.vpc.add_flow_log(
+            "FlowLog",
+            destination=ec2.FlowLogDestination.to_cloud_watch_logs(
+                logs.LogGroup(
+                    self,
+                    "FlowLogs",
+                    retention=retention(settings.log_retention_days),
+                    removal_policy=RemovalPolicy.DESTROY,
+                )
+            ),
+        )
+        for name in settings.interface_endpoints:
+            self.vpc.add_interface_endpoint(f"{name.capitalize()}Endpoint", service=_SERVICES[name])

@@ -1,0 +1,92 @@
+"""The pods' service accounts: each its own role, each role its own prefix and action."""
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct, IDependable
+
+from constructs_lib.bundle_asset import BundleAsset
+from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
+from constructs_lib.manifest import apply
+from specdecode import names
+
+READS: dict[str, tuple[str, ...]] = {
+    "staging": ("imports/", "models/"),
+    "compile": ("models/", "compiled/"),
+    "serving": ("models/", "compiled/"),
+    "benchmark": ("runs/",),
+}
+"""Component -> prefixes that it lists and reads. A writer reads its own prefix: it must see what is there already."""
+
+WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "benchmark": "runs/"}
+"""Component -> the one prefix that it writes. Nothing is ever deleted."""
+
+FETCHES_BUNDLE = ("staging", "compile", "benchmark")
+"""Components whose containers start with the project's own code; serving runs the engine alone."""
+
+
+class ServiceAccounts(Construct):
+    """A ServiceAccount with its IRSA role for every component of names.SERVICE_ACCOUNTS."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        bucket: s3.IBucket,
+        key: kms.IKey | None,
+        bundle: BundleAsset,
+        needs: tuple[IDependable, ...],
+    ) -> None:
+        super().__init__(scope, id)
+        for component, account in names.SERVICE_ACCOUNTS.items():
+            irsa = IrsaRole(
+                self,
+                component.capitalize(),
+                cluster=cluster,
+                namespace=names.NAMESPACE,
+                service_account=account,
+            )
+            reads = READS[component]
+            irsa.allow("s3:GetObject", resources=[bucket.arn_for_objects(f"{prefix}*") for prefix in reads])
+            irsa.allow(
+                "s3:ListBucket",
+                resources=[bucket.bucket_arn],
+                conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}},
+            )
+            if component in WRITES:
+                irsa.allow(
+                    "s3:PutObject",
+                    "s3:AbortMultipartUpload",
+                    resources=[bucket.arn_for_objects(f"{WRITES[component]}*")],
+                )
+            if component in FETCHES_BUNDLE:
+                irsa.allow("s3:GetObject", resources=[bundle.object_arn])
+            if component == "benchmark":
+                irsa.allow(
+                    "cloudwatch:PutMetricData",
+                    resources=["*"],
+                    conditions={"StringEquals": {"cloudwatch:namespace": names.METRIC_NAMESPACE}},
+                )
+            if key is not None:
+                irsa.allow(
+                    *(["kms:Decrypt", "kms:GenerateDataKey"] if component in WRITES else ["kms:Decrypt"]),
+                    resources=[key.key_arn],
+                )
+            apply(
+                self,
+                f"{component.capitalize()}Account",
+                cluster=cluster,
+                manifest={
+                    "apiVersion": "v1",
+                    "kind": "ServiceAccount",
+                    "metadata": {
+                        "name": account,
+                        "namespace": names.NAMESPACE,
+                        "annotations": {ROLE_ANNOTATION: irsa.role.role_arn},
+                    },
+                    "automountServiceAccountToken": False,
+                },
+                needs=needs,
+            )

@@ -1,0 +1,183 @@
+"""What a deployment can choose: one model read from the CDK context (`cdk.json`, `cdk deploy -c key=value`)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from constructs_lib.settings_rules import problems_across
+from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, REGION_ZONES, TRN2_ZONES
+
+
+class SettingsError(ValueError):
+    """The context holds something that cannot work; the message lists every problem."""
+
+
+def _split(value: Any) -> Any:
+    """`-c key=a,b` gives one string: split it."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _pairs(value: Any) -> Any:
+    """`-c tags=team=ml,stage=dev` gives one string: split it into a mapping."""
+    if not isinstance(value, str):
+        return value
+    parts = [part.partition("=") for part in _split(value)]
+    if any(not separator for _, separator, _ in parts):
+        raise ValueError("write it as key=value,key=value")
+    return {key.strip(): text.strip() for key, _, text in parts}
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+ARN = r"^arn:aws[a-z-]*:"
+
+
+class Settings(BaseModel):
+    """Every setting has a default: a deployment needs none. On-demand capacity unless a reservation is named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    region: str = Field("us-east-2", description="AWS region of both stacks.")
+    account: str | None = Field(
+        None, pattern=r"^\d{12}$", description="Account that a deployment must go to; unset, that of the credentials."
+    )
+    availability_zones: Texts = Field(
+        (), description="Zones of the network, at least two; unset, those that the project knows of the region."
+    )
+    capacity_zones: Texts = Field(
+        (), description="Zones where a trn2.48xlarge may start; unset, the network's zones that are known to have trn2."
+    )
+    trn2_zones: Texts = Field(
+        (), description="Zones that have trn2.48xlarge, where you know more than the project's table does."
+    )
+    vpc_cidr: str = Field("10.0.0.0/16", description="Address range of the network, /16 to /20.")
+    nat_gateways: int = Field(1, ge=1, le=3, description="NAT gateways; one is enough for experiments.")
+    interface_endpoints: Texts = Field(
+        (),
+        description="AWS services to reach by an interface endpoint instead of the NAT gateway "
+        "(`sts`, `logs`, `monitoring`, `ec2`, `sqs`, `states`, `lambda`).",
+    )
+    cluster_name: str = Field(
+        "specdecode", pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$", description="EKS cluster; prefix of literal names."
+    )
+    kubernetes_version: str = Field("1.35", description="Kubernetes version of the cluster.")
+    endpoint_public_cidrs: Texts = Field(
+        (), description="Address ranges that may reach the Kubernetes API from outside; unset, it is private."
+    )
+    admin_role_arns: Texts = Field((), description="IAM roles that administer the cluster with kubectl.")
+    system_instance_type: str = Field(
+        "m7i.xlarge", pattern=r"^[a-z0-9-]+\.[a-z0-9]+$", description="Instance type of the two system nodes (x86_64)."
+    )
+    engine_generation: str = Field(
+        "sdk-2.26", description="Generation of engine images that the trn2 node is for; it decides the node's AMI."
+    )
+    neuron_ami: str | None = Field(
+        None, pattern=r"^v\d{8}$", description="EKS AL2023 Neuron AMI release; unset, the generation's pin."
+    )
+    capacity_reservation_id: str | None = Field(
+        None,
+        pattern=r"^cr-[0-9a-f]{8,17}$",
+        description="Capacity Block or On-Demand Capacity Reservation; unset, on-demand.",
+    )
+    capacity_start: datetime | None = Field(None, description="Start of the Capacity Block, ISO 8601 with offset.")
+    capacity_end: datetime | None = Field(None, description="End of the Capacity Block, ISO 8601 with offset.")
+    price_per_node_hour: float = Field(
+        35.7608, gt=0, description="USD per hour of the trn2.48xlarge; costs are computed with it (not looked up)."
+    )
+    node_storage: Literal["instance-store", "ebs"] = Field(
+        "instance-store", description="Where the trn2 node keeps container files: its four NVMe disks (RAID 0), or gp3."
+    )
+    ebs_gib: int = Field(3000, ge=500, le=16384, description="Size of the gp3 volume with `node_storage=ebs`, in GiB.")
+    bucket_encryption: Literal["s3", "kms"] = Field("s3", description="SSE-S3, or a KMS key of this stack.")
+    removal_policy: Literal["retain", "destroy"] = Field(
+        "retain", description="What `cdk destroy` does with the artifact bucket. `destroy` empties it."
+    )
+    run_retention_days: int | None = Field(
+        None, ge=1, description="Days after which a run's raw files expire; unset, never."
+    )
+    log_retention_days: int = Field(30, description="Days that every log group keeps its lines.")
+    budget_usd: int = Field(5000, ge=1, description="Monthly budget; 80 % actual and 100 % forecast raise an alarm.")
+    alert_email: str | None = Field(
+        None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
+    )
+    permissions_boundary: str | None = Field(
+        None, pattern=ARN + r"iam::\d{12}:policy/.+$", description="Policy ARN put on every IAM role as its boundary."
+    )
+    tags: Annotated[dict[str, str], BeforeValidator(_pairs)] = Field(
+        default_factory=dict, description="Tags on every resource that takes tags (`-c tags=team=ml,stage=dev`)."
+    )
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones of the network."""
+        return self.availability_zones or REGION_ZONES.get(self.region, ())
+
+    @property
+    def node_zones(self) -> tuple[str, ...]:
+        """Zones in which the trn2 node may start."""
+        known = self.trn2_zones or TRN2_ZONES.get(self.region, ())
+        return self.capacity_zones or tuple(zone for zone in self.zones if zone in known)
+
+    @property
+    def reserved(self) -> bool:
+        """Whether the trn2 node comes from a reservation."""
+        return self.capacity_reservation_id is not None
+
+    @property
+    def ami(self) -> str:
+        """Release of the trn2 node's AMI."""
+        return self.neuron_ami or ENGINE_GENERATIONS[self.engine_generation].ami
+
+    @property
+    def addon_versions(self) -> Mapping[str, str]:
+        """Add-on -> pinned build for the cluster's Kubernetes version."""
+        return ADDONS[self.kubernetes_version]
+
+    @classmethod
+    def from_context(cls, context: Mapping[str, Any], *, now: datetime | None = None) -> Settings:
+        """Read the settings out of a CDK context; keys with `:`, `/` or `@` are the CDK's own.
+
+        Raises SettingsError with all problems, one a line, each naming its key and what to do.
+        """
+        values = {key: value for key, value in context.items() if not re.search(r"[:/@]", key)}
+        problems = []
+        for key in sorted(set(values) - set(cls.model_fields)):
+            near = get_close_matches(key, cls.model_fields, n=1)
+            problems.append(f"{key}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
+        known = {key: value for key, value in values.items() if key in cls.model_fields and value != ""}
+        rejected: set[str] = set()
+        try:
+            settings = cls(**known)
+        except ValidationError as error:
+            for item in error.errors():
+                key = str(item["loc"][0])
+                rejected.add(key)
+                problems.append(f"{key}: {item['msg'].removeprefix('Value error, ')} (given: {item['input']!r})")
+            settings = cls.model_construct(**cls._valid_part(known, rejected))
+        problems += [text for text in problems_across(settings, now=now or datetime.now(UTC))]
+        if problems:
+            raise SettingsError(
+                "The settings cannot work:\n"
+                + "\n".join(f"  - {text}" for text in problems)
+                + "\nSee docs/settings.md."
+            )
+        return settings
+
+    @classmethod
+    def _valid_part(cls, known: Mapping[str, Any], rejected: set[str]) -> dict[str, Any]:
+        """The given values that validate, so that the rules across settings can be checked beside the bad ones."""
+        return cls(**{key: value for key, value in known.items() if key not in rejected}).model_dump()
+
+
+def network_of(cidr: str) -> ipaddress.IPv4Network | None:
+    """The IPv4 network that `cidr` writes, or None if it writes none."""
+    try:
+        return ipaddress.IPv4Network(cidr)
+    except ValueError:
+        return None

@@ -1,0 +1,135 @@
+"""What the settings must satisfy together: pure checks that return one line a problem."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from constructs_lib.versions import (
+    ADDONS,
+    ENGINE_GENERATIONS,
+    MINIMUM_KUBELET,
+    NEURON_AMIS,
+    REGION_ZONES,
+    TRN2_ZONES,
+)
+
+if TYPE_CHECKING:
+    from constructs_lib.settings import Settings
+
+INTERFACE_ENDPOINTS = ("sts", "logs", "monitoring", "ec2", "sqs", "states", "lambda")
+LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
+"""The retentions that CloudWatch Logs takes."""
+
+
+def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
+    """Every problem of `settings` that the fields' own types do not catch."""
+    yield from _region_and_zones(settings)
+    yield from _addresses(settings)
+    yield from _kubernetes_and_ami(settings)
+    yield from _capacity(settings, now=now)
+    for name in sorted(set(settings.interface_endpoints) - set(INTERFACE_ENDPOINTS)):
+        yield f"interface_endpoints: {name} is not one of {', '.join(INTERFACE_ENDPOINTS)}"
+    if settings.log_retention_days not in LOG_RETENTION_DAYS:
+        yield f"log_retention_days: CloudWatch Logs takes {', '.join(map(str, LOG_RETENTION_DAYS))}"
+
+
+def _region_and_zones(settings: Settings) -> Iterator[str]:
+    if settings.region not in REGION_ZONES and not settings.availability_zones:
+        yield (
+            f"region: {settings.region} is not one that the project knows ({', '.join(REGION_ZONES)}); "
+            "name its availability_zones and trn2_zones to use it"
+        )
+        return
+    if not 2 <= len(set(settings.zones)) <= 3:
+        yield f"availability_zones: EKS needs two zones and the network has room for three, not {len(settings.zones)}"
+    for zone in settings.zones:
+        if not zone.startswith(settings.region):
+            yield f"availability_zones: {zone} is not in {settings.region}"
+    known = settings.trn2_zones or TRN2_ZONES.get(settings.region, ())
+    for zone in settings.capacity_zones:
+        if zone not in settings.zones:
+            yield f"capacity_zones: {zone} is not among the network's zones ({', '.join(settings.zones)})"
+        elif zone not in known:
+            yield (
+                f"capacity_zones: {zone} is not known to have trn2.48xlarge ({', '.join(known) or 'none is'}); ask "
+                "`aws ec2 describe-instance-type-offerings --location-type availability-zone "
+                "--filters Name=instance-type,Values=trn2.48xlarge`, and if it has, say so with trn2_zones"
+            )
+    if not settings.node_zones:
+        yield (
+            f"region: no zone of {settings.region} is known to have trn2.48xlarge "
+            f"(known: {', '.join(TRN2_ZONES)}); name one with trn2_zones if you know better"
+        )
+
+
+def _addresses(settings: Settings) -> Iterator[str]:
+    try:
+        prefix = ipaddress.IPv4Network(settings.vpc_cidr).prefixlen
+        if not 16 <= prefix <= 20:
+            yield f"vpc_cidr: {settings.vpc_cidr} must be between /16 and /20"
+    except ValueError as error:
+        yield f"vpc_cidr: {error}"
+    for cidr in settings.endpoint_public_cidrs:
+        try:
+            if ipaddress.IPv4Network(cidr).prefixlen == 0:
+                yield "endpoint_public_cidrs: 0.0.0.0/0 opens the Kubernetes API to everyone; name your own range"
+        except ValueError as error:
+            yield f"endpoint_public_cidrs: {error}"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _kubernetes_and_ami(settings: Settings) -> Iterator[str]:
+    if settings.kubernetes_version not in ADDONS:
+        yield (
+            f"kubernetes_version: {settings.kubernetes_version} is not supported ({', '.join(ADDONS)}): resource claims "
+            "are resource.k8s.io/v1 since 1.34, and add-ons and AMIs are pinned for these versions only"
+        )
+    generation = ENGINE_GENERATIONS.get(settings.engine_generation)
+    if generation is None:
+        yield f"engine_generation: {settings.engine_generation} is not one of {', '.join(ENGINE_GENERATIONS)}"
+        return
+    span = next((span for span in NEURON_AMIS if span.first <= settings.ami <= span.last), None)
+    if span is None:
+        yield (
+            f"neuron_ami: the driver of {settings.ami} is not tabulated "
+            f"({', '.join(f'{s.first}-{s.last}' for s in NEURON_AMIS)})"
+        )
+        return
+    if generation.driver_below and _version(span.driver) >= _version(generation.driver_below):
+        yield (
+            f"neuron_ami: {settings.ami} has Neuron driver {span.driver}, too new for {settings.engine_generation} "
+            f"(runtime {generation.runtime} needs a driver below {generation.driver_below}); use {generation.ami}"
+        )
+    if _version(span.driver) < _version(generation.driver_from):
+        yield (
+            f"neuron_ami: {settings.ami} has Neuron driver {span.driver}, too old for {settings.engine_generation} "
+            f"(runtime {generation.runtime} needs {generation.driver_from} or newer); use {generation.ami}"
+        )
+    kubelet = span.kubelet.get(settings.kubernetes_version)
+    if kubelet is None and settings.kubernetes_version in ADDONS:
+        yield f"neuron_ami: {settings.ami} was not released for Kubernetes {settings.kubernetes_version}"
+    elif kubelet and _version(kubelet) < MINIMUM_KUBELET:
+        yield (
+            f"neuron_ami: {settings.ami} has kubelet {kubelet}; resource claims on Neuron need "
+            f"{'.'.join(map(str, MINIMUM_KUBELET))} or newer"
+        )
+
+
+def _capacity(settings: Settings, *, now: datetime) -> Iterator[str]:
+    start, end = settings.capacity_start, settings.capacity_end
+    if (start or end) and not settings.reserved:
+        yield "capacity_start, capacity_end: a window belongs to a reservation; set capacity_reservation_id too"
+    for key, moment in (("capacity_start", start), ("capacity_end", end)):
+        if moment is not None and moment.tzinfo is None:
+            yield f"{key}: {moment.isoformat()} has no UTC offset; write it as 2026-12-01T11:30:00+00:00"
+            return
+    if end is not None and end <= now:
+        yield f"capacity_end: {end.astimezone(UTC).isoformat()} is past: the reservation is over"
+    if start is not None and end is not None and end <= start:
+        yield "capacity_end: it is not after capacity_start"

@@ -1,0 +1,85 @@
+"""Ordinary CPU nodes on which models are brought to S3, before a trn2 node is paid for."""
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IDependable
+
+from constructs_lib.manifest import apply
+from constructs_lib.settings import Settings
+from constructs_lib.trainium import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
+from constructs_lib.versions import STAGING_AMI
+from specdecode import names
+
+
+class StagingCapacity(Construct):
+    """A dynamic NodePool: a staging pod brings its node, which goes a minute after its last pod.
+
+    Instances have NVMe disks, so that a model fits: Karpenter chooses one by the pod's ephemeral-storage request.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        vpc: ec2.IVpc,
+        node_role: iam.IRole,
+        needs: tuple[IDependable, ...],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        name = names.STAGING_NODEPOOL
+        node_class = apply(
+            self,
+            "NodeClass",
+            cluster=cluster,
+            needs=needs,
+            manifest={
+                "apiVersion": "karpenter.k8s.aws/v1",
+                "kind": "EC2NodeClass",
+                "metadata": {"name": name},
+                "spec": {
+                    "amiFamily": "AL2023",
+                    "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
+                    "role": node_role.role_name,
+                    "subnetSelectorTerms": subnet_terms(vpc),
+                    "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
+                    "metadataOptions": metadata_options(),
+                    "instanceStorePolicy": "RAID0",
+                    "blockDeviceMappings": [root_volume(50)],
+                    "tags": {"Name": f"{settings.cluster_name}-staging"},
+                },
+            },
+        )
+        self.pool = apply(
+            self,
+            "NodePool",
+            cluster=cluster,
+            needs=(*needs, node_class),
+            manifest={
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodePool",
+                "metadata": {"name": name},
+                "spec": {
+                    "limits": {"cpu": "64"},
+                    "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"},
+                    "template": {
+                        "spec": {
+                            "expireAfter": "24h",
+                            "terminationGracePeriod": "10m",
+                            "nodeClassRef": node_class_ref(name),
+                            "requirements": [
+                                one_of("kubernetes.io/arch", "amd64"),
+                                one_of("karpenter.sh/capacity-type", "on-demand"),
+                                one_of("karpenter.k8s.aws/instance-category", "m", "r", "i"),
+                                {"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Gt", "values": ["400"]},
+                                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["3"]},
+                                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["33"]},
+                            ],
+                        },
+                    },
+                },
+            },
+        )

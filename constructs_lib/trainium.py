@@ -1,0 +1,148 @@
+"""The trn2.48xlarge: an EC2NodeClass for the engine generation and a static NodePool of no nodes."""
+
+from typing import Any
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IDependable
+
+from constructs_lib.manifest import Manifest, apply
+from constructs_lib.settings import Settings
+from specdecode import names
+
+INSTANCE_TYPE = "trn2.48xlarge"
+
+
+class TrainiumCapacity(Construct):
+    """What Karpenter needs to launch the node when a run scales the pool, and nothing that launches it now.
+
+    The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim. Nothing but the
+    pipeline may end the node: it never expires, is never consolidated, and drift is budgeted to zero nodes. A drain
+    that the pipeline or EC2 does start ends after ten minutes whatever the pods say.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        vpc: ec2.IVpc,
+        node_role: iam.IRole,
+        needs: tuple[IDependable, ...],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        class_name = f"trn2-{settings.engine_generation.replace('.', '-')}"
+        self.node_class = apply(
+            self,
+            "NodeClass",
+            cluster=cluster,
+            manifest=_node_class(class_name, cluster=cluster, vpc=vpc, node_role=node_role, settings=settings),
+            needs=needs,
+        )
+        pool_needs: tuple[IDependable, ...] = (*needs, self.node_class)
+        if not settings.reserved:
+            self.price = apply(
+                self, "Price", cluster=cluster, manifest=_price(settings.price_per_node_hour), needs=needs
+            )
+            pool_needs = (*pool_needs, self.price)
+        self.pool = apply(
+            self, "NodePool", cluster=cluster, manifest=_node_pool(class_name, settings), needs=pool_needs
+        )
+
+
+def _node_class(
+    name: str, *, cluster: eks.ICluster, vpc: ec2.IVpc, node_role: iam.IRole, settings: Settings
+) -> Manifest:
+    spec: dict[str, Any] = {
+        "amiFamily": "AL2023",
+        "amiSelectorTerms": [{"alias": f"al2023@{settings.ami}"}],
+        "role": node_role.role_name,
+        "subnetSelectorTerms": subnet_terms(vpc),
+        "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
+        "metadataOptions": metadata_options(),
+        "tags": {"Name": f"{settings.cluster_name}-trn2"},
+    }
+    if settings.node_storage == "instance-store":
+        spec["instanceStorePolicy"] = "RAID0"
+        spec["blockDeviceMappings"] = [root_volume(100)]
+    else:
+        spec["blockDeviceMappings"] = [root_volume(settings.ebs_gib)]
+    if settings.capacity_reservation_id:
+        spec["capacityReservationSelectorTerms"] = [{"id": settings.capacity_reservation_id}]
+    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}
+
+
+def _node_pool(class_name: str, settings: Settings) -> Manifest:
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": names.NODEPOOL},
+        "spec": {
+            "replicas": 0,
+            "limits": {"nodes": "1"},
+            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
+            "template": {
+                "metadata": {"labels": {names.ACCELERATOR_LABEL: "trn2"}},
+                "spec": {
+                    "expireAfter": "Never",
+                    "terminationGracePeriod": "10m",
+                    "taints": [{"key": names.NEURON_TAINT, "value": "true", "effect": "NoSchedule"}],
+                    "nodeClassRef": node_class_ref(class_name),
+                    "requirements": [
+                        one_of("node.kubernetes.io/instance-type", INSTANCE_TYPE),
+                        one_of("karpenter.sh/capacity-type", "reserved" if settings.reserved else "on-demand"),
+                        one_of("topology.kubernetes.io/zone", *settings.node_zones),
+                    ],
+                },
+            },
+        },
+    }
+
+
+def _price(usd_per_hour: float) -> Manifest:
+    """Karpenter holds an offering without a known price unavailable, and its table has no trn2."""
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "trn2-price"},
+        "spec": {
+            "requirements": [one_of("node.kubernetes.io/instance-type", INSTANCE_TYPE)],
+            "price": f"{usd_per_hour}",
+        },
+    }
+
+
+def node_class_ref(name: str) -> dict[str, str]:
+    """A NodePool's reference to the EC2NodeClass `name`."""
+    return {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name}
+
+
+def one_of(key: str, *values: str) -> dict[str, Any]:
+    """A NodePool requirement: the label `key` has one of `values`."""
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def subnet_terms(vpc: ec2.IVpc) -> list[dict[str, str]]:
+    """The private subnets by id: CloudFormation need not tag them for Karpenter to find them."""
+    return [{"id": subnet.subnet_id} for subnet in vpc.private_subnets]
+
+
+def metadata_options() -> dict[str, Any]:
+    """IMDSv2 with hop limit 1: pods have IRSA, and no way to the node's credentials."""
+    return {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 1,
+        "httpTokens": "required",
+    }
+
+
+def root_volume(gib: int) -> dict[str, Any]:
+    """An encrypted gp3 root volume."""
+    return {
+        "deviceName": "/dev/xvda",
+        "ebs": {"volumeSize": f"{gib}Gi", "volumeType": "gp3", "encrypted": True, "deleteOnTermination": True},
+    }

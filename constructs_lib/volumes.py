@@ -1,0 +1,99 @@
+"""Read-only views of the bucket for serving pods: one PersistentVolume and claim for each prefix."""
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_s3 as s3
+from constructs import Construct, IDependable
+
+from constructs_lib.addons import addon
+from constructs_lib.manifest import Manifest, apply
+from constructs_lib.settings import Settings
+from specdecode import names
+
+PREFIXES = ("models", "compiled")
+SIZE = "10Ti"
+"""Kubernetes wants a size and the driver ignores it."""
+
+
+class Volumes(Construct):
+    """The Mountpoint for S3 CSI add-on, and the volumes that it mounts.
+
+    Credentials are the pod's own (its service account's role), so the add-on needs no role. The Mountpoint pods, one a
+    volume, ask for CPU and memory: without, they are the first to be evicted from a full node.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        bucket: s3.IBucket,
+        needs: tuple[IDependable, ...],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        driver = addon(self, "CsiDriver", cluster=cluster, name="aws-mountpoint-s3-csi-driver", settings=settings)
+        self.claims = []
+        for prefix in PREFIXES:
+            volume = apply(
+                self,
+                f"{prefix.capitalize()}Volume",
+                cluster=cluster,
+                manifest=persistent_volume(prefix, bucket_name=bucket.bucket_name, region=settings.region),
+                needs=(driver,),
+            )
+            self.claims.append(
+                apply(
+                    self,
+                    f"{prefix.capitalize()}Claim",
+                    cluster=cluster,
+                    manifest=persistent_volume_claim(prefix),
+                    needs=(volume, *needs),
+                )
+            )
+
+
+def persistent_volume(prefix: str, *, bucket_name: str, region: str) -> Manifest:
+    """A read-only volume of the bucket below `prefix`/."""
+    name = names.model_pv(prefix)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": SIZE},
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": names.NAMESPACE, "name": name},
+            "mountOptions": ["read-only", "allow-other", f"region {region}", f"prefix {prefix}/"],
+            "csi": {
+                "driver": "s3.csi.aws.com",
+                "volumeHandle": name,
+                "volumeAttributes": {
+                    "bucketName": bucket_name,
+                    "authenticationSource": "pod",
+                    "stsRegion": region,
+                    "mountpointContainerResourcesRequestsCpu": "500m",
+                    "mountpointContainerResourcesRequestsMemory": "1Gi",
+                    "mountpointContainerResourcesLimitsMemory": "4Gi",
+                },
+            },
+        },
+    }
+
+
+def persistent_volume_claim(prefix: str) -> Manifest:
+    """The claim of that volume, in the workloads' namespace."""
+    name = names.model_pv(prefix)
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": names.NAMESPACE},
+        "spec": {
+            "accessModes": ["ReadOnlyMany"],
+            "storageClassName": "",
+            "volumeName": name,
+            "resources": {"requests": {"storage": SIZE}},
+        },
+    }

@@ -1,0 +1,47 @@
+"""The namespace of the workload pods and who may talk to them."""
+
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from constructs_lib.manifest import apply, namespace
+from specdecode import names
+
+
+class Workspace(Construct):
+    """The namespace, under the `baseline` pod security standard, closed to traffic from other namespaces."""
+
+    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster) -> None:
+        super().__init__(scope, id)
+        self.namespace = apply(
+            self,
+            "Namespace",
+            cluster=cluster,
+            manifest=namespace(
+                names.NAMESPACE,
+                **{
+                    "pod-security.kubernetes.io/enforce": "baseline",
+                    "pod-security.kubernetes.io/warn": "restricted",
+                },
+            ),
+        )
+        apply(
+            self,
+            "Ingress",
+            cluster=cluster,
+            needs=(self.namespace,),
+            manifest={
+                "apiVersion": "networking.k8s.io/v1",
+                "kind": "NetworkPolicy",
+                "metadata": {"name": "within-namespace", "namespace": names.NAMESPACE},
+                "spec": {
+                    "podSelector": {},
+                    "policyTypes": ["Ingress"],
+                    "ingress": [
+                        {
+                            "from": [{"podSelector": {}}],
+                            "ports": [{"protocol": "TCP", "port": names.SERVE_PORT}],
+                        }
+                    ],
+                },
+            },
+        )

@@ -1,0 +1,1 @@
+"""The composition roots: which constructs make a stack, and in what order. No resource details."""

@@ -1,0 +1,32 @@
+"""What both stacks share."""
+
+from aws_cdk import Environment, PermissionsBoundary, Stack, Tags
+from constructs import Construct
+
+from constructs_lib.settings import Settings
+
+
+class ProjectStack(Stack):
+    """A stack in the settings' region, in whatever account the credentials are for unless one is set.
+
+    Its zones are the settings': asking AWS for them would make the synth need credentials.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings, description: str) -> None:
+        self._zones = list(settings.zones)
+        super().__init__(
+            scope,
+            id,
+            env=Environment(region=settings.region, account=settings.account),
+            description=description,
+            permissions_boundary=PermissionsBoundary.from_arn(settings.permissions_boundary)
+            if settings.permissions_boundary
+            else None,
+        )
+        for key, value in {"project": "specdecode", **settings.tags}.items():
+            Tags.of(self).add(key, value)
+
+    @property
+    def availability_zones(self) -> list[str]:
+        """The settings' zones."""
+        return self._zones

@@ -1,0 +1,51 @@
+"""SpecDecodeStack: the bucket, what the workload pods need in the cluster, and the pipeline."""
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from constructs_lib.alerts import Alerts
+from constructs_lib.bundle import Bundle
+from constructs_lib.bundle_asset import BundleAsset
+from constructs_lib.claims import ClaimTemplates
+from constructs_lib.service_accounts import ServiceAccounts
+from constructs_lib.settings import Settings
+from constructs_lib.storage import ArtifactBucket
+from constructs_lib.volumes import Volumes
+from constructs_lib.workspace import Workspace
+from stacks.base import ProjectStack
+
+
+class SpecDecodeStack(ProjectStack):
+    """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.Cluster,
+        vpc: ec2.IVpc,
+        bundle: Bundle,
+        settings: Settings,
+    ) -> None:
+        super().__init__(
+            scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline."
+        )
+        artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
+        asset = BundleAsset(self, "Bundle", bundle=bundle)
+        workspace = Workspace(self, "Workspace", cluster=cluster)
+        inside = (workspace.namespace,)
+        ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, driver_below=None)
+        Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
+        ServiceAccounts(
+            self,
+            "ServiceAccounts",
+            cluster=cluster,
+            bucket=artifacts.bucket,
+            key=artifacts.key,
+            bundle=asset,
+            needs=inside,
+        )
+        alerts = Alerts(self, "Alerts", settings=settings)
+        alerts.receive(self)
