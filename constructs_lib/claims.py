@@ -2,10 +2,10 @@
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
+from specdecode import names
 
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.trainium import INSTANCE_TYPE
-from specdecode import names
 
 SIZES = (8, 16)
 LOGICAL_NEURON_CORE = 2

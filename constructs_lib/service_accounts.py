@@ -4,11 +4,11 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
+from specdecode import names
 
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
 from constructs_lib.manifest import apply
-from specdecode import names
 
 READS: dict[str, tuple[str, ...]] = {
     "staging": ("imports/", "models/"),

@@ -87,8 +87,8 @@ def _version(text: str) -> tuple[int, ...]:
 def _kubernetes_and_ami(settings: Settings) -> Iterator[str]:
     if settings.kubernetes_version not in ADDONS:
         yield (
-            f"kubernetes_version: {settings.kubernetes_version} is not supported ({', '.join(ADDONS)}): resource claims "
-            "are resource.k8s.io/v1 since 1.34, and add-ons and AMIs are pinned for these versions only"
+            f"kubernetes_version: {settings.kubernetes_version} is not one of {', '.join(ADDONS)}: resource claims are "
+            "resource.k8s.io/v1 since 1.34, and add-ons and AMIs are pinned for these versions only"
         )
     generation = ENGINE_GENERATIONS.get(settings.engine_generation)
     if generation is None:

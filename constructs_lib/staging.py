@@ -4,12 +4,12 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
+from specdecode import names
 
 from constructs_lib.manifest import apply
 from constructs_lib.settings import Settings
 from constructs_lib.trainium import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
 from constructs_lib.versions import STAGING_AMI
-from specdecode import names
 
 
 class StagingCapacity(Construct):

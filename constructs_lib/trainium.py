@@ -6,10 +6,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
+from specdecode import names
 
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.settings import Settings
-from specdecode import names
 
 INSTANCE_TYPE = "trn2.48xlarge"
 

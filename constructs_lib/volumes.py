@@ -3,11 +3,11 @@
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
+from specdecode import names
 
 from constructs_lib.addons import addon
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.settings import Settings
-from specdecode import names
 
 PREFIXES = ("models", "compiled")
 SIZE = "10Ti"

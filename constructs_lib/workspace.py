@@ -2,9 +2,9 @@
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
+from specdecode import names
 
 from constructs_lib.manifest import apply, namespace
-from specdecode import names
 
 
 class Workspace(Construct):

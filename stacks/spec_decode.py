@@ -8,6 +8,8 @@ from constructs_lib.alerts import Alerts
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
+from constructs_lib.outputs import Outputs
+from constructs_lib.pipeline import Pipeline
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
 from constructs_lib.storage import ArtifactBucket
@@ -47,5 +49,15 @@ class SpecDecodeStack(ProjectStack):
             bundle=asset,
             needs=inside,
         )
-        alerts = Alerts(self, "Alerts", settings=settings)
-        alerts.receive(self)
+        pipeline = Pipeline(
+            self,
+            "Pipeline",
+            cluster=cluster,
+            vpc=vpc,
+            bucket=artifacts.bucket,
+            bundle=asset,
+            settings=settings,
+        )
+        pipeline.node.add_dependency(workspace)
+        Outputs(self, "Outputs", bucket=artifacts.bucket, state_machine=pipeline.state_machine, settings=settings)
+        Alerts(self, "Alerts", settings=settings).receive(self)

@@ -1,0 +1,45 @@
+"""What a deployment prints: where to look, how to get in, and what it costs while nothing runs."""
+
+from aws_cdk import CfnOutput
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from constructs_lib.costs import resting_cost
+from constructs_lib.settings import Settings
+
+
+class Outputs(Construct):
+    """The stack's outputs, under plain names: `specdecode` and the rehearsal read them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        bucket: s3.IBucket,
+        state_machine: sfn.IStateMachine,
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        console = f"https://{settings.region}.console.aws.amazon.com"
+        resting = resting_cost(settings)
+        for name, value, description in (
+            ("BucketName", bucket.bucket_name, "Models, compiled artifacts, runs"),
+            (
+                "StateMachineConsole",
+                f"{console}/states/home?region={settings.region}#/statemachines/view/{state_machine.state_machine_arn}",
+                "Start and follow runs by hand",
+            ),
+            (
+                "KubeconfigCommand",
+                f"aws eks update-kubeconfig --region {settings.region} --name {settings.cluster_name}",
+                "For the roles of `admin_role_arns`, from where the endpoint can be reached",
+            ),
+            (
+                "HourlyCost",
+                f"about {resting:.2f} USD at rest, {resting + settings.price_per_node_hour:.2f} USD with a trn2.48xlarge",
+                "List prices of us-east-2, without traffic and storage; see docs/operations.md",
+            ),
+        ):
+            CfnOutput(self, name, value=value, description=description).override_logical_id(name)
