@@ -20,6 +20,7 @@ FIELD_MANAGER = "specdecode"
 
 RUN_LABEL = "specdecode/run"
 VARIANT_LABEL = "specdecode/variant"
+WAVE_LABEL = "specdecode/wave"
 COMPONENT_LABEL = "app.kubernetes.io/component"
 """One of: staging, compile, serving, benchmark, accuracy."""
 

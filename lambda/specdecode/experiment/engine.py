@@ -13,6 +13,10 @@ AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
 
 
+Image = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
+"""Reference of a container image with its tag or digest."""
+
+
 class Dialect(StrEnum):
     """How `vllm serve` takes its Neuron configuration."""
 
@@ -113,7 +117,10 @@ class Engine(Frozen):
     schema_version: Literal[1] = 1
     name: Name
     title: str
-    image: Annotated[str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
+    image: Image
+    tools_image: Image | None = None
+    """Image for pods that run the bundle without the engine (staging, benchmark): the bundle needs CPython 3.11.
+    None: `image` has it."""
     dialect: Dialect
     methods: dict[Method, MethodSupport]
     refused: dict[Method, str]

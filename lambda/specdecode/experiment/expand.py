@@ -41,7 +41,9 @@ def override(document: Document, changes: Mapping[str, Any]) -> Document:
             document = _set(document, path.split("."), value)
         except LookupError as error:
             problems.append(
-                Problem(field=path, rule="override", message=str(error.args[0]), fix="give a path that the document has")
+                Problem(
+                    field=path, rule="override", message=str(error.args[0]), fix="give a path that the document has"
+                )
             )
     if problems:
         raise ExperimentError(problems)
@@ -117,7 +119,9 @@ def expand_sweeps(document: Document) -> Document:
 def _swept(variant: Document, *, field: str) -> list[Document]:
     sweep = variant["sweep"]
     if not isinstance(sweep, dict) or not sweep or not all(isinstance(v, list) and v for v in sweep.values()):
-        raise _refused(field, "must map fields of `speculation` to lists", "write e.g. {num_speculative_tokens: [5, 7]}")
+        raise _refused(
+            field, "must map fields of `speculation` to lists", "write e.g. {num_speculative_tokens: [5, 7]}"
+        )
     if len(list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))) > MAX_VARIANTS:
         raise _refused(field, f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
     rest = {key: value for key, value in variant.items() if key != "sweep"}

@@ -65,7 +65,11 @@ def load_preset(
 
 
 def load_file(
-    path: Path, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, root: Path | None = None
+    path: Path,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    capacity: Capacity | None = None,
+    root: Path | None = None,
 ) -> Experiment:
     """The experiment that a YAML (or JSON) file describes."""
     try:
@@ -110,7 +114,9 @@ def parse_overrides(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         path, equals, value = setting.partition("=")
         if not equals or not path.strip("."):
-            raise documents.refused(f"--set {setting}", "not of the form path=value", "write --set workload.requests=20")
+            raise documents.refused(
+                f"--set {setting}", "not of the form path=value", "write --set workload.requests=20"
+            )
         out[path] = documents.parse_yaml(value, origin=f"--set {path}")
     return out
 

@@ -1,0 +1,19 @@
+"""From an experiment and what lies in the bucket to the plan of a run."""
+
+from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.inventory import Inventory, needed_prefixes, read_inventory
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, make_plan
+from specdecode.planning.waves import Arm, Wave
+
+__all__ = [
+    "Arm",
+    "Inventory",
+    "Plan",
+    "PlannedArtifact",
+    "PlannedModel",
+    "Wave",
+    "fingerprint",
+    "make_plan",
+    "needed_prefixes",
+    "read_inventory",
+]

@@ -1,0 +1,21 @@
+"""What the deployment knows and a plan does not: everything else in a manifest comes from the plan."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+from specdecode.experiment.model import Frozen
+
+
+class RenderContext(Frozen):
+    """One run in one deployment."""
+
+    run_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
+    bucket: str
+    """The artifact bucket."""
+    bundle_uri: Annotated[str, StringConstraints(pattern=r"^s3://[^/]+/.+$")]
+    """The zip with `specdecode`, its dependencies and assets/."""
+    bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    region: str

@@ -1,0 +1,66 @@
+"""Names and labels of a run's objects: pure functions, so that what was made can always be found again."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+
+from specdecode import names
+from specdecode.experiment.model import ModelRef
+from specdecode.manifests.context import RenderContext
+from specdecode.planning import Arm, Wave
+
+LIMIT = 63
+"""Of a Service's name and a label's value."""
+
+
+def object_name(run_id: str, *parts: str) -> str:
+    """`r<8 digits of the run>-<parts>`: a DNS label of at most 63 characters, unique for run and parts."""
+    full = "-".join([f"r{sha256(run_id.encode()).hexdigest()[:8]}", *parts])
+    name = re.sub(r"[^a-z0-9]+", "-", full.lower()).strip("-")
+    if len(name) <= LIMIT and name == full:
+        return name
+    return f"{name[: LIMIT - 7].strip('-')}-{sha256(full.encode()).hexdigest()[:6]}"
+
+
+def staging_name(model: ModelRef, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, "stage", model.prefix.removeprefix("models/").rstrip("/"))
+
+
+def compile_name(arm: Arm, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, "compile", arm.fingerprint)
+
+
+def serving_name(arm: Arm, ctx: RenderContext) -> str:
+    """Name of the Deployment, the Service of an arm."""
+    return object_name(ctx.run_id, f"w{arm.wave}", arm.variant)
+
+
+def benchmark_name(wave: Wave, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, f"w{wave.index}", "benchmark")
+
+
+def smoke_name(wave: Wave, ctx: RenderContext) -> str:
+    return object_name(ctx.run_id, f"w{wave.index}", "smoke")
+
+
+def service_host_variable(name: str) -> str:
+    """Variable in which Kubernetes gives the cluster IP of the Service `name` to the pods started after it."""
+    return name.upper().replace("-", "_") + "_SERVICE_HOST"
+
+
+def labels(
+    ctx: RenderContext, component: str, *, wave: int | None = None, variant: str | None = None
+) -> dict[str, str]:
+    """Labels of every object of a run."""
+    out = {
+        "app.kubernetes.io/name": "specdecode",
+        "app.kubernetes.io/managed-by": "specdecode",
+        names.COMPONENT_LABEL: component,
+        names.RUN_LABEL: names.run_label(ctx.run_id),
+    }
+    if wave is not None:
+        out[names.WAVE_LABEL] = str(wave)
+    if variant is not None:
+        out[names.VARIANT_LABEL] = variant
+    return out

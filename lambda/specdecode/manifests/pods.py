@@ -1,0 +1,203 @@
+"""What every pod of a run has in common: security, the working directory, placement, the bundle."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specdecode import names
+from specdecode.experiment.engine import Resources
+from specdecode.manifests.context import RenderContext
+
+KubeObject = dict[str, Any]
+USER = 1000
+"""No pod runs as root; the group owns the volumes."""
+CONTAINER = "main"
+
+_FETCH_BUNDLE = """\
+set -eu
+export HOME="$PWD"
+aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
+echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --quiet -
+python3 -m zipfile -e bundle.zip bundle
+export PYTHONPATH="$PWD/bundle"
+exec python3 -m """
+
+
+def bundle_script(module: str, arguments: Sequence[str]) -> str:
+    """Shell script that fetches the bundle, verifies it and becomes `python3 -m module`.
+
+    `arguments` are words of shell source: quote literals with `word`.
+    """
+    return _FETCH_BUNDLE + " ".join([module, *arguments])
+
+
+def word(text: str) -> str:
+    """`text` as one literal word of shell source."""
+    return shlex.quote(text)
+
+
+def bundle_env(ctx: RenderContext) -> dict[str, str]:
+    """What a pod that runs the bundle needs to know."""
+    return {
+        "BUCKET": ctx.bucket,
+        "BUNDLE_URI": ctx.bundle_uri,
+        "BUNDLE_SHA256": ctx.bundle_sha256,
+        "AWS_REGION": ctx.region,
+        "AWS_RETRY_MODE": "standard",
+        "AWS_MAX_ATTEMPTS": "10",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def meta(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"name": name, "namespace": names.NAMESPACE, "labels": dict(labels)}
+
+
+def container(
+    *,
+    image: str,
+    script: str,
+    env: Mapping[str, str],
+    resources: Resources,
+    weights_gib: float = 0.0,
+    mounts: Sequence[Mapping[str, Any]] = (),
+    read_only_root: bool,
+    **more: Any,
+) -> KubeObject:
+    """The one container of a pod. `more`: probes, ports and the like."""
+    requests = {
+        "cpu": _number(resources.cpu),
+        "memory": f"{memory_gib(resources, weights_gib)}Gi",
+        "ephemeral-storage": f"{ephemeral_gib(resources, weights_gib)}Gi",
+    }
+    limits = {} if resources.cpu_limit is None else {"limits": {"cpu": _number(resources.cpu_limit)}}
+    return {
+        "name": CONTAINER,
+        "image": image,
+        "command": ["/bin/sh", "-c", script],
+        "workingDir": names.WORKDIR,
+        "env": [
+            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            *({"name": key, "value": value} for key, value in env.items()),
+        ],
+        "resources": {"requests": requests, **limits},
+        "volumeMounts": [
+            {"name": "work", "mountPath": names.WORKDIR},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+            *map(dict, mounts),
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": read_only_root,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        **more,
+    }
+
+
+def memory_gib(resources: Resources, weights_gib: float) -> int:
+    """Memory request in whole GiB."""
+    return round(resources.memory_gib + resources.memory_per_weight * weights_gib + 0.5)
+
+
+def ephemeral_gib(resources: Resources, weights_gib: float) -> int:
+    """Local disk request in whole GiB."""
+    return round(resources.ephemeral_gib + resources.ephemeral_per_weight * weights_gib + 0.5)
+
+
+def pod_template(
+    *,
+    labels: Mapping[str, str],
+    service_account: str,
+    main: KubeObject,
+    volumes: Sequence[Mapping[str, Any]] = (),
+    placement: Mapping[str, Any],
+    restart_policy: str,
+    grace_s: int = 30,
+) -> KubeObject:
+    """Pod template under the `restricted` Pod Security Standard."""
+    return {
+        "metadata": {"labels": dict(labels), "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        "spec": {
+            "serviceAccountName": service_account,
+            "automountServiceAccountToken": False,
+            "restartPolicy": restart_policy,
+            "terminationGracePeriodSeconds": grace_s,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **placement,
+            "containers": [main],
+            "volumes": [{"name": "work", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}, *map(dict, volumes)],
+        },
+    }
+
+
+def on_trainium() -> dict[str, Any]:
+    """Placement on the trn2 node, without its devices."""
+    return {
+        "nodeSelector": {names.ACCELERATOR_LABEL: "trn2"},
+        "tolerations": [{"key": names.NEURON_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
+    }
+
+
+def on_cpu_nodes() -> dict[str, Any]:
+    """Placement on the dynamic CPU NodePool."""
+    return {"nodeSelector": {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}}
+
+
+def claiming(main: KubeObject, *, devices: int, logical_neuron_core: int) -> tuple[KubeObject, dict[str, Any]]:
+    """The container and the pod's placement with a claim of `devices` Neuron devices."""
+    template = names.claim_template(devices, logical_neuron_core)
+    claimed = {**main, "resources": {**main["resources"], "claims": [{"name": "neuron"}]}}
+    return claimed, {
+        **on_trainium(),
+        "resourceClaims": [{"name": "neuron", "resourceClaimTemplateName": template}],
+    }
+
+
+def job(
+    *,
+    name: str,
+    labels: Mapping[str, str],
+    template: KubeObject,
+    retries: int,
+    deadline_minutes: int,
+    permanent_exits: Sequence[int] = (),
+) -> KubeObject:
+    """A Job that runs its pod once, again after a failure up to `retries` times, and never after `permanent_exits`."""
+    stop = {
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": sorted(permanent_exits)},
+                }
+            ]
+        }
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": meta(name, labels),
+        "spec": {
+            "backoffLimit": retries,
+            "activeDeadlineSeconds": deadline_minutes * 60,
+            "completions": 1,
+            "parallelism": 1,
+            "ttlSecondsAfterFinished": 86400,
+            **(stop if permanent_exits else {}),
+            "template": template,
+        },
+    }
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if value == int(value) else f"{round(value * 1000)}m"

@@ -1,0 +1,71 @@
+"""The `vllm serve` command of an arm: the same text where it is compiled and where it is served."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specdecode import layout, names
+from specdecode.experiment.engine import Dialect, Engine
+from specdecode.experiment.model import Experiment, Variant
+from specdecode.manifests.pods import word
+from specdecode.planning.fingerprint import fingerprint, neuron_config
+
+_HERE = "@PWD@"
+"""Stands for the working directory in JSON until it is shell source."""
+
+
+def serve_words(experiment: Experiment, variant: Variant, engine: Engine) -> list[str]:
+    """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell."""
+    serving = experiment.serving
+    target = experiment.target_of(variant)
+    words = [
+        "vllm serve",
+        f'"$PWD/{target.prefix.rstrip("/")}"',
+        f"--served-model-name {word(served_model(experiment))}",
+        '--host "$POD_IP"',
+        f"--port {names.SERVE_PORT}",
+        f"--tensor-parallel-size {serving.tensor_parallel_size}",
+        f"--max-num-seqs {serving.max_num_seqs}",
+        f"--max-model-len {serving.max_model_len}",
+    ]
+    words += _neuron_words(neuron_config(experiment, variant, engine), engine)
+    if variant.speculation:
+        words.append(f"--speculative-config {_json_word(speculative_config(experiment, variant, engine))}")
+    words += [word(a.replace("{max_num_seqs}", str(serving.max_num_seqs))) for a in engine.serve_args]
+    return words + [word(argument) for argument in serving.extra_args]
+
+
+def served_model(experiment: Experiment) -> str:
+    """Name under which every arm serves, so that all get the same requests (quantized arms too)."""
+    return experiment.target.id
+
+
+def artifact_path(experiment: Experiment, variant: Variant, engine: Engine) -> str:
+    """Folder of the artifact, relative to the working directory."""
+    return layout.compiled_prefix(fingerprint(experiment, variant, engine)).rstrip("/")
+
+
+def speculative_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """What `--speculative-config` says; the draft's folder is relative to a mark for the working directory."""
+    speculation = variant.speculation
+    assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)
+    return {
+        "model": f"{_HERE}/{speculation.draft.prefix.rstrip('/')}",
+        "num_speculative_tokens": speculation.num_speculative_tokens,
+        "max_model_len": speculation.draft_max_model_len or experiment.serving.max_model_len,
+        "method": engine.methods[speculation.method].vllm_method,
+    }
+
+
+def _neuron_words(config: dict[str, Any], engine: Engine) -> list[str]:
+    if not config:
+        return []
+    if engine.dialect is Dialect.OVERRIDE_NEURON_CONFIG:
+        return [f"--override-neuron-config {_json_word(config)}"]
+    key = "override_neuron_config" if engine.dialect is Dialect.NXDI_PLUGIN else "neuron_config"
+    return [f"--additional-config {_json_word({key: config})}"]
+
+
+def _json_word(value: dict[str, Any]) -> str:
+    return word(json.dumps(value)).replace(_HERE, "'\"$PWD\"'")

@@ -1,0 +1,125 @@
+"""The serving Deployment and its Service: an arm, from a compiled artifact that is mounted read-only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import layout, names
+from specdecode.experiment.engine import Probe, Resources
+from specdecode.manifests.context import RenderContext
+from specdecode.manifests.object_names import labels, serving_name
+from specdecode.manifests.pods import KubeObject, claiming, container, meta, pod_template, word
+from specdecode.manifests.serve_command import artifact_path, serve_words
+from specdecode.planning import Arm, Plan
+from specdecode.planning.fingerprint import serving_env
+from specdecode.pod.exits import Exit
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
+"""A server has its weights and its artifact; it asks the network for nothing."""
+SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
+_PREFIXES = ("models", "compiled")
+
+
+def shm_volume(resources: Resources) -> dict[str, Any]:
+    """/dev/shm in memory (the public sample gives it 128 GiB), at most half of what the pod requests."""
+    return {
+        "name": "shm",
+        "emptyDir": {"medium": "Memory", "sizeLimit": f"{min(128, int(resources.memory_gib / 2))}Gi"},
+    }
+
+
+def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
+    """Deployment and Service of `arm`, both called `serving_name(arm, ctx)`."""
+    experiment, engine = plan.experiment, plan.engine
+    variant = experiment.variant(arm.variant)
+    name = serving_name(arm, ctx)
+    own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
+    probes = engine.probes
+    main = container(
+        image=engine.image,
+        script=_script(plan, arm),
+        env={**OFFLINE, **serving_env(experiment, variant, engine)},
+        resources=engine.resources.serving,
+        weights_gib=sum(model.size_gib for model in experiment.models_of(variant)),
+        mounts=[
+            SHM_MOUNT,
+            *({"name": prefix, "mountPath": f"{names.WORKDIR}/{prefix}", "readOnly": True} for prefix in _PREFIXES),
+        ],
+        read_only_root=False,
+        ports=[{"name": "http", "containerPort": names.SERVE_PORT, "protocol": "TCP"}],
+        startupProbe=_probe(probes.startup, failures=-(-experiment.deadlines.serve * 60 // probes.startup.period_s)),
+        readinessProbe=_probe(probes.readiness, failures=probes.readiness.failures),
+        livenessProbe=_probe(probes.liveness, failures=probes.liveness.failures),
+    )
+    claimed, placement = claiming(
+        main, devices=experiment.serving.devices, logical_neuron_core=experiment.serving.logical_neuron_core
+    )
+    template = pod_template(
+        labels=own,
+        service_account=names.SERVICE_ACCOUNTS["serving"],
+        main=claimed,
+        volumes=[
+            shm_volume(engine.resources.serving),
+            *(
+                {"name": p, "persistentVolumeClaim": {"claimName": names.model_pv(p), "readOnly": True}}
+                for p in _PREFIXES
+            ),
+        ],
+        placement=placement,
+        restart_policy="Always",
+        grace_s=60,
+    )
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta(name, own),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "progressDeadlineSeconds": experiment.deadlines.serve * 60,
+            "selector": {"matchLabels": own},
+            "template": template,
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta(name, own),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": own,
+            "ports": [{"name": "http", "port": names.SERVE_PORT, "targetPort": "http", "protocol": "TCP"}],
+        },
+    }
+    return [deployment, service]
+
+
+def _script(plan: Plan, arm: Arm) -> str:
+    """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount."""
+    variant = plan.experiment.variant(arm.variant)
+    needed = [artifact_path(plan.experiment, variant, plan.engine)]
+    needed += [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
+    return "\n".join(
+        [
+            "set -eu",
+            'export HOME="$PWD"',
+            f"for folder in {' '.join(map(word, needed))}; do",
+            f'  if [ ! -f "$folder/{layout.COMPLETE}" ]; then',
+            f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',
+            f"    exit {Exit.INCOMPLETE.value}",
+            "  fi",
+            "done",
+            f'export NEURON_COMPILED_ARTIFACTS="$PWD/{needed[0]}"',
+            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine)),
+        ]
+    )
+
+
+def _probe(probe: Probe, *, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": "/health", "port": "http"},
+        "initialDelaySeconds": probe.initial_delay_s,
+        "periodSeconds": probe.period_s,
+        "timeoutSeconds": probe.timeout_s,
+        "failureThreshold": failures,
+    }

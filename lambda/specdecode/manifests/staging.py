@@ -1,0 +1,58 @@
+"""The staging Job: a model's weights to the bucket, from an ordinary CPU node."""
+
+from __future__ import annotations
+
+from specdecode import names
+from specdecode.experiment.model import ModelRef
+from specdecode.manifests.context import RenderContext
+from specdecode.manifests.object_names import labels, staging_name
+from specdecode.manifests.pods import (
+    KubeObject,
+    bundle_env,
+    bundle_script,
+    container,
+    job,
+    on_cpu_nodes,
+    pod_template,
+    word,
+)
+from specdecode.planning import Plan
+from specdecode.pod.exits import PERMANENT
+
+
+def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
+    """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last.
+
+    The Hugging Face token is read from Secrets Manager by the pod's own role, for gated models only.
+    """
+    own = labels(ctx, "staging")
+    source = (
+        ["--import-prefix", word(model.import_prefix)]
+        if model.import_prefix
+        else ["--model", word(model.id), "--revision", word(model.revision)]
+    )
+    arguments = ["--bucket", '"$BUCKET"', "--prefix", word(model.prefix), *source]
+    arguments += ["--rescale-fp8"] if model.rescale_fp8 else []
+    env = bundle_env(ctx) | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
+    main = container(
+        image=plan.engine.tools_image or plan.engine.image,
+        script=bundle_script("specdecode.pod.stage", arguments),
+        env=env,
+        resources=plan.engine.resources.staging,
+        read_only_root=True,
+    )
+    template = pod_template(
+        labels=own,
+        service_account=names.SERVICE_ACCOUNTS["staging"],
+        main=main,
+        placement=on_cpu_nodes(),
+        restart_policy="Never",
+    )
+    return job(
+        name=staging_name(model, ctx),
+        labels=own,
+        template=template,
+        retries=4,
+        deadline_minutes=plan.experiment.deadlines.staging,
+        permanent_exits=PERMANENT,
+    )

@@ -1,0 +1,82 @@
+"""How long a run holds the node, as a range, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import Experiment, Frozen, Load
+from specdecode.planning.waves import Wave
+
+
+class Range(Frozen):
+    """A low and a high estimate."""
+
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> Range:
+        return Range(low=self.low * factor, high=self.high * factor)
+
+
+def total(parts: Iterable[Range]) -> Range:
+    """Sum of the lows, sum of the highs."""
+    parts = list(parts)
+    return Range(low=sum(part.low for part in parts), high=sum(part.high for part in parts))
+
+
+NODE_START_MINUTES = Range(low=5, high=15)
+"""From the NodePool's scaling to a node that takes pods."""
+NODE_STOP_MINUTES = Range(low=3, high=10)
+
+
+def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]) -> Range:
+    """Minutes for which the run holds the node, from request to release. `compiles`: the missing fingerprints."""
+    parts, left = [NODE_START_MINUTES, NODE_STOP_MINUTES], set(compiles)
+    for wave in waves:
+        for arm in wave.arms:
+            if arm.fingerprint in left:
+                left.remove(arm.fingerprint)
+                parts.append(_compile(experiment, engine, arm.variant))
+        parts.append(_slowest(_load(experiment, engine, arm.variant) for arm in wave.arms))
+        parts.append(_benchmark(experiment, engine, arms=len(wave.arms)))
+    return total(parts)
+
+
+def _slowest(parts: Iterable[Range]) -> Range:
+    """Of things done side by side."""
+    parts = list(parts)
+    return Range(low=max(part.low for part in parts), high=max(part.high for part in parts))
+
+
+def _weights_gib(experiment: Experiment, variant: str) -> float:
+    return sum(model.size_gib for model in experiment.models_of(experiment.variant(variant)))
+
+
+def _compile(experiment: Experiment, engine: Engine, variant: str) -> Range:
+    fixed, each = engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib
+    gib = _weights_gib(experiment, variant)
+    return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.compile))
+
+
+def _load(experiment: Experiment, engine: Engine, variant: str) -> Range:
+    fixed, each = engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib
+    gib = _weights_gib(experiment, variant)
+    return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.serve))
+
+
+def _benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
+    """All cases on all arms of a wave; in the open loop the rate bounds it from below."""
+    load, estimates = experiment.workload, engine.estimates
+    requests = load.requests + load.warmup_requests
+
+    def minutes(at: int) -> float:
+        request_s = (
+            estimates.seconds_per_1000_input_tokens[at] * load.input_tokens / 1000
+            + estimates.seconds_per_output_token[at] * load.output_tokens
+        )
+        case_s = max(requests / load.rate, request_s) if load.rate else requests * request_s / load.concurrency
+        turns = 1 if load.load is Load.SIMULTANEOUS else arms
+        return case_s * len(load.cases) * turns / 60
+
+    return Range(low=minutes(0), high=min(minutes(1), experiment.deadlines.benchmark))

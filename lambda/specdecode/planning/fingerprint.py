@@ -1,0 +1,60 @@
+"""The fingerprint of a compiled artifact: the hash of all that decides it and of nothing else."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from typing import Any
+
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import Experiment, ModelRef, Variant
+
+
+def neuron_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """The Neuron configuration of one arm: shared, then the method's, then the variant's own."""
+    speculation = variant.speculation
+    method = engine.methods[speculation.method].neuron_config if speculation else {}
+    return {**experiment.serving.neuron_config, **method, **variant.neuron_config}
+
+
+def serving_env(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, str]:
+    """The environment of one arm's server, later ones winning: engine, experiment, variant."""
+    return {**engine.env, **experiment.serving.env, **variant.env}
+
+
+def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """All that decides the artifact of `variant`, as plain data.
+
+    Variables of the environment count unless the engine lists them as ones of the runtime only: a variable that
+    nobody classified costs a compile at worst, and never serves an artifact that was made for other settings.
+    """
+    serving, speculation = experiment.serving, variant.speculation
+    return {
+        "image": engine.image,
+        "target": _identity(experiment.target_of(variant)),
+        "quantization": variant.quantization,
+        "tensor_parallel_size": serving.tensor_parallel_size,
+        "logical_neuron_core": serving.logical_neuron_core,
+        "max_num_seqs": serving.max_num_seqs,
+        "max_model_len": serving.max_model_len,
+        "extra_args": [*engine.serve_args, *serving.extra_args],
+        "env": {k: v for k, v in serving_env(experiment, variant, engine).items() if k not in engine.runtime_env},
+        "neuron_config": neuron_config(experiment, variant, engine),
+        "speculation": speculation
+        and {
+            "method": speculation.method.value,
+            "draft": _identity(speculation.draft),
+            "num_speculative_tokens": speculation.num_speculative_tokens,
+            "draft_max_model_len": speculation.draft_max_model_len or serving.max_model_len,
+        },
+    }
+
+
+def fingerprint(experiment: Experiment, variant: Variant, engine: Engine) -> str:
+    """20 hexadecimal digits; equal if and only if `deciding` is equal."""
+    text = json.dumps(deciding(experiment, variant, engine), sort_keys=True, separators=(",", ":"))
+    return sha256(text.encode()).hexdigest()[:20]
+
+
+def _identity(model: ModelRef) -> dict[str, Any]:
+    return {"id": model.id, "revision": model.revision, "kind": model.kind.value, "rescale_fp8": model.rescale_fp8}

@@ -1,0 +1,42 @@
+"""What already lies in the bucket. A folder counts only with its COMPLETE.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+from specdecode import layout
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import Experiment, Frozen
+from specdecode.planning.fingerprint import fingerprint
+
+
+class Inventory(Frozen):
+    """Finished folders, as prefixes (`models/…/`, `compiled/…/`)."""
+
+    prefixes: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_keys(cls, keys: Iterable[str]) -> Self:
+        """From the keys of a listing."""
+        end = "/" + layout.COMPLETE
+        return cls(prefixes=frozenset(key.removesuffix(layout.COMPLETE) for key in keys if key.endswith(end)))
+
+    def has(self, prefix: str) -> bool:
+        return prefix in self.prefixes
+
+
+def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
+    """Prefixes of all models and artifacts that `experiment` needs, in the order of first use."""
+    models = [model.prefix for variant in experiment.variants for model in experiment.models_of(variant)]
+    artifacts = [layout.compiled_prefix(fingerprint(experiment, variant, engine)) for variant in experiment.variants]
+    return list(dict.fromkeys([*models, *artifacts]))
+
+
+def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:
+    """Which of `prefixes` are complete in `bucket`; `s3` is a boto3 client. One listing of one key for each."""
+    keys = []
+    for prefix in prefixes:
+        listing = s3.list_objects_v2(Bucket=bucket, Prefix=prefix + layout.COMPLETE, MaxKeys=1)
+        keys += [item["Key"] for item in listing.get("Contents", ())]
+    return Inventory.from_keys(keys)

@@ -1,0 +1,131 @@
+"""The plan of a run: what is there, what is missing, in which order it is done, how long it takes, what it costs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from specdecode import layout
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.loading import load_engine
+from specdecode.experiment.model import Experiment, Frozen, ModelRef
+from specdecode.planning.cost import Range, node_minutes
+from specdecode.planning.events import Step, choose_poll_seconds, make_steps, worst_case_events
+from specdecode.planning.inventory import Inventory
+from specdecode.planning.warnings import check_history, check_revisions, check_window
+from specdecode.planning.waves import Arm, Wave, make_waves
+
+
+class PlannedModel(Frozen):
+    """Weights that the run needs in the bucket."""
+
+    model: ModelRef
+    prefix: str
+    staged: bool
+
+
+class PlannedArtifact(Frozen):
+    """A compiled artifact that the run needs in the bucket."""
+
+    fingerprint: str
+    prefix: str
+    arm: Arm
+    """The first arm that serves it: what its compile Job is made from."""
+    compiled: bool
+
+
+class Plan(Frozen):
+    """Everything that is known before the first dollar is spent. Manifests are functions of it."""
+
+    schema_version: Literal[1] = 1
+    experiment: Experiment
+    engine: Engine
+    waves: tuple[Wave, ...]
+    models: tuple[PlannedModel, ...]
+    artifacts: tuple[PlannedArtifact, ...]
+    steps: tuple[Step, ...]
+    poll_seconds: int
+    """How long the state machine waits between two looks."""
+    worst_case_events: int
+    node_hours: Range
+    price_per_node_hour: float
+    cost: Range
+    """US dollars for the node."""
+    assumptions: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def models_to_stage(self) -> tuple[ModelRef, ...]:
+        """Weights that are missing in the bucket."""
+        return tuple(item.model for item in self.models if not item.staged)
+
+    @property
+    def compiles_to_do(self) -> tuple[Arm, ...]:
+        """One arm for each artifact that is missing in the bucket."""
+        return tuple(item.arm for item in self.artifacts if not item.compiled)
+
+
+def make_plan(
+    experiment: Experiment,
+    *,
+    inventory: Inventory,
+    engine: Engine | None = None,
+    capacity: Capacity | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock where `now` is not given."""
+    engine = engine or load_engine(experiment.engine)
+    capacity = capacity or Capacity()
+    waves = make_waves(experiment, engine)
+    models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
+    first_arms: dict[str, Arm] = {}
+    for wave in waves:
+        for arm in wave.arms:
+            first_arms.setdefault(arm.fingerprint, arm)
+    artifacts = tuple(
+        PlannedArtifact(
+            fingerprint=arm.fingerprint,
+            prefix=layout.compiled_prefix(arm.fingerprint),
+            arm=arm,
+            compiled=inventory.has(layout.compiled_prefix(arm.fingerprint)),
+        )
+        for arm in first_arms.values()
+    )
+    missing = frozenset(item.fingerprint for item in artifacts if not item.compiled)
+    steps = make_steps(experiment, waves, missing)
+    poll_seconds = choose_poll_seconds(steps)
+    events = worst_case_events(steps, poll_s=poll_seconds)
+    hours = node_minutes(experiment, engine, waves, missing).scaled(1 / 60)
+    return Plan(
+        experiment=experiment,
+        engine=engine,
+        waves=waves,
+        models=tuple(PlannedModel(model=m, prefix=p, staged=inventory.has(p)) for p, m in models.items()),
+        artifacts=artifacts,
+        steps=steps,
+        poll_seconds=poll_seconds,
+        worst_case_events=events,
+        node_hours=hours,
+        price_per_node_hour=capacity.price_per_node_hour,
+        cost=hours.scaled(capacity.price_per_node_hour),
+        assumptions=_assumptions(engine, capacity),
+        warnings=(
+            *check_revisions(models.values()),
+            *check_history(events),
+            *check_window(hours, capacity, now=now or datetime.now(UTC)),
+        ),
+    )
+
+
+def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
+    estimates = engine.estimates
+    return (
+        f"one trn2.48xlarge at ${capacity.price_per_node_hour:.2f} an hour; S3, staging nodes and the cluster not counted",
+        f"node start 5-15 min and release 3-10 min; compile {estimates.compile_minutes[0]:g}-"
+        f"{estimates.compile_minutes[1]:g} min and {estimates.compile_minutes_per_gib[0]:g}-"
+        f"{estimates.compile_minutes_per_gib[1]:g} min for each GiB, one at a time",
+        f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
+        "each output token, whatever the speculation",
+        f"source of the figures: {estimates.source}",
+    )

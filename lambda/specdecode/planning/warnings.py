@@ -1,0 +1,46 @@
+"""What a plan warns of. Nothing here refuses: it is for the person who pays to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
+from specdecode.experiment.model import ModelRef
+from specdecode.planning.cost import Range
+from specdecode.planning.events import HISTORY_LIMIT
+
+
+def check_revisions(models: Iterable[ModelRef]) -> list[str]:
+    """Models whose revision is a branch, which can move."""
+    return [
+        f"{model.id}: revision {model.revision!r} is a branch and can move; pin a commit to repeat this run"
+        for model in models
+        if model.import_prefix is None and model.revision in ("main", "master")
+    ]
+
+
+def check_history(events: int) -> list[str]:
+    """Whether the execution's history can hold the run."""
+    if events <= HISTORY_LIMIT:
+        return []
+    return [
+        f"up to {events} history events, of which an execution may have {HISTORY_LIMIT}: "
+        "split the experiment (fewer variants) or shorten its deadlines"
+    ]
+
+
+def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:
+    """Whether the estimate fits into the Capacity Block, whose last 40 minutes are lost to draining."""
+    if capacity.block_end is None:
+        return []
+    start = max(now, capacity.block_start) if capacity.block_start else now
+    usable = (capacity.block_end - start - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)).total_seconds() / 3600
+    if usable <= 0:
+        return [f"the Capacity Block is over for new work ({DRAIN_BEFORE_BLOCK_END_MINUTES} minutes before its end)"]
+    window = f"{usable:.1f} h of the Capacity Block are usable (draining begins 40 minutes before its end)"
+    if hours.low > usable:
+        return [f"{window}, and the run takes at least {hours.low:.1f} h: it will not finish"]
+    if hours.high > usable:
+        return [f"{window}, and the run may take {hours.high:.1f} h: it may not finish"]
+    return []

@@ -1,0 +1,62 @@
+"""How the programs in a pod end. The pipeline reads these codes and the last line of the log; so may a person."""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import NoReturn
+
+
+class Exit(IntEnum):
+    """Exit code -> what happened."""
+
+    OK = 0
+    USAGE = 64
+    """The program was started with wrong arguments."""
+    CORRUPT = 65
+    """Bytes differ from their recorded size or SHA-256."""
+    INCOMPLETE = 66
+    """A folder that must be there has no COMPLETE.json."""
+    NO_TOKEN = 67
+    """A gated model: no Hugging Face token, or one that has no access to it."""
+    NOT_FOUND = 68
+    """No such model, revision or import prefix."""
+    UNAVAILABLE = 69
+    """The network, S3 or the Hugging Face hub failed, retries included."""
+    COMPILER_CRASH = 70
+    """neuronx-cc crashed (it does, now and then): passed through from `vllm serve`."""
+    SERVER_EXITED = 71
+    """`vllm serve` ended before it was healthy, with any other code."""
+    NOT_HEALTHY = 72
+    """`vllm serve` ran and was not healthy in time."""
+    NO_SPACE = 73
+    """The local disk is full."""
+    NO_ARTIFACT = 74
+    """`vllm serve` was healthy and left no artifact."""
+    DENIED = 77
+    """AWS refused a request: the pod's role lacks a permission."""
+    BAD_ANSWER = 78
+    """A server answered a smoke test with an error, with no text or without usage."""
+
+
+PERMANENT = (Exit.USAGE, Exit.CORRUPT, Exit.INCOMPLETE, Exit.NO_TOKEN, Exit.NOT_FOUND, Exit.DENIED)
+"""Codes after which trying again is in vain: the Job fails at once."""
+
+
+class PodError(Exception):
+    """Why a program cannot go on: a code of the table and one line for the log."""
+
+    def __init__(self, code: Exit | int, message: str) -> None:
+        self.code = int(code)
+        super().__init__(message)
+
+
+def say(message: str) -> None:
+    """One line of progress to the pod's log."""
+    print(f"specdecode: {message}", flush=True)
+
+
+def leave(error: PodError) -> NoReturn:
+    """End the program with the error's line and code."""
+    print(f"specdecode: error {error.code}: {error}", file=sys.stderr, flush=True)
+    raise SystemExit(error.code)
