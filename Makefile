@@ -1,0 +1,106 @@
+# Every command of this repository. `make` alone explains them.
+
+PYTHON ?= $(or $(shell command -v python3.11),python3)
+EXPERIMENT ?= rehearsal
+UV_VERSION := 0.11.0
+
+export EXPERIMENT
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
+unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
+
+UV := .venv/bin/uv pip install --quiet
+CDK := node_modules/.bin/cdk
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-rehearsal rehearse test synth deploy destroy bench clean need-python need-node need-preset
+
+help:
+	@echo 'Without an AWS account, on this machine:'
+	@echo '  make rehearse                     deploy into an embedded cloud, run the experiment, show the comparison'
+	@echo '  make rehearse EXPERIMENT=<name>   another preset made for this machine (assets/experiments)'
+	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
+	@echo '  make synth                        write the CloudFormation templates to cdk.out'
+	@echo '  make bench                        measure the embedded engine and the benchmark client'
+	@echo
+	@echo 'With AWS credentials in the environment (docs/operations.md says what it costs):'
+	@echo '  make deploy                       deploy both stacks; then: .venv/bin/specdecode run qwen3-32b --watch'
+	@echo '  make destroy                      delete them'
+	@echo
+	@echo '  make install                      what the commands above do first, by themselves'
+	@echo '  make clean                        remove what was installed and built here (results/ stays)'
+	@echo
+	@echo 'Needs Python 3.11, Node.js 20 or newer with npm, and make. Everything else is installed into this folder.'
+
+install: .venv/.installed-dev node_modules/.installed
+install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
+
+rehearse: need-preset install-rehearsal
+	@.venv/bin/python -m rehearsal "$$EXPERIMENT"
+
+test: install install-rehearsal
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/pytest
+
+synth: install
+	$(CDK) synth --quiet
+
+deploy: install
+	$(CDK) deploy SpecDecodeStack
+
+destroy: install
+	$(CDK) destroy --all
+
+bench: install-rehearsal
+	@for script in benchmarks/*.py; do echo "== $$script"; .venv/bin/python "$$script" || exit 1; done
+
+clean:
+	rm -rf .venv .rehearsal node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/.uv: | need-python
+	@echo 'Installing into .venv ...'
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@touch $@
+
+.venv/.installed: .venv/.uv requirements.txt lambda/requirements.txt pyproject.toml
+	@$(UV) --python .venv --requirement requirements.txt --editable .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed requirements-dev.txt
+	@$(UV) --python .venv --requirement requirements-dev.txt
+	@touch $@
+
+.rehearsal/%/.installed: rehearsal/requirements-%.txt .venv/.uv
+	@echo 'Installing into .rehearsal/$* ...'
+	@test -x .rehearsal/$*/bin/python || .venv/bin/uv venv --quiet --python .venv/bin/python .rehearsal/$*
+	@$(UV) --python .rehearsal/$* --requirement $<
+	@if [ $* = image ]; then ln -sf ../../../rehearsal/engine/vllm .rehearsal/image/bin/vllm; fi
+	@touch $@
+
+node_modules/.installed: package-lock.json | need-node
+	@echo 'Installing into node_modules ...'
+	@npm ci --silent --no-audit --no-fund
+	@touch $@
+
+need-python:
+	@command -v $(PYTHON) >/dev/null && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo 'Python 3.11 is missing: it is the version of the Lambda functions, which run on this machine in a rehearsal.'; \
+	  echo 'Install it (Debian, Ubuntu: apt install python3.11 python3.11-venv; macOS: brew install python@3.11;'; \
+	  echo 'elsewhere: https://www.python.org/downloads or pyenv), or name it: make PYTHON=/path/to/python3.11'; exit 3; } >&2
+
+need-node:
+	@command -v node >/dev/null && command -v npm >/dev/null && \
+	node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { \
+	  echo 'Node.js 20 or newer with npm is missing: the AWS CDK runs on it.'; \
+	  echo 'Install it from https://nodejs.org or with your package manager.'; exit 3; } >&2
+
+need-preset:
+	@test "$$(uname -sm)" = 'Linux x86_64' || { \
+	  echo "A rehearsal needs Linux on x86_64; this is $$(uname -sm)."; exit 3; } >&2
+	@case "$$EXPERIMENT" in */*|'') false;; *) grep -qs '^engine: *rehearsal-' "assets/experiments/$$EXPERIMENT.yaml";; esac || { \
+	  echo "'$$EXPERIMENT' is not a preset that can be rehearsed on this machine. These can:"; \
+	  grep -ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  make rehearse EXPERIMENT=\1|'; \
+	  echo 'These need Trainium2 (make deploy; .venv/bin/specdecode run <name>):'; \
+	  grep -Ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  \1|'; exit 2; } >&2

@@ -1,0 +1,59 @@
+"""Lambda functions: what their runtime has installed, and how their failures are named."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RUNTIME_PACKAGES = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
+"""What the python3.11 runtime of AWS Lambda has besides the standard library (its SDK and what that needs)."""
+
+
+def runtime_folder(folder: Path) -> Path:
+    """Make `folder` hold the runtime's packages and nothing else, as links into this interpreter's own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in RUNTIME_PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError(f"{name} is missing in the emulator's environment")
+        origin = Path(spec.origin)
+        source = origin.parent if origin.name == "__init__.py" else origin
+        (folder / source.name).symlink_to(source)
+    return folder
+
+
+def with_runtime(script: str, folder: Path) -> str:
+    """The emulator's Python worker, made to see the function's zip and `folder`, not the emulator's own packages."""
+    visible = f'[p for p in sys.path if not p.endswith("site-packages")] + [{json.dumps(str(folder))}]'
+    return f"import sys\nsys.path[:] = {visible}\n{script}"
+
+
+def error_type(message: str, trace: str) -> str | None:
+    """Class name of the exception that a traceback ends with; None when there is none.
+
+    `message` is the exception's text: what stands before it in the traceback's last part is the class.
+    """
+    _, found, last = trace.rpartition("Traceback (most recent call last):\n")
+    if not found:
+        return None
+    head = last.rstrip("\n").removesuffix(message).rstrip(": ").rsplit("\n", 1)[-1]
+    name = head.rsplit(".", 1)[-1]
+    return name if name.isidentifier() else None
+
+
+def naming_errors(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Wrap the emulator's invocation: a handler's exception keeps its class name, which Retry and Catch match on."""
+
+    def execute_function(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
+        result = execute(function, event, request_id)
+        body = result.get("body")
+        if result.get("error") and isinstance(body, dict) and body.get("errorType") == "Runtime.HandlerError":
+            name = error_type(str(body.get("errorMessage", "")), str(result.get("log", "")))
+            if name:
+                body |= {"errorType": name, "requestId": request_id}
+        return result
+
+    return execute_function

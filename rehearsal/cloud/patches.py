@@ -1,0 +1,78 @@
+"""Every function of the emulator that is replaced, and why. The version is pinned; a test holds each point.
+
+Nothing else of the emulator is touched: what is not listed here behaves as ministack ships it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehearsal.cloud import custom_resources, eks, functions, resources, workflows
+from rehearsal.cloud.kubernetes import Kubernetes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patch:
+    """`module.attribute` becomes `replace(original)`."""
+
+    module: str
+    attribute: str
+    why: str
+    replace: Callable[[Any], Any]
+
+    def apply(self) -> None:
+        """Raises AttributeError when the emulator no longer has the attribute."""
+        module = importlib.import_module(self.module)
+        setattr(module, self.attribute, self.replace(getattr(module, self.attribute)))
+
+
+def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
+    """The list. `runtime` is the folder of packages that Python functions see besides their own zip."""
+    return (
+        Patch(
+            module="ministack.app",
+            attribute="pin_request_origin",
+            why="it serves plain HTTP on loopback, where bucket policies that demand TLS would deny everything",
+            replace=lambda pin: lambda source, _secure: pin(source, True),
+        ),
+        Patch(
+            module="ministack.services.lambda_svc",
+            attribute="_execute_function_warm",
+            why="every exception of a handler is named Runtime.HandlerError, so Retry and Catch never match",
+            replace=functions.naming_errors,
+        ),
+        Patch(
+            module="ministack.core.lambda_runtime",
+            attribute="_PYTHON_WORKER_SCRIPT",
+            why="functions see the emulator's own packages, which would hide one that the bundle lacks",
+            replace=lambda script: functions.with_runtime(script, runtime),
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
+            attribute="_run_sub_machine",
+            why="states inside a Map leave no event, and go on after the execution was stopped",
+            replace=workflows.announcing,
+        ),
+        Patch(
+            module="ministack.services.eks",
+            attribute="_create_cluster",
+            why="without Docker the endpoint is a port at which nothing listens, and the CA is empty",
+            replace=lambda create: eks.endpoint_of_double(kubernetes, create),
+        ),
+        Patch(
+            module="ministack.services.cloudformation.custom_resource",
+            attribute="invoke_custom_resource",
+            why="kubectl, helm and parts of the JavaScript SDK are not there for the Lambdas behind these resources",
+            replace=lambda invoke: custom_resources.handling(kubernetes, invoke),
+        ),
+        Patch(
+            module="ministack.services.cloudformation.provisioners",
+            attribute="_RESOURCE_HANDLERS",
+            why="CloudFormation types of our stacks that the emulator does not know are refused",
+            replace=lambda known: resources.extend(known, kubernetes),
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Child processes of a rehearsal: each in a group of its own, none outlives it, however it ends.
+
+A child belongs to a rehearsal if its environment names the rehearsal's work folder, which its own children inherit.
+So "is anything left?" has an answer that no child can evade by detaching itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+GRACE_S = 10.0
+"""Seconds between SIGTERM and SIGKILL."""
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+class ChildFailed(Exception):
+    """A child ended with an error, or ended at all though it should serve. The message ends with its last words."""
+
+
+def _die_with_parent() -> None:
+    """Runs in the child before exec: when this process is killed outright, the child is told to end."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+@dataclass(kw_only=True)
+class Child:
+    """A started process and where its output goes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def tail(self, lines: int = 15) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def check(self) -> None:
+        """Raise ChildFailed if it is no longer running."""
+        if not self.running:
+            raise ChildFailed(f"{self.name} ended with status {self.process.returncode}:\n{self.tail()}")
+
+    def wait(self, *, timeout_s: float) -> None:
+        """Wait for success. Raises ChildFailed on another exit status or after `timeout_s` seconds."""
+        try:
+            status = self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise ChildFailed(f"{self.name} did not finish within {timeout_s:.0f} s:\n{self.tail()}") from None
+        if status:
+            raise ChildFailed(f"{self.name} failed with status {status}:\n{self.tail()}")
+
+
+@dataclass(kw_only=True)
+class Processes:
+    """The children of one rehearsal. Leaving the context ends them all."""
+
+    folder: Path
+    """The work folder, by which they are recognized; logs go to `<folder>/logs`."""
+    root: Path
+    """Working directory: the repository."""
+    _children: list[Child] = field(default_factory=list)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        environment: Mapping[str, str],
+        directory: Path | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> Child:
+        """Start a child with exactly `environment` (and TMPDIR in the work folder), its stdin closed, its output logged.
+
+        It runs in `directory`, or the repository.
+        Call it from the main thread only: the kernel sends the parent's death signal when the thread ends.
+        """
+        log = self.folder / "logs" / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self.folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [str(part) for part in command],
+                cwd=directory or self.root,
+                env={**environment, "TMPDIR": str(scratch)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+                pass_fds=pass_fds,
+            )
+        child = Child(name=name, process=process, log=log)
+        self._children.append(child)
+        return child
+
+    def left(self) -> list[int]:
+        """Process ids that still belong to the rehearsal."""
+        return processes_naming(self.folder)
+
+    def stop(self) -> list[int]:
+        """End every child, newest first, then whatever else belongs to the rehearsal.
+
+        Returns the ids that had to be killed because they outlived their parent: normally none.
+        """
+        for child in reversed(self._children):
+            _end(child)
+        self._children.clear()
+        strays = self.left()
+        for pid in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return strays
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _end(child: Child) -> None:
+    """SIGTERM to the child, then SIGKILL to its group once it ended or its grace is over."""
+    if child.running:
+        with contextlib.suppress(ProcessLookupError):
+            child.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.process.wait(GRACE_S)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
+    child.process.wait()
+
+
+def processes_naming(folder: Path) -> list[int]:
+    """Ids of the live processes (not this one) whose environment names `folder`."""
+    needle = str(folder).encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            if needle in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until_gone(folder: Path, *, timeout_s: float) -> list[int]:
+    """Wait until no process names `folder`; what is left after `timeout_s` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while (left := processes_naming(folder)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left

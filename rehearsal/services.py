@@ -1,0 +1,138 @@
+"""The two servers of a rehearsal: the Kubernetes API double with its node, and the embedded AWS."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from rehearsal import tools
+from rehearsal.processes import Child, ChildFailed, Processes
+
+START_S = 60.0
+"""Longest start of a server on a busy machine, in seconds."""
+
+WAIT_SCALE = 0.02
+"""A Wait of 60 s in the state machine takes 1.2 s: nothing here takes the hours that those waits are made for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """The running servers."""
+
+    endpoint: str
+    kubernetes_url: str
+    kubernetes_ca: Path
+    kubernetes_token: str
+    children: tuple[Child, ...]
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the embedded AWS, as its administrator."""
+        return boto3.client(
+            service,
+            endpoint_url=self.endpoint,
+            region_name=tools.REGION,
+            aws_access_key_id="test",
+            aws_secret_access_key="test",  # noqa: S106 - the emulator's well-known root credentials
+            config=Config(proxies={}, retries={"max_attempts": 2}, s3={"addressing_style": "path"}),
+        )
+
+    def check(self) -> None:
+        """Raise ChildFailed if one of them has ended."""
+        for child in self.children:
+            child.check()
+
+
+def start(processes: Processes, *, node_delay_s: float) -> Services:
+    """Start both and wait until they answer. Ports are the system's choice, so that rehearsals can run side by side.
+
+    The emulator's port is bound first: the double must know it, and the emulator must know where the double is.
+    Raises ChildFailed when one does not come up.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        double = processes.start(
+            "kubernetes",
+            [
+                *(tools.CLOUD_PYTHON, "-m", "rehearsal.kubernetes", "--port", "0"),
+                *("--state-dir", processes.folder / "kubernetes", "--image-path", tools.IMAGE),
+                *("--aws-endpoint", _endpoint(bound), "--region", tools.REGION, "--node-delay", str(node_delay_s)),
+            ],
+            environment=tools.environment(),
+        )
+        cluster = _await(double, lambda: _ready_line(double))
+        aws = start_aws(
+            processes, bound, url=cluster["url"], ca_file=Path(cluster["ca_file"]), token=cluster["admin_token"]
+        )
+    return Services(
+        endpoint=aws.endpoint,
+        kubernetes_url=cluster["url"],
+        kubernetes_ca=Path(cluster["ca_file"]),
+        kubernetes_token=cluster["admin_token"],
+        children=(double, *aws.children),
+    )
+
+
+def start_aws(processes: Processes, bound: socket.socket, *, url: str, ca_file: Path, token: str) -> Services:
+    """Start the embedded AWS on a bound socket, its clusters being the API at `url`; wait until it answers."""
+    emulator = processes.start(
+        "aws",
+        [
+            *(tools.CLOUD_PYTHON, "-m", "rehearsal.cloud"),
+            *("--socket", str(bound.fileno()), "--state-dir", processes.folder / "aws"),
+        ],
+        environment=tools.environment(
+            {
+                "SPECDECODE_KUBE_URL": url,
+                "SPECDECODE_KUBE_CA": str(ca_file),
+                "SPECDECODE_KUBE_TOKEN": token,
+                "MINISTACK_REGION": tools.REGION,
+                "SFN_WAIT_SCALE": str(WAIT_SCALE),
+            }
+        ),
+        pass_fds=[bound.fileno()],
+    )
+    endpoint = _endpoint(bound)
+    _await(emulator, lambda: _healthy(endpoint))
+    return Services(
+        endpoint=endpoint, kubernetes_url=url, kubernetes_ca=ca_file, kubernetes_token=token, children=(emulator,)
+    )
+
+
+def _endpoint(bound: socket.socket) -> str:
+    return f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+def _await(child: Child, ready: Callable[[], Any]) -> Any:
+    """Poll until `ready` gives something. Raises ChildFailed when the child ends or takes longer than START_S."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if result := ready():
+            return result
+        child.check()
+        time.sleep(0.05)
+    raise ChildFailed(f"{child.name} did not start within {START_S:.0f} s:\n{child.tail()}")
+
+
+def _ready_line(child: Child) -> dict[str, str] | None:
+    for line in child.log.read_text(errors="replace").splitlines():
+        if line.startswith('{"url"'):
+            return json.loads(line)
+    return None
+
+
+def _healthy(endpoint: str) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{endpoint}/_ministack/health", timeout=5) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False
