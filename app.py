@@ -22,7 +22,7 @@ def main() -> int:
     except BundleError as error:
         print(error, file=sys.stderr)
         return 3
-    platform = TrainiumClusterStack(app, "TrainiumClusterStack", settings=settings)
+    platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
     SpecDecodeStack(
         app,
         "SpecDecodeStack",

@@ -22,6 +22,8 @@ class Karpenter(Construct):
 
     `staticCapacity` for the trn2 NodePool, `reservedCapacity` for Capacity Blocks, `nodeOverlay` where an on-demand
     price must be given because AWS publishes none. Helm never upgrades CRDs, hence the chart of their own.
+
+    `watched` is what must not change while a run has the node.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class Karpenter(Construct):
         cluster: eks.ICluster,
         node_role: iam.IRole,
         queue: sqs.IQueue,
-        needs: list[IDependable],
+        needs: tuple[IDependable, ...],
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
@@ -83,4 +85,5 @@ class Karpenter(Construct):
             timeout=Duration.minutes(10),
             values=values.to_helm(),
         )
+        self.watched = {"version": KARPENTER_CHART, "values": values.to_helm()}
         self.chart.node.add_dependency(self.crds, *attached, *needs)

@@ -14,11 +14,15 @@ NAMESPACES = (NAMESPACE, "neuron-healthcheck-system")
 
 
 class NeuronDra(Construct):
-    """neuron-helm-chart with the DRA driver on, and the device plugin and the node problem detector off."""
+    """neuron-helm-chart with the DRA driver on, and the device plugin and the node problem detector off.
+
+    `watched` is what must not change while a run has the node.
+    """
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, needs: tuple[IDependable, ...]) -> None:
         super().__init__(scope, id)
         made = [apply(self, name, cluster=cluster, manifest=namespace(name), needs=needs) for name in NAMESPACES]
+        values = NeuronValues().to_helm()
         self.chart = eks.HelmChart(
             self,
             "Chart",
@@ -31,6 +35,7 @@ class NeuronDra(Construct):
             create_namespace=False,
             wait=True,
             timeout=Duration.minutes(10),
-            values=NeuronValues().to_helm(),
+            values=values,
         )
+        self.watched = {"version": NEURON_CHART, "values": values}
         self.chart.node.add_dependency(*made)

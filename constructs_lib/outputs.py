@@ -38,7 +38,7 @@ class Outputs(Construct):
             ),
             (
                 "HourlyCost",
-                f"about {resting:.2f} USD at rest, {resting + settings.price_per_node_hour:.2f} USD with a trn2.48xlarge",
+                f"{resting:.2f} USD at rest, {resting + settings.price_per_node_hour:.2f} USD with a trn2.48xlarge",
                 "List prices of us-east-2, without traffic and storage; see docs/operations.md",
             ),
         ):

@@ -20,6 +20,8 @@ class TrainiumCapacity(Construct):
     The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim. Nothing but the
     pipeline may end the node: it never expires, is never consolidated, and drift is budgeted to zero nodes. A drain
     that the pipeline or EC2 does start ends after ten minutes whatever the pods say.
+
+    `watched` is what must not be applied anew while a run has the node: it would set the replicas back to 0.
     """
 
     def __init__(
@@ -35,22 +37,14 @@ class TrainiumCapacity(Construct):
     ) -> None:
         super().__init__(scope, id)
         class_name = f"trn2-{settings.engine_generation.replace('.', '-')}"
-        self.node_class = apply(
-            self,
-            "NodeClass",
-            cluster=cluster,
-            manifest=_node_class(class_name, cluster=cluster, vpc=vpc, node_role=node_role, settings=settings),
-            needs=needs,
-        )
-        pool_needs: tuple[IDependable, ...] = (*needs, self.node_class)
+        node_class = _node_class(class_name, cluster=cluster, vpc=vpc, node_role=node_role, settings=settings)
+        before: list[IDependable] = [apply(self, "NodeClass", cluster=cluster, manifest=node_class, needs=needs)]
         if not settings.reserved:
-            self.price = apply(
-                self, "Price", cluster=cluster, manifest=_price(settings.price_per_node_hour), needs=needs
-            )
-            pool_needs = (*pool_needs, self.price)
-        self.pool = apply(
-            self, "NodePool", cluster=cluster, manifest=_node_pool(class_name, settings), needs=pool_needs
-        )
+            price = _price(settings.price_per_node_hour)
+            before.append(apply(self, "Price", cluster=cluster, manifest=price, needs=needs))
+        pool = _node_pool(class_name, settings)
+        self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=(*needs, *before))
+        self.watched = [node_class, pool]
 
 
 def _node_class(

@@ -7,7 +7,7 @@ An EKS add-on build can be withdrawn; what a region offers is listed by
 from dataclasses import dataclass
 
 KARPENTER_CHART = "1.14.1"
-"""karpenter and karpenter-crd, oci://public.ecr.aws/karpenter. Kubernetes 1.35 needs >= 1.9 (compatibility.md, v1.14)."""
+"""karpenter and karpenter-crd of oci://public.ecr.aws/karpenter. Kubernetes 1.35 needs >= 1.9 (compatibility.md)."""
 
 NEURON_CHART = "1.10.0"
 """neuron-helm-chart, oci://public.ecr.aws/neuron: brings neuron-dra-driver 1.2.0."""

@@ -3,13 +3,16 @@
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
+from specdecode import names
 
 from constructs_lib.alerts import Alerts
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
+from constructs_lib.guards import GuardFunction
 from constructs_lib.outputs import Outputs
 from constructs_lib.pipeline import Pipeline
+from constructs_lib.pipeline_access import READER_GROUP
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
 from constructs_lib.storage import ArtifactBucket
@@ -38,9 +41,9 @@ class SpecDecodeStack(ProjectStack):
         asset = BundleAsset(self, "Bundle", bundle=bundle)
         workspace = Workspace(self, "Workspace", cluster=cluster)
         inside = (workspace.namespace,)
-        ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, driver_below=None)
-        Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
-        ServiceAccounts(
+        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, driver_below=None)
+        volumes = Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
+        accounts = ServiceAccounts(
             self,
             "ServiceAccounts",
             cluster=cluster,
@@ -59,5 +62,19 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         pipeline.node.add_dependency(workspace)
+        guards = GuardFunction(
+            self,
+            "Guards",
+            cluster=cluster,
+            vpc=vpc,
+            bundle=asset,
+            groups=[READER_GROUP, names.PIPELINE_GROUP],
+            settings=settings,
+        )
+        guards.stops_executions_of(pipeline.state_machine)
+        teardown = guards.resource(
+            "TeardownGuard", guard="teardown", properties={"StateMachineArn": pipeline.state_machine.state_machine_arn}
+        )
+        teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline)
         Outputs(self, "Outputs", bucket=artifacts.bucket, state_machine=pipeline.state_machine, settings=settings)
         Alerts(self, "Alerts", settings=settings).receive(self)

@@ -3,7 +3,11 @@
 from constructs import Construct
 
 from constructs_lib.addons import Addons
+from constructs_lib.bundle import Bundle
+from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.cluster import Cluster, node_role
+from constructs_lib.guard_access import GROUP, GuardAccess
+from constructs_lib.guards import GuardFunction
 from constructs_lib.interruption import InterruptionQueue
 from constructs_lib.karpenter import Karpenter
 from constructs_lib.network import Network
@@ -19,28 +23,49 @@ from stacks.base import ProjectStack
 class TrainiumClusterStack(ProjectStack):
     """Costs what it costs whether used or not: two system nodes, the control plane, NAT. No trn2 node."""
 
-    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+    def __init__(self, scope: Construct, id: str, *, bundle: Bundle, settings: Settings) -> None:
         super().__init__(scope, id, settings=settings, description="EKS with Karpenter for trn2.48xlarge")
         self.vpc = Network(self, "Network", settings=settings).vpc
         core = Cluster(self, "Eks", vpc=self.vpc, settings=settings)
-        self.cluster = core.cluster
-        addons = Addons(self, "Addons", cluster=self.cluster, system_nodes=core.system_nodes, settings=settings)
+        self.cluster = cluster = core.cluster
+        addons = Addons(self, "Addons", cluster=cluster, system_nodes=core.system_nodes, settings=settings)
         ready = (core.system_nodes, addons.coredns)
-        Observability(self, "Observability", cluster=self.cluster, needs=ready, settings=settings)
+        Observability(self, "Observability", cluster=cluster, needs=ready, settings=settings)
 
+        access = GuardAccess(self, "GuardAccess", cluster=cluster)
+        guards = GuardFunction(
+            self,
+            "Guards",
+            cluster=cluster,
+            vpc=self.vpc,
+            bundle=BundleAsset(self, "Bundle", bundle=bundle),
+            groups=[GROUP],
+            settings=settings,
+        )
         role = node_role(self, "NodeRole")
-        access = NodeAccess(self, "NodeAccess", cluster=self.cluster, role=role)
+        nodes = NodeAccess(self, "NodeAccess", cluster=cluster, role=role)
         interruption = InterruptionQueue(self, "Interruption", queue_name=settings.cluster_name)
         karpenter = Karpenter(
             self,
             "Karpenter",
-            cluster=self.cluster,
+            cluster=cluster,
             node_role=role,
             queue=interruption.queue,
-            needs=[*ready, access, interruption, self.vpc],
+            needs=(*ready, nodes, interruption, self.vpc),
             settings=settings,
         )
-        driver = NeuronDra(self, "NeuronDra", cluster=self.cluster, needs=ready)
-        capacity = {"cluster": self.cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
-        TrainiumCapacity(self, "Trainium", needs=(karpenter.chart, driver.chart), **capacity)
-        StagingCapacity(self, "Staging", needs=(karpenter.chart,), **capacity)
+        driver = NeuronDra(self, "NeuronDra", cluster=cluster, needs=ready)
+        drain = guards.resource("DrainGuard", guard="drain")
+        drain.node.add_dependency(access, karpenter)
+        shared = {"cluster": cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
+        trainium = TrainiumCapacity(self, "Trainium", needs=(drain, driver), **shared)
+        StagingCapacity(self, "Staging", needs=(drain,), **shared)
+
+        update = guards.resource(
+            "UpdateGuard",
+            guard="update",
+            properties={"Watched": [*trainium.watched, karpenter.watched, driver.watched]},
+        )
+        update.node.add_dependency(access)
+        for guarded in (karpenter.chart, driver.chart, trainium):
+            guarded.node.add_dependency(update)

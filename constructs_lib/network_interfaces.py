@@ -1,0 +1,23 @@
+"""The one right that a Lambda function needs to stand in a VPC."""
+
+from aws_cdk import aws_iam as iam
+
+
+def allow_network_interfaces(role: iam.Role) -> None:
+    """Allow what AWSLambdaVPCAccessExecutionRole allows, without its rights on every log group.
+
+    On `*`: EC2 checks it before any interface exists, and Describe* has no resource type.
+    """
+    role.add_to_policy(
+        iam.PolicyStatement(
+            actions=[
+                "ec2:CreateNetworkInterface",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSubnets",
+                "ec2:DeleteNetworkInterface",
+                "ec2:AssignPrivateIpAddresses",
+                "ec2:UnassignPrivateIpAddresses",
+            ],
+            resources=["*"],
+        )
+    )

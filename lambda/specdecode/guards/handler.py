@@ -1,0 +1,98 @@
+"""The Lambda handler of the guards. Whatever happens, CloudFormation is answered, or the stack would hang an hour."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.connect import connect
+from specdecode.guards import node
+from specdecode.guards.response import Request, answer
+from specdecode.guards.waiting import Context, HandedOver, StillThere, wait_until_gone
+
+Act = Callable[[Request, dict[str, Any], Context, Kubernetes], str]
+"""Carries a request out and returns the physical id; raises to refuse it."""
+
+
+class Refused(Exception):
+    """The change must not be made now; the message says why and what to do."""
+
+
+def update(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """Let what is watched change only while no run has the node.
+
+    The physical id holds the digest of what was last let through. When CloudFormation rolls a refused update back, it
+    asks for that very digest again: it passes, for nothing had been changed.
+    """
+    watched = json.dumps(request.ResourceProperties.get("Watched"), sort_keys=True)
+    digest = hashlib.sha256(watched.encode()).hexdigest()[:16]
+    identity = f"update-guard-{digest}"
+    if request.RequestType == "Delete":
+        return request.identity
+    if request.RequestType == "Update" and request.PhysicalResourceId != identity:
+        reason = node.in_use(kube)
+        if reason:
+            raise Refused(
+                f"This deployment would change the NodePool, Karpenter or the Neuron driver, and {reason}. It would end "
+                "the run, because applying the NodePool anew puts it back to 0 replicas. Wait for the run "
+                "(`specdecode status`) or stop it (`specdecode stop`), then deploy again. Nothing was changed."
+            )
+    return identity
+
+
+def drain(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """On deletion, wait for the last NodeClaim: the NodePools are gone by now, and Karpenter goes after this."""
+    if request.RequestType == "Delete":
+        _wait(lambda: node.delete_node_claims(kube), event, context)
+    return request.identity
+
+
+def teardown(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """On deletion, stop running executions, delete their workloads and wait until the node is gone."""
+    if request.RequestType == "Delete":
+        _stop_executions(str(request.ResourceProperties["StateMachineArn"]))
+        _wait(lambda: node.give_up(kube), event, context)
+    return request.identity
+
+
+def _stop_executions(state_machine_arn: str) -> None:
+    states = boto3.client("stepfunctions")
+    pages = states.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn, statusFilter="RUNNING")
+    for execution in [item for page in pages for item in page["executions"]]:
+        states.stop_execution(
+            executionArn=execution["executionArn"], error="StackDeleted", cause="SpecDecodeStack is being deleted"
+        )
+
+
+def _wait(look: Callable[[], list[str]], event: dict[str, Any], context: Context) -> None:
+    try:
+        wait_until_gone(look, event=event, context=context, lambda_client=boto3.client("lambda"))
+    except StillThere as error:
+        raise Refused(
+            f"Still there after the time that CloudFormation gives: {error}. An instance may still be billed. See why "
+            "with `kubectl describe nodeclaims`, then delete the stack again."
+        ) from error
+
+
+_ACTS: dict[str, Act] = {"update": update, "drain": drain, "teardown": teardown}
+
+
+def handler(event: dict[str, Any], context: Context) -> None:
+    """Carry out the guard that the resource's property `Guard` names, and answer."""
+    request = Request.model_validate(event)
+    try:
+        act = _ACTS[str(request.ResourceProperties["Guard"])]
+        identity = act(request, event, context, connect(os.environ))
+    except HandedOver:
+        return
+    except Exception as error:
+        message = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        answer(request, physical_id=request.identity, failure=message)
+        return
+    answer(request, physical_id=identity)

@@ -1,0 +1,45 @@
+"""What the guards ask of the cluster: who has the node, what is left of it, and to give it up."""
+
+from __future__ import annotations
+
+from specdecode import names
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.resources import name_of
+from specdecode.cluster.teardown import delete_workloads
+
+NODEPOOL_LABEL = "karpenter.sh/nodepool"
+OURS = "app.kubernetes.io/managed-by=specdecode"
+"""Label selector of everything that runs create."""
+
+
+def in_use(kube: Kubernetes) -> str | None:
+    """Why the trn2 node must not be disturbed, or None. The pool's replicas follow the lease."""
+    pool = kube.get("NodePool", names.NODEPOOL)
+    replicas = 0 if pool is None else int(pool.get("spec", {}).get("replicas") or 0)
+    if replicas:
+        return f"NodePool {names.NODEPOOL} has {replicas} replica(s): a run holds the node"
+    claims = node_claims(kube, pool=names.NODEPOOL)
+    return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
+
+
+def node_claims(kube: Kubernetes, *, pool: str | None = None) -> list[str]:
+    """Names of the NodeClaims (of `pool`): each is an instance that exists, is coming or is going."""
+    selector = f"{NODEPOOL_LABEL}={pool}" if pool else ""
+    return [name_of(claim) for claim in kube.list("NodeClaim", selector=selector)]
+
+
+def delete_node_claims(kube: Kubernetes) -> list[str]:
+    """Ask for every NodeClaim's deletion; returns those that still exist. Karpenter drains and terminates each."""
+    for claim in kube.list("NodeClaim"):
+        if "deletionTimestamp" not in claim["metadata"]:
+            kube.delete("NodeClaim", name_of(claim))
+    return [f"NodeClaim/{name}" for name in node_claims(kube)]
+
+
+def give_up(kube: Kubernetes) -> list[str]:
+    """Delete all workloads and scale the pool to zero; returns what still exists."""
+    left = [item.label for item in delete_workloads(kube, selector=OURS)]
+    pool = kube.get("NodePool", names.NODEPOOL)
+    if pool is not None and pool.get("spec", {}).get("replicas"):
+        kube.scale("NodePool", names.NODEPOOL, 0)
+    return left + [f"NodeClaim/{name}" for name in node_claims(kube, pool=names.NODEPOOL)]

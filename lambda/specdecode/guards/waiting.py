@@ -1,0 +1,59 @@
+"""Waiting longer than one Lambda may run: look, sleep, and hand over to a fresh invocation of the same function."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+LIMIT_S = 55 * 60
+"""CloudFormation gives a custom resource an hour."""
+POLL_S = 10
+RESERVE_MS = 60_000
+"""Time of an invocation that is kept for the answer or the handover."""
+DEADLINE = "Deadline"
+"""Key in the event under which an invocation tells the next when to give up (seconds since the epoch)."""
+
+
+class Context(Protocol):
+    """What is used of Lambda's context."""
+
+    invoked_function_arn: str
+
+    def get_remaining_time_in_millis(self) -> int: ...
+
+
+class HandedOver(Exception):
+    """A fresh invocation goes on waiting and will answer; this one is done."""
+
+
+class StillThere(Exception):
+    """What should have gone is still there; the message says what."""
+
+
+def wait_until_gone(
+    look: Callable[[], list[str]],
+    *,
+    event: dict[str, Any],
+    context: Context,
+    lambda_client: Any,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.time,
+) -> None:
+    """Call `look` until it names nothing any more.
+
+    Raises HandedOver when this invocation's time is up, StillThere when the deadline is past.
+    """
+    deadline = float(event.get(DEADLINE) or now() + LIMIT_S)
+    while left := look():
+        if now() >= deadline:
+            raise StillThere(", ".join(left))
+        if context.get_remaining_time_in_millis() < RESERVE_MS:
+            lambda_client.invoke(
+                FunctionName=context.invoked_function_arn,
+                InvocationType="Event",
+                Payload=json.dumps({**event, DEADLINE: deadline}).encode(),
+            )
+            raise HandedOver
+        sleep(POLL_S)
