@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import ssl
@@ -57,10 +58,8 @@ class Kubernetes:
                 return json.loads(response.read() or b"{}")
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
-            try:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
                 text = json.loads(text)["message"]
-            except (ValueError, KeyError, TypeError):
-                pass
             raise KubernetesError(error.code, text) from None
 
     def path(self, obj: JSON) -> str:

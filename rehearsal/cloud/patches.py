@@ -58,6 +58,12 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             replace=workflows.announcing,
         ),
         Patch(
+            module="ministack.services.stepfunctions",
+            attribute="_fail_execution",
+            why="ending those states must not turn a stopped execution into a failed one",
+            replace=workflows.only_while_running,
+        ),
+        Patch(
             module="ministack.services.eks",
             attribute="_create_cluster",
             why="without Docker the endpoint is a port at which nothing listens, and the CA is empty",

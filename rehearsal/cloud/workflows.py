@@ -34,3 +34,13 @@ def announcing(run: Callable[..., Any]) -> Callable[..., Any]:
         return run(Announced(states, execution), start_at, input_data, execution, ctx)
 
     return run_sub_machine
+
+
+def only_while_running(fail: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the emulator's marking of an execution as failed: one that was stopped stays ABORTED."""
+
+    def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
+        if execution["status"] == "RUNNING":
+            fail(execution, error, cause)
+
+    return fail_execution

@@ -1,0 +1,54 @@
+import json
+
+import pytest
+
+from rehearsal.cloud.functions import error_type
+
+
+@pytest.mark.parametrize(
+    ("message", "last", "expected"),
+    [
+        ("no capacity", "specdecode.tasks.errors.NoCapacity: no capacity\n", "NoCapacity"),
+        ("first\nsecond: third", "errors.Invalid: first\nsecond: third\n", "Invalid"),
+        ("", "KeyboardError\n", "KeyboardError"),
+        ("'x'", "KeyError: 'x'\n", "KeyError"),
+    ],
+)
+def test_error_type_is_the_class_at_the_end_of_the_traceback(message, last, expected):
+    first = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: cause\n\n'
+    second = 'Traceback (most recent call last):\n  File "b.py", line 2, in g\n    raise it\n'
+    assert error_type(message, f"a log line\n{first}The above exception ...\n\n{second}{last}") == expected
+
+
+def test_no_traceback_no_type():
+    assert error_type("boom", "Task timed out after 3.00 seconds") is None
+
+
+def test_exceptions_keep_their_class_name(cloud):
+    cloud.function("raises", "class NotReady(Exception): pass\ndef handler(e, c): raise NotReady('not: yet')\n")
+    answer = cloud.client("lambda").invoke(FunctionName="raises", Payload=b"{}")
+    assert answer["FunctionError"]
+    body = json.loads(answer["Payload"].read())
+    assert (body["errorType"], body["errorMessage"]) == ("NotReady", "not: yet")
+
+
+def test_functions_see_the_sdk_and_python_3_11_but_not_the_emulators_packages(cloud):
+    source = """
+import importlib.util as u, sys
+def handler(e, c):
+    return {n: u.find_spec(n) is not None for n in ("boto3", "botocore", "hypercorn", "ministack", "yaml")} | {
+        "version": list(sys.version_info[:2])}
+"""
+    cloud.function("looks", source)
+    answer = json.loads(cloud.client("lambda").invoke(FunctionName="looks", Payload=b"{}")["Payload"].read())
+    assert answer == {
+        "boto3": True, "botocore": True, "hypercorn": False, "ministack": False, "yaml": False, "version": [3, 11],
+    }  # fmt: skip
+
+
+def test_functions_log_to_their_group_and_do_not_see_the_cluster_administrators_token(cloud):
+    cloud.function("logs", "import os\ndef handler(e, c): print('hello', [k for k in os.environ if 'KUBE' in k])\n")
+    cloud.client("lambda").invoke(FunctionName="logs", Payload=b"{}")
+    logs = cloud.client("logs")
+    events = logs.filter_log_events(logGroupName="/aws/lambda/logs")["events"]
+    assert "hello []" in "\n".join(event["message"] for event in events)

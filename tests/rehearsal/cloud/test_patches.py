@@ -1,0 +1,58 @@
+"""The emulator is pinned; each function of it that is replaced exists there."""
+
+import json
+import subprocess
+
+from rehearsal import tools
+
+LOOK = """
+import importlib, json, os, pathlib, sys
+os.environ["GATEWAY_PORT"] = "1"
+from rehearsal.cloud.kubernetes import Kubernetes
+from rehearsal.cloud.patches import patches
+kubernetes = Kubernetes(url="https://127.0.0.1:1", ca_file=pathlib.Path("ca"), token="t")
+found = {}
+for patch in patches(kubernetes=kubernetes, runtime=pathlib.Path("r")):
+    module = importlib.import_module(patch.module)
+    before = getattr(module, patch.attribute)
+    size = len(before) if isinstance(before, dict) else 0
+    patch.apply()
+    after = getattr(module, patch.attribute)
+    found[f"{patch.module}.{patch.attribute}"] = after is not before or len(after) > size
+print(json.dumps(found))
+"""
+
+
+def test_every_patch_point_exists_and_is_replaced(tmp_path):
+    result = subprocess.run(
+        [tools.CLOUD_PYTHON, "-c", LOOK],
+        cwd=tools.ROOT, capture_output=True, text=True, check=True, timeout=60,
+        env=tools.environment({"TMPDIR": str(tmp_path)}),
+    )  # fmt: skip
+    found = json.loads(result.stdout)
+    assert len(found) == 8
+    assert all(found.values()), found
+
+
+def test_the_emulators_version_is_pinned():
+    pins = (tools.ROOT / "rehearsal" / "requirements-cloud.txt").read_text().splitlines()
+    assert [line for line in pins if line.startswith("ministack")] == ["ministack==1.5.33"]
+
+
+def test_types_that_are_only_remembered_deploy_update_and_delete(cloud):
+    types = {
+        "AWS::EC2::EIP": {"Domain": "vpc"},
+        "AWS::EC2::NatGateway": {"SubnetId": "subnet-1", "AllocationId": {"Fn::GetAtt": ["AWSEC2EIP", "AllocationId"]}},
+        "AWS::EC2::FlowLog": {"ResourceId": "vpc-1", "ResourceType": "VPC"},
+        "AWS::EC2::SecurityGroupIngress": {"GroupId": "sg-1", "IpProtocol": "tcp"},
+        "AWS::Budgets::Budget": {"Budget": {"BudgetType": "COST", "TimeUnit": "MONTHLY"}},
+        "AWS::CloudWatch::CompositeAlarm": {"AlarmRule": "TRUE"},
+        "AWS::CloudWatch::Alarm": {
+            "ComparisonOperator": "GreaterThanThreshold", "EvaluationPeriods": 1, "Threshold": 1,
+            "Metrics": [{"Id": "e", "Expression": "1 + 1"}],
+        },
+    }  # fmt: skip
+    resources = {name.replace(":", ""): {"Type": name, "Properties": data} for name, data in types.items()}
+    outputs = cloud.deploy("remembered", resources, Address={"Ref": "AWSEC2EIP"})
+    assert outputs["Address"].startswith("eipalloc-")
+    cloud.delete("remembered")

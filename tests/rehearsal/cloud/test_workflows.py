@@ -1,0 +1,141 @@
+"""The state machine language as our pipeline uses it: JSONata, Map, Retry, Catch, Wait, stopping."""
+
+import json
+import time
+
+from .conftest import allow_all, until
+
+
+def test_jsonata_map_assign_choice_and_compressed_waits(cloud):
+    cloud.function("doubles", "def handler(e, c): return {'value': e['n'] * 2}\n")
+    machine = cloud.machine(
+        "smoke",
+        {
+            "StartAt": "Plan",
+            "States": {
+                "Plan": {
+                    "Type": "Pass",
+                    "Assign": {"factor": "{% $count($states.input.waves) %}"},
+                    "Output": "{% $states.input %}",
+                    "Next": "Waves",
+                },
+                "Waves": {
+                    "Type": "Map",
+                    "Items": "{% $states.input.waves %}",
+                    "MaxConcurrency": 1,
+                    "ItemProcessor": {
+                        "StartAt": "Double",
+                        "States": {
+                            "Double": {
+                                "Type": "Task",
+                                "Resource": "arn:aws:states:::lambda:invoke",
+                                "Arguments": {"FunctionName": "doubles", "Payload": {"n": "{% $states.input %}"}},
+                                "Output": "{% $states.result.Payload.value + $factor %}",
+                                "Next": "Enough",
+                            },
+                            "Enough": {
+                                "Type": "Choice",
+                                "Choices": [{"Condition": "{% $states.input > 4 %}", "Next": "Done"}],
+                                "Default": "Hold",
+                            },
+                            "Hold": {"Type": "Wait", "Seconds": 60, "Next": "Done"},
+                            "Done": {"Type": "Succeed"},
+                        },
+                    },
+                    "End": True,
+                },
+            },
+        },
+    )
+    started = time.monotonic()
+    result = cloud.execute(machine, {"waves": [1, 2]})
+    assert (result["status"], json.loads(result["output"])) == ("SUCCEEDED", [4, 6])
+    assert time.monotonic() - started < 20
+    events = cloud.client("stepfunctions").get_execution_history(executionArn=result["executionArn"])["events"]
+    entered = [e["stateEnteredEventDetails"]["name"] for e in events if e["type"].endswith("StateEntered")]
+    assert entered == ["Plan", "Waves", "Double", "Enough", "Hold", "Done", "Double", "Enough", "Done"]
+
+
+def test_retry_and_catch_match_the_class_of_the_exception(cloud):
+    source = "class Transient(Exception): pass\nclass Broken(Exception): pass\ndef handler(e, c): raise {}('it is')\n"
+    cloud.function("breaks", source.format("Broken"))
+    machine = cloud.machine(
+        "catching",
+        {
+            "StartAt": "Try",
+            "States": {
+                "Try": {
+                    "Type": "Task",
+                    "Resource": "arn:aws:states:::lambda:invoke",
+                    "Arguments": {"FunctionName": "breaks", "Payload": {}},
+                    "Retry": [{"ErrorEquals": ["Transient"], "MaxAttempts": 3}],
+                    "Catch": [
+                        {
+                            "ErrorEquals": ["Broken"],
+                            "Output": {"why": "{% $parse($states.errorOutput.Cause).errorMessage %}"},
+                            "Next": "Caught",
+                        }
+                    ],
+                    "End": True,
+                },
+                "Caught": {"Type": "Pass", "End": True},
+            },
+        },
+    )
+    result = cloud.execute(machine)
+    assert (result["status"], json.loads(result["output"])) == ("SUCCEEDED", {"why": "it is"})
+
+
+def test_stopping_an_execution_ends_the_states_inside_a_map(cloud):
+    machine = cloud.machine(
+        "endless",
+        {
+            "StartAt": "Map",
+            "States": {
+                "Map": {
+                    "Type": "Map",
+                    "Items": [1],
+                    "ItemProcessor": {
+                        "StartAt": "Hold",
+                        "States": {
+                            "Hold": {"Type": "Wait", "Seconds": 5, "Next": "Again"},
+                            "Again": {"Type": "Pass", "Next": "Hold"},
+                        },
+                    },
+                    "End": True,
+                }
+            },
+        },
+    )
+    states = cloud.client("stepfunctions")
+    arn = states.start_execution(stateMachineArn=machine)["executionArn"]
+
+    def count():
+        return len(states.get_execution_history(executionArn=arn)["events"])
+
+    until(lambda: count() > 4)
+    states.stop_execution(executionArn=arn, error="Stopped", cause="by hand")
+    time.sleep(0.5)
+    ended = count()
+    time.sleep(0.5)
+    assert count() == ended
+    assert states.describe_execution(executionArn=arn)["status"] == "ABORTED"
+
+
+def test_a_rule_sees_the_end_of_an_execution(cloud):
+    cloud.client("s3").create_bucket(Bucket="seen", CreateBucketConfiguration={"LocationConstraint": "us-east-2"})
+    source = (
+        "import boto3\ndef handler(e, c): boto3.client('s3').put_object(Bucket='seen', Key=e['detail']['status'])\n"
+    )
+    arn = cloud.function("watches", source, [allow_all()])
+    events = cloud.client("events")
+    pattern = {"source": ["aws.states"], "detail-type": ["Step Functions Execution Status Change"]}
+    rule = events.put_rule(Name="ends", EventPattern=json.dumps(pattern | {"detail": {"status": ["FAILED"]}}))
+    cloud.client("lambda").add_permission(
+        FunctionName="watches", StatementId="s", Action="lambda:InvokeFunction", Principal="events.amazonaws.com",
+        SourceArn=rule["RuleArn"],
+    )  # fmt: skip
+    events.put_targets(Rule="ends", Targets=[{"Id": "t", "Arn": arn}])
+    machine = cloud.machine("fails", {"StartAt": "F", "States": {"F": {"Type": "Fail", "Error": "E", "Cause": "c"}}})
+    assert cloud.execute(machine)["status"] == "FAILED"
+    until(lambda: cloud.client("s3").list_objects_v2(Bucket="seen").get("KeyCount"))
