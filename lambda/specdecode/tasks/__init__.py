@@ -1,0 +1,1 @@
+"""The Lambda handlers of the pipeline: parse the event, call a tested function, return a small answer."""

@@ -1,0 +1,140 @@
+"""The pipeline: a state machine over Lambda functions, and the watchdog that does not need it."""
+
+from __future__ import annotations
+
+from aws_cdk import ArnFormat, CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+from specdecode import names
+from specdecode.experiment import Capacity
+
+from constructs_lib import pipeline_states, pipeline_watchdog
+from constructs_lib.bundle_asset import BundleAsset
+from constructs_lib.logs import retention
+from constructs_lib.pipeline_access import PipelineAccess
+from constructs_lib.pipeline_functions import FUNCTIONS, PipelineFunction
+from constructs_lib.settings import Settings
+
+
+class Pipeline(Construct):
+    """Step Functions machine, its functions and their rights, and the watchdog with its alarms.
+
+    `state_machine`, `functions` (by step name) and `alarms` are there for dashboards and alarm actions.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        vpc: ec2.IVpc,
+        bucket: s3.IBucket,
+        bundle: BundleAsset,
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        security_group = ec2.SecurityGroup(
+            self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
+        )
+        security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        access = PipelineAccess(self, "Access", cluster=cluster, security_group=security_group)
+        environment = {
+            "BUCKET": bucket.bucket_name,
+            "BUNDLE_URI": bundle.uri,
+            "BUNDLE_SHA256": bundle.sha256,
+            "CLUSTER_NAME": cluster.cluster_name,
+            "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
+            "CLUSTER_CA": cluster.cluster_certificate_authority_data,
+            "PRICE_PER_NODE_HOUR": str(settings.price_per_node_hour),
+            "CAPACITY": _capacity_json(settings),
+            "METRIC_NAMESPACE": names.METRIC_NAMESPACE,
+            "OPERATIONS_NAMESPACE": pipeline_watchdog.NAMESPACE,
+        }
+        parts: dict[str, PipelineFunction] = {}
+        for name, spec in FUNCTIONS.items():
+            parts[name] = PipelineFunction(
+                self,
+                name,
+                spec=spec,
+                code=bundle.code,
+                environment=environment,
+                bucket=bucket,
+                vpc=vpc,
+                security_group=security_group,
+                log_retention_days=settings.log_retention_days,
+            )
+            if spec.kubernetes:
+                access.admit(f"{name}Entry", parts[name].role, writes=name not in {"Inspect", "Diagnose"})
+        self.functions = {name: part.function for name, part in parts.items()}
+        self.state_machine = self._state_machine(parts, settings)
+        self._allow_watchdog(parts["Watchdog"])
+        watchdog = pipeline_watchdog.WatchdogSchedule(
+            self, "WatchdogSchedule", function=self.functions["Watchdog"], state_machine=self.state_machine
+        )
+        self.alarms = watchdog.alarms
+        for key, value in {
+            "StateMachineArn": self.state_machine.state_machine_arn,
+            "WatchdogFunction": self.functions["Watchdog"].function_name,
+            "InspectFunction": self.functions["Inspect"].function_name,
+        }.items():
+            CfnOutput(self, key, value=value).override_logical_id(key)
+
+    def _state_machine(self, parts: dict[str, PipelineFunction], settings: Settings) -> sfn.StateMachine:
+        used = {name: part.function.function_arn for name, part in parts.items() if name not in {"Watchdog", "Inspect"}}
+        role = iam.Role(
+            self,
+            "StateMachineRole",
+            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            description="Invokes the pipeline's functions, each by its ARN",
+        )
+        role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(used.values())))
+        return sfn.StateMachine(
+            self,
+            "StateMachine",
+            definition_body=sfn.DefinitionBody.from_string(
+                Stack.of(self).to_json_string(pipeline_states.definition(used))
+            ),
+            role=role,
+            state_machine_type=sfn.StateMachineType.STANDARD,
+            tracing_enabled=True,
+            logs=sfn.LogOptions(
+                destination=logs.LogGroup(
+                    self,
+                    "Logs",
+                    retention=retention(settings.log_retention_days),
+                    removal_policy=RemovalPolicy.DESTROY,
+                ),
+                level=sfn.LogLevel.ALL,
+                include_execution_data=True,
+            ),
+        )
+
+    def _allow_watchdog(self, watchdog: PipelineFunction) -> None:
+        executions = Stack.of(self).format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{self.state_machine.state_machine_name}:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        watchdog.allow("states:DescribeExecution", resources=[executions])
+        watchdog.allow(
+            "cloudwatch:PutMetricData",
+            resources=["*"],
+            conditions={"StringEquals": {"cloudwatch:namespace": pipeline_watchdog.NAMESPACE}},
+        )
+
+
+def _capacity_json(settings: Settings) -> str:
+    """What the deployment knows of the node, as specdecode.experiment.Capacity reads it."""
+    return Capacity(
+        ami=settings.ami,
+        price_per_node_hour=settings.price_per_node_hour,
+        block_start=settings.capacity_start,
+        block_end=settings.capacity_end,
+    ).model_dump_json()

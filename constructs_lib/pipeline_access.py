@@ -1,0 +1,99 @@
+"""What the pipeline's functions may do in the cluster: exactly the verbs that they use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+from specdecode import names
+
+READER_GROUP = "specdecode:reader"
+"""Kubernetes group of every function; the writers are in names.PIPELINE_GROUP beside it."""
+
+READ_CLUSTER: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["nodes", "events"], "verbs": ["list"]},
+    {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "verbs": ["get"]},
+    {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list"]},
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
+]
+READ_NAMESPACE: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["pods", "services", "configmaps"], "verbs": ["get", "list"]},
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]},
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list"]},
+]
+SCALE_POOL: list[dict[str, Any]] = [
+    {
+        "apiGroups": ["karpenter.sh"],
+        "resources": ["nodepools/scale"],
+        "resourceNames": [names.NODEPOOL],
+        "verbs": ["patch"],
+    },
+]
+WRITE_NAMESPACE: list[dict[str, Any]] = [
+    # Server-side apply of an object that does not exist yet is authorized as patch and as create.
+    {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["create", "patch", "delete"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "patch", "delete"]},
+    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"]},
+]
+
+
+def _manifests(kind: str, name: str, group: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A Role or ClusterRole and its binding to `group`."""
+    scope = {"namespace": names.NAMESPACE} if kind == "Role" else {}
+    labels = {"app.kubernetes.io/name": "specdecode", "app.kubernetes.io/managed-by": "cdk"}
+    api = "rbac.authorization.k8s.io"
+    metadata = {"name": name, "labels": labels, **scope}
+    return [
+        {"apiVersion": f"{api}/v1", "kind": kind, "metadata": metadata, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": f"{kind}Binding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": api, "kind": kind, "name": name},
+            "subjects": [{"apiGroup": api, "kind": "Group", "name": group}],
+        },
+    ]
+
+
+class PipelineAccess(Construct):
+    """Roles in Kubernetes, the way to the API server, and an access entry for each function's role."""
+
+    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, security_group: ec2.ISecurityGroup) -> None:
+        super().__init__(scope, id)
+        self._cluster = cluster
+        for kind, part, group, rules in (
+            ("ClusterRole", "reader", READER_GROUP, READ_CLUSTER),
+            ("Role", "reader", READER_GROUP, READ_NAMESPACE),
+            ("ClusterRole", "pipeline", names.PIPELINE_GROUP, SCALE_POOL),
+            ("Role", "pipeline", names.PIPELINE_GROUP, WRITE_NAMESPACE),
+        ):
+            for manifest in _manifests(kind, f"specdecode-{part}", group, rules):
+                eks.KubernetesManifest(
+                    self, f"{part.capitalize()}{manifest['kind']}", cluster=cluster, manifest=[manifest]
+                )
+        ec2.CfnSecurityGroupIngress(
+            self,
+            "ToApiServer",
+            description="Pipeline functions to the Kubernetes API",
+            group_id=cluster.cluster_security_group_id,
+            source_security_group_id=security_group.security_group_id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+        )
+
+    def admit(self, id: str, role: iam.IRole, *, writes: bool) -> None:
+        """Let `role` authenticate; without `writes` it can only look."""
+        eks.CfnAccessEntry(
+            self,
+            id,
+            cluster_name=self._cluster.cluster_name,
+            principal_arn=role.role_arn,
+            type="STANDARD",
+            kubernetes_groups=[READER_GROUP, *([names.PIPELINE_GROUP] if writes else [])],
+        )

@@ -1,0 +1,226 @@
+"""The state machine's definition (Amazon States Language, JSONata), as plain data.
+
+    Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark -> StopArms
+         -> ReleaseCapacity -> Report -> Succeeded
+    any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
+
+The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
+reach them alike. All data lies in S3; the states carry the run's id, the wave's number and a line of progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+State = dict[str, Any]
+
+INPUT_HELP = (
+    'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
+    'document; "set": {"workload.requests": 4} overrides fields by dotted path; {"resume": "<run id>"} repeats a run '
+    "and skips what it had finished. The execution's name is the run's id."
+)
+
+STEPS = {
+    "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
+    "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
+    "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
+    "Compile": "Compile what has never been compiled with these settings, one model at a time.",
+    "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
+    "Smoke": "Send every arm one real request, before any is measured.",
+    "Benchmark": "Load all arms of the wave alike and store every request.",
+    "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
+}
+"""The steps that wait, but Plan, which does not, in the order in which they run."""
+
+NEVER_AGAIN = (
+    "InvalidExperiment",
+    "StagingFailed",
+    "CapacityUnavailable",
+    "LeaseLost",
+    "CompileFailed",
+    "ServeNotReady",
+    "SmokeFailed",
+    "BenchmarkFailed",
+    "TeardownStuck",
+    "ReportFailed",
+)
+"""Errors with which a step says that trying again cannot help."""
+
+RETRY = [
+    {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0},
+    {
+        "ErrorEquals": ["States.ALL"],
+        "IntervalSeconds": 3,
+        "MaxAttempts": 5,
+        "BackoffRate": 2.0,
+        "MaxDelaySeconds": 60,
+        "JitterStrategy": "FULL",
+    },
+]
+RETRY_CLEANUP = [
+    {
+        "ErrorEquals": ["States.ALL"],
+        "IntervalSeconds": 5,
+        "MaxAttempts": 8,
+        "BackoffRate": 2.0,
+        "MaxDelaySeconds": 120,
+        "JitterStrategy": "FULL",
+    }
+]
+TASK_TIMEOUT_S = 330
+"""Above the longest timeout of a function, so that only a lost invocation ends here."""
+EXECUTION_TIMEOUT_S = 14 * 24 * 3600
+
+
+def definition(functions: Mapping[str, str]) -> dict[str, Any]:
+    """The whole machine; `functions` maps a step's name (and Diagnose, ReleaseCapacity, Report) to its Lambda's ARN."""
+    states: dict[str, State] = {}
+    states["Plan"] = _task(
+        functions["Plan"],
+        comment=STEPS["Plan"],
+        payload={"input": "{% $states.context.Execution.Input %}"},
+        assign={"waves": "{% $states.result.Payload.waves %}", "wave": 0},
+        following="StageModels",
+    )
+    states |= _waiting("StageModels", functions["StageModels"], following="AcquireCapacity")
+    states |= _waiting("AcquireCapacity", functions["AcquireCapacity"], following="Compile")
+    for name, following in (
+        ("Compile", "Serve"),
+        ("Serve", "Smoke"),
+        ("Smoke", "Benchmark"),
+        ("Benchmark", "StopArms"),
+        ("StopArms", "More waves?"),
+    ):
+        states |= _waiting(name, functions[name], following=following, payload={"wave": "{% $wave %}"})
+    states["More waves?"] = {
+        "Type": "Choice",
+        "Comment": "Arms that do not fit on the node together are measured in waves.",
+        "Choices": [
+            {"Condition": "{% $wave + 1 < $waves %}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": "Compile"}
+        ],
+        "Default": "ReleaseCapacity",
+    }
+    states["ReleaseCapacity"] = _task(
+        functions["ReleaseCapacity"],
+        comment="Give the node up: to the next run in the queue, or to zero replicas.",
+        following="Report",
+        retry=RETRY_CLEANUP,
+    )
+    states["Report"] = _task(
+        functions["Report"],
+        comment="Compare the arms and write the report; its verdict and links are the execution's output.",
+        following="Succeeded",
+    )
+    states["Succeeded"] = {"Type": "Succeed", "Comment": "The output holds the verdict and where the report lies."}
+    return {
+        "Comment": f"Compile, serve and benchmark with and without speculative decoding. {INPUT_HELP}",
+        "QueryLanguage": "JSONata",
+        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
+        "StartAt": "Plan",
+        "States": states | _after_failure(functions),
+    }
+
+
+def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
+    """Diagnose, stop, release, fail: each is retried, and none that fails keeps the next from running."""
+    error = {"error": "{% $failure %}"}
+    stop = "StopArmsAfterFailure"
+    states = {
+        "Diagnose": _task(
+            functions["Diagnose"],
+            comment="Keep logs, events and descriptions before anything is deleted, and say the cause in plain words.",
+            payload=error,
+            assign={"failure": "{% $states.result.Payload %}"},
+            following=stop,
+            retry=RETRY,
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": stop}],
+        ),
+        **_waiting(
+            stop,
+            functions["StopArms"],
+            comment="Delete all workloads of the run.",
+            following="ReleaseAfterFailure",
+            retry=[RETRY[0], *RETRY_CLEANUP],
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": "ReleaseAfterFailure"}],
+        ),
+        "ReleaseAfterFailure": _task(
+            functions["ReleaseCapacity"],
+            comment="Give the node up. Should even this fail, the watchdog does it.",
+            following="Failed",
+            retry=RETRY_CLEANUP,
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": "Failed"}],
+        ),
+        "Failed": {
+            "Type": "Fail",
+            "Comment": "The cause is in plain words; details lie under the run's diagnostics/.",
+            "Error": "{% $failure.Error %}",
+            "Cause": "{% $exists($failure.Cause) ? $failure.Cause : 'no cause was given' %}",
+        },
+    }
+    return states
+
+
+def _task(
+    function: str,
+    *,
+    comment: str,
+    following: str,
+    payload: Mapping[str, Any] | None = None,
+    assign: Mapping[str, Any] | None = None,
+    retry: list[dict[str, Any]] = RETRY,
+    catch: list[dict[str, Any]] | None = None,
+) -> State:
+    """Invoke a function with the run's id and `payload`; its answer is the state's output."""
+    state: State = {
+        "Type": "Task",
+        "Comment": comment,
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Arguments": {
+            "FunctionName": function,
+            "Payload": {
+                "run_id": "{% $states.context.Execution.Name %}",
+                "execution_arn": "{% $states.context.Execution.Id %}",
+                **(payload or {}),
+            },
+        },
+        "Output": "{% $states.result.Payload %}",
+        "TimeoutSeconds": TASK_TIMEOUT_S,
+        "Retry": retry,
+        "Catch": catch
+        or [{"ErrorEquals": ["States.ALL"], "Assign": {"failure": "{% $states.errorOutput %}"}, "Next": "Diagnose"}],
+        "Next": following,
+    }
+    if assign:
+        state["Assign"] = dict(assign)
+    return state
+
+
+def _waiting(
+    name: str,
+    function: str,
+    *,
+    following: str,
+    payload: Mapping[str, Any] | None = None,
+    comment: str = "",
+    retry: list[dict[str, Any]] = RETRY,
+    catch: list[dict[str, Any]] | None = None,
+) -> dict[str, State]:
+    """A step that is asked again until it is done: the task, the question, the wait."""
+    asked, wait = f"{name} done?", f"{name}: wait"
+    return {
+        name: _task(
+            function, comment=comment or STEPS[name], payload=payload, following=asked, retry=retry, catch=catch
+        ),
+        asked: {
+            "Type": "Choice",
+            "Choices": [{"Condition": "{% $states.input.done %}", "Next": following}],
+            "Default": wait,
+        },
+        wait: {
+            "Type": "Wait",
+            "Comment": "The step itself says how long; its deadline is the experiment's.",
+            "Seconds": "{% $states.input.wait_s %}",
+            "Next": name,
+        },
+    }

@@ -1,0 +1,94 @@
+"""When the watchdog runs, and the alarms that tell when it does not, or when money is spent without a run."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cw
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+NAMESPACE = "SpecDecode/Operations"
+PERIOD = Duration.minutes(5)
+
+
+class WatchdogSchedule(Construct):
+    """Runs the function every five minutes and whenever an execution of the machine ends.
+
+    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), and a node that has existed for ten
+    minutes with nobody holding the lease.
+    """
+
+    def __init__(
+        self, scope: Construct, id: str, *, function: lambda_.IFunction, state_machine: sfn.IStateMachine
+    ) -> None:
+        super().__init__(scope, id)
+        target = targets.LambdaFunction(function, retry_attempts=2, max_event_age=Duration.minutes(15))
+        events.Rule(
+            self,
+            "Schedule",
+            description="The pipeline's watchdog, which alone suffices to release capacity",
+            schedule=events.Schedule.rate(PERIOD),
+            targets=[target],
+        )
+        events.Rule(
+            self,
+            "ExecutionEnded",
+            description="The pipeline's watchdog, at once after an execution ended",
+            event_pattern=events.EventPattern(
+                source=["aws.states"],
+                detail_type=["Step Functions Execution Status Change"],
+                detail={
+                    "stateMachineArn": [state_machine.state_machine_arn],
+                    "status": ["FAILED", "TIMED_OUT", "ABORTED"],
+                },
+            ),
+            targets=[target],
+        )
+        self.alarms = [
+            self._alarm(
+                "NoHeartbeat",
+                metric="WatchdogHeartbeat",
+                statistic="Sum",
+                description="The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
+                operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
+                threshold=1,
+                periods=3,
+                missing=cw.TreatMissingData.BREACHING,
+            ),
+            self._alarm(
+                "NodeWithoutLease",
+                metric="NodesWithoutLease",
+                statistic="Minimum",
+                description="A trn2 node has been running for 10 minutes though no run holds it.",
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=0,
+                periods=2,
+                missing=cw.TreatMissingData.IGNORE,
+            ),
+        ]
+
+    def _alarm(
+        self,
+        id: str,
+        *,
+        metric: str,
+        statistic: str,
+        description: str,
+        operator: cw.ComparisonOperator,
+        threshold: float,
+        periods: int,
+        missing: cw.TreatMissingData,
+    ) -> cw.Alarm:
+        return cw.Alarm(
+            self,
+            id,
+            alarm_description=description,
+            metric=cw.Metric(namespace=NAMESPACE, metric_name=metric, statistic=statistic, period=PERIOD),
+            comparison_operator=operator,
+            threshold=threshold,
+            evaluation_periods=periods,
+            treat_missing_data=missing,
+        )

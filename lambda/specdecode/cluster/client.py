@@ -1,0 +1,177 @@
+"""A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3.
+
+Requests that failed in transport, or were answered 429 or 5xx, are repeated with backoff and full jitter.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from specdecode import names
+from specdecode.cluster.errors import ClusterUnavailable, Forbidden, NotFound, from_response
+from specdecode.cluster.resources import KubeObject, path
+
+ATTEMPTS = 5
+BACKOFF_S = 0.5
+BACKOFF_MAX_S = 8.0
+PAGE = 250
+"""Objects asked for at a time."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What the client reads of an answer."""
+
+    status: int
+    data: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
+"""method, path with query, headers, body -> answer; raises urllib3.exceptions.HTTPError if there was none."""
+
+
+def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
+    """A transport that verifies the API server by the cluster's own CA and never retries by itself."""
+    pool = urllib3.PoolManager(
+        ca_cert_data=ca_pem,
+        cert_reqs="CERT_REQUIRED",
+        retries=False,
+        timeout=urllib3.Timeout(connect=5.0, read=timeout_s),
+    )
+
+    def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        answer = pool.request(method, endpoint.rstrip("/") + target, headers=dict(headers), body=body)
+        return Response(status=answer.status, data=answer.data, headers=dict(answer.headers))
+
+    return send
+
+
+def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:
+    """Seconds before the attempt after number `attempt` (0-based): full jitter, but never before Retry-After."""
+    jittered = rand() * min(BACKOFF_MAX_S, BACKOFF_S * 2.0**attempt)
+    asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    return max(jittered, min(asked, BACKOFF_MAX_S))
+
+
+class Kubernetes:
+    """The API of one cluster.
+
+    `token` is called whenever a bearer token is needed and after a 401, with whether to make a new one.
+    """
+
+    def __init__(
+        self, transport: Transport, *, token: Callable[[bool], str], sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._transport = transport
+        self._token = token
+        self._sleep = sleep
+
+    def get(self, kind: str, name: str, *, namespace: str | None = None) -> KubeObject | None:
+        """The object, or None if it does not exist."""
+        try:
+            return self._json("GET", path(kind, namespace=namespace, name=name))
+        except NotFound:
+            return None
+
+    def list(
+        self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = ""
+    ) -> list[KubeObject]:
+        """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector."""
+        items: list[KubeObject] = []
+        query = {"limit": str(PAGE), "labelSelector": selector, "fieldSelector": fields}
+        while True:
+            page = self._json("GET", path(kind, namespace=namespace), query={k: v for k, v in query.items() if v})
+            items += page.get("items") or []
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                return items
+            query["continue"] = following
+
+    def apply(self, obj: KubeObject) -> KubeObject:
+        """Server-side apply under our field manager; creates the object if it does not exist."""
+        meta = obj["metadata"]
+        target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
+        query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+        return self._json("PATCH", target, query=query, body=obj, content_type="application/apply-patch+yaml")
+
+    def delete(self, kind: str, name: str, *, namespace: str | None = None) -> bool:
+        """Delete an object and, in the background, all that it owns. False if it was gone already."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        try:
+            self._json("DELETE", path(kind, namespace=namespace, name=name), body=body)
+        except NotFound:
+            return False
+        return True
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Set the replicas of a cluster-scoped object by its scale subresource."""
+        target = path(kind, namespace=None, name=name, sub="scale")
+        body = {"spec": {"replicas": replicas}}
+        self._json("PATCH", target, body=body, content_type="application/merge-patch+json")
+
+    def logs(self, pod: str, *, namespace: str, container: str, previous: bool = False, tail: int = 2000) -> str:
+        """The last `tail` lines that a container wrote; `previous` asks for its run before the last restart."""
+        query = {"container": container, "tailLines": str(tail)} | ({"previous": "true"} if previous else {})
+        target = path("Pod", namespace=namespace, name=pod, sub="log")
+        return self._request("GET", f"{target}?{urlencode(query)}", None, "").data.decode(errors="replace")
+
+    def _json(
+        self,
+        method: str,
+        target: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> KubeObject:
+        payload = None if body is None else json.dumps(body).encode()
+        full = f"{target}?{urlencode(query)}" if query else target
+        answer: KubeObject = json.loads(self._request(method, full, payload, content_type).data or b"{}")
+        return answer
+
+    def _request(self, method: str, target: str, body: bytes | None, content_type: str) -> Response:
+        what = f"{method} {target.partition('?')[0]}"
+        failure: Exception | None = None
+        renew = False
+        for attempt in range(ATTEMPTS):
+            headers = {"Accept": "application/json", "Authorization": f"Bearer {self._token(renew)}"}
+            if body is not None:
+                headers["Content-Type"] = content_type
+            try:
+                response = self._transport(method, target, headers, body)
+            except urllib3.exceptions.HTTPError as error:
+                failure = ClusterUnavailable(f"{what}: {type(error).__name__}: {error}", status=0, reason="NoAnswer")
+                self._pause(attempt, None)
+                continue
+            if response.status < 400:
+                return response
+            failure = from_response(what=what, status=response.status, body=_status_body(response.data))
+            if isinstance(failure, Forbidden) and response.status == 401 and not renew:
+                renew = True
+                continue
+            if not isinstance(failure, ClusterUnavailable):
+                raise failure
+            self._pause(attempt, response.headers.get("Retry-After"))
+        assert failure is not None  # noqa: S101  (the loop ran at least once)
+        raise failure
+
+    def _pause(self, attempt: int, retry_after: str | None) -> None:
+        if attempt < ATTEMPTS - 1:
+            self._sleep(retry_delay(attempt, retry_after))
+
+
+def _status_body(data: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(data)
+    except ValueError:
+        return {"message": data[:200].decode(errors="replace")}
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,54 @@
+"""The cause of a failure in plain words, from a table that is data (assets/diagnosis.yaml)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Cause(BaseModel):
+    """One row: what to look for, what it means, what to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    look_in: tuple[str, ...] = Field(alias="in")
+    """Kinds of evidence: error, events, status, logs."""
+    pattern: str
+    """Regular expression, not case-sensitive; `(?P<x>…)` may be used in the texts as {x}."""
+    cause: str
+    fix: str
+
+    def explain(self, evidence: Mapping[str, str]) -> str | None:
+        """The paragraph, if the pattern is found."""
+        for kind in self.look_in:
+            match = re.search(self.pattern, evidence.get(kind, ""), re.IGNORECASE | re.MULTILINE)
+            if match:
+                words = {key: value or "" for key, value in match.groupdict().items()}
+                return f"{self.cause.format(**words)} {self.fix.format(**words)}"
+        return None
+
+
+class Table(BaseModel):
+    """All causes; the first that fits is taken, so the more telling come first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    causes: tuple[Cause, ...]
+
+
+def load_table(path: Path) -> Table:
+    return Table.model_validate(yaml.safe_load(path.read_text("utf-8")))
+
+
+def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
+    """Name and paragraph of the first cause that fits; `unknown` with the error itself if none does."""
+    for row in table.causes:
+        text = row.explain(evidence)
+        if text is not None:
+            return row.name, text.strip()
+    return "unknown", "The cause is not in the table of known ones; the error, the events and the logs are kept."

@@ -1,0 +1,54 @@
+"""Errors of the Kubernetes API, by what a caller can do about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class KubernetesError(Exception):
+    """The API server answered with an error status.
+
+    `status` is the HTTP status; `reason` the machine-readable reason of the Status object, if it sent one.
+    """
+
+    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class NotFound(KubernetesError):
+    """404: the object, or the kind, does not exist."""
+
+
+class Conflict(KubernetesError):
+    """409: the object changed under us, exists already, or another manager owns the field."""
+
+
+class Forbidden(KubernetesError):
+    """401 or 403: the token was refused, or the pipeline's Role lacks the verb."""
+
+
+class Invalid(KubernetesError):
+    """400 or 422: the API server refused the object itself; trying again cannot help."""
+
+
+class ClusterUnavailable(KubernetesError):
+    """No answer, 429 or 5xx, after all retries."""
+
+
+_BY_STATUS: dict[int, type[KubernetesError]] = {
+    400: Invalid,
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    422: Invalid,
+}
+
+
+def from_response(*, what: str, status: int, body: dict[str, Any]) -> KubernetesError:
+    """The typed error for an answer: `what` is what was asked (`GET …/pods/x`), `body` the Status object or {}."""
+    kind = _BY_STATUS.get(status, ClusterUnavailable if status == 429 or status >= 500 else KubernetesError)
+    message = body.get("message") or "no message"
+    return kind(f"{what}: {status} {message}", status=status, reason=body.get("reason", ""))

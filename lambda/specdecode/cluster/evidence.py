@@ -1,0 +1,99 @@
+"""Collect what a person needs to understand a failure, before anything is deleted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from specdecode import names
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.errors import KubernetesError
+from specdecode.cluster.pods import problems
+from specdecode.cluster.resources import KubeObject, name_of
+
+DESCRIBED = ("Job", "Deployment", "ResourceClaim")
+CLUSTER_WIDE = ("NodeClaim", "Node", "ResourceSlice")
+
+
+@dataclass
+class Evidence:
+    """`files`: path below diagnostics/ -> text. `missing`: what could not be had, and why."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    events: str = ""
+    status: str = ""
+    logs: str = ""
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Text by kind, as the table of causes names it."""
+        return {"events": self.events, "status": self.status, "logs": self.logs}
+
+
+def collect(kube: Kubernetes, *, selector: str) -> Evidence:
+    """Everything about the run's objects. What cannot be had is listed, and never stops the rest."""
+    found = Evidence()
+    pods = _listed(kube, found, "Pod", selector=selector)
+    nodes: list[KubeObject] = []
+    for kind in DESCRIBED:
+        _listed(kube, found, kind, selector="" if kind == "ResourceClaim" else selector)
+    for kind in CLUSTER_WIDE:
+        objects = _listed(kube, found, kind, namespaced=False)
+        nodes = objects if kind == "Node" else nodes
+    events = [event for event in _listed(kube, found, "Event", namespaced=False) if _concerns(event)]
+    found.events = "\n".join(_line(event) for event in sorted(events, key=_when))
+    found.status = "\n".join(str(problem) for problem in problems(pods, nodes=nodes, events=events))
+    found.files |= {"events.txt": found.events, "problems.txt": found.status}
+    for pod in pods:
+        _logs(kube, found, pod)
+    found.logs = "\n".join(text for path, text in found.files.items() if path.startswith("logs/"))
+    return found
+
+
+def _listed(
+    kube: Kubernetes, found: Evidence, kind: str, *, selector: str = "", namespaced: bool = True
+) -> list[KubeObject]:
+    try:
+        objects = kube.list(kind, namespace=names.NAMESPACE if namespaced else None, selector=selector)
+    except KubernetesError as error:
+        found.missing.append(f"{kind}: {error}")
+        return []
+    found.files[f"{kind.lower()}s.json"] = json.dumps(objects, indent=1)
+    return objects
+
+
+def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject) -> None:
+    for status in pod.get("status", {}).get("containerStatuses") or []:
+        container = status["name"]
+        runs = [("", False)] if status.get("restartCount", 0) == 0 else [("", False), (".previous", True)]
+        for suffix, previous in runs:
+            path = f"logs/{name_of(pod)}.{container}{suffix}.log"
+            try:
+                found.files[path] = kube.logs(
+                    name_of(pod), namespace=names.NAMESPACE, container=container, previous=previous
+                )
+            except KubernetesError as error:
+                found.missing.append(f"{path}: {error}")
+
+
+def _concerns(event: KubeObject) -> bool:
+    """Events of the workload namespace, and those of nodes and node claims."""
+    return event["metadata"].get("namespace") == names.NAMESPACE or event.get("involvedObject", {}).get("kind") in {
+        "Node",
+        "NodeClaim",
+        "NodePool",
+        "EC2NodeClass",
+    }
+
+
+def _when(event: KubeObject) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _line(event: KubeObject) -> str:
+    about = event.get("involvedObject", {})
+    return (
+        f"{_when(event)} {event.get('type', '')} {about.get('kind', '')}/{about.get('name', '')} "
+        f"{event.get('reason', '')}: {event.get('message', '')}"
+    )

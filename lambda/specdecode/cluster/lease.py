@@ -1,0 +1,73 @@
+"""Who may use the accelerator node: one exclusive holder and a first-come queue. Pure state transitions.
+
+The NodePool's replicas follow this document: 1 while somebody holds it, 0 otherwise. When the holder leaves, the
+first in the queue becomes the holder in the same write, so that the node is handed over and not bought twice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+
+class Claim(BaseModel):
+    """A run that holds, or waits for, the node."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    execution_arn: str
+    queued_at: AwareDatetime
+    held_since: AwareDatetime | None = None
+
+
+class Lease(BaseModel):
+    """The whole document, state/capacity.json."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    holder: Claim | None = None
+    queue: tuple[Claim, ...] = ()
+
+    @property
+    def replicas(self) -> int:
+        """Nodes that this state is worth."""
+        return 0 if self.holder is None else 1
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The holder and all who wait, in order."""
+        return (*((self.holder,) if self.holder else ()), *self.queue)
+
+    def held_by(self, run_id: str) -> bool:
+        return self.holder is not None and self.holder.run_id == run_id
+
+    def position(self, run_id: str) -> int | None:
+        """0 for the holder, 1 for the first in the queue, None for a stranger."""
+        for index, claim in enumerate(self.queue, start=1):
+            if claim.run_id == run_id:
+                return index
+        return 0 if self.held_by(run_id) else None
+
+
+def request(lease: Lease, *, run_id: str, execution_arn: str, now: datetime) -> Lease:
+    """Join the queue, or hold the node at once if nobody does. Asking again changes nothing."""
+    if lease.position(run_id) is not None:
+        return lease
+    claim = Claim(run_id=run_id, execution_arn=execution_arn, queued_at=now)
+    return _promote(lease.model_copy(update={"queue": (*lease.queue, claim)}), now=now)
+
+
+def release(lease: Lease, *, run_id: str, now: datetime) -> Lease:
+    """Leave, whether holding or waiting; the first in the queue takes over. Releasing twice changes nothing."""
+    holder = None if lease.held_by(run_id) else lease.holder
+    queue = tuple(claim for claim in lease.queue if claim.run_id != run_id)
+    return _promote(Lease(holder=holder, queue=queue), now=now)
+
+
+def _promote(lease: Lease, *, now: datetime) -> Lease:
+    if lease.holder is not None or not lease.queue:
+        return lease
+    first, *rest = lease.queue
+    return Lease(holder=first.model_copy(update={"held_since": now}), queue=tuple(rest))

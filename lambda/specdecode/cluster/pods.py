@@ -1,0 +1,150 @@
+"""What is wrong with pods, read from the objects alone: pure functions, no API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from specdecode.cluster.resources import KubeObject, name_of
+
+PULL_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
+CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+EVENT_REASONS = {"FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox"}
+PULL_ERRORS_BEFORE_BACKOFF = {"ErrImagePull"}
+RESTARTS_ALLOWED = 2
+"""A container may start a third time; after that it is looping, whatever the kubelet calls it."""
+
+
+class Kind(StrEnum):
+    UNSCHEDULABLE = "unschedulable"
+    IMAGE_PULL = "image-pull"
+    CONTAINER_CONFIG = "container-config"
+    CRASH_LOOP = "crash-loop"
+    OUT_OF_MEMORY = "out-of-memory"
+    EXITED = "exited"
+    NOT_READY = "not-ready"
+    EVICTED = "evicted"
+    NODE_LOST = "node-lost"
+    MOUNT = "mount"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with one pod. `fatal` means that waiting longer cannot help."""
+
+    kind: Kind
+    pod: str
+    message: str
+    fatal: bool
+    exit_code: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.pod}: {self.message}"
+
+
+def condition(obj: KubeObject, kind: str) -> KubeObject:
+    """The status condition of that type, or {}."""
+    for found in obj.get("status", {}).get("conditions") or []:
+        if found.get("type") == kind:
+            return dict(found)
+    return {}
+
+
+def is_true(obj: KubeObject, kind: str) -> bool:
+    return condition(obj, kind).get("status") == "True"
+
+
+def is_ready(pod: KubeObject) -> bool:
+    """Ready, and not on its way out."""
+    return is_true(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
+
+
+def restarts(pod: KubeObject) -> int:
+    """How often the pod's containers were started again."""
+    return sum(status.get("restartCount", 0) for status in _statuses(pod))
+
+
+def problems(
+    pods: Iterable[KubeObject], *, nodes: Sequence[KubeObject] = (), events: Sequence[KubeObject] = ()
+) -> list[Problem]:
+    """All that is wrong with `pods`, the fatal first.
+
+    `nodes` are the nodes that exist (a pod bound to another one has lost its node; with none given that is not judged),
+    `events` those of the pods' namespace.
+    """
+    known = {name_of(node): is_true(node, "Ready") for node in nodes}
+    found: list[Problem] = []
+    for pod in pods:
+        if pod.get("status", {}).get("phase") == "Succeeded":
+            continue
+        found += _of_pod(pod) + _of_node(pod, known) + _of_containers(pod) + _of_events(pod, events)
+    return sorted(found, key=lambda problem: not problem.fatal)
+
+
+def _of_pod(pod: KubeObject) -> list[Problem]:
+    status, name = pod.get("status", {}), name_of(pod)
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        return [
+            Problem(Kind.UNSCHEDULABLE, name, f"not scheduled: {scheduled.get('message', 'no reason given')}", False)
+        ]
+    if status.get("phase") == "Failed" and status.get("reason") in {"Evicted", "NodeLost", "Shutdown", "Terminated"}:
+        kind = Kind.EVICTED if status["reason"] == "Evicted" else Kind.NODE_LOST
+        return [Problem(kind, name, f"{status['reason']}: {status.get('message', '')}".strip(), True)]
+    return []
+
+
+def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[Problem]:
+    node = pod.get("spec", {}).get("nodeName")
+    if not node or not known:
+        return []
+    if node not in known:
+        return [Problem(Kind.NODE_LOST, name_of(pod), f"its node {node} no longer exists", True)]
+    if not known[node]:
+        return [Problem(Kind.NODE_LOST, name_of(pod), f"its node {node} is not Ready", False)]
+    return []
+
+
+def _of_containers(pod: KubeObject) -> list[Problem]:
+    name, found = name_of(pod), []
+    for status in _statuses(pod):
+        container, waiting = status["name"], status.get("state", {}).get("waiting") or {}
+        ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
+        reason, detail = waiting.get("reason", ""), waiting.get("message", "")
+        if reason in PULL_REASONS:
+            fatal = reason not in PULL_ERRORS_BEFORE_BACKOFF
+            found.append(Problem(Kind.IMAGE_PULL, name, f"{reason} of {status.get('image', '?')}: {detail}", fatal))
+        elif reason in CONFIG_REASONS:
+            found.append(Problem(Kind.CONTAINER_CONFIG, name, f"{reason} of container {container}: {detail}", True))
+        if not ended or ended.get("exitCode", 0) == 0:
+            continue
+        code = ended["exitCode"]
+        if ended.get("reason") == "OOMKilled":
+            found.append(Problem(Kind.OUT_OF_MEMORY, name, f"container {container} ran out of memory", True, code))
+        elif reason == "CrashLoopBackOff" or status.get("restartCount", 0) > RESTARTS_ALLOWED:
+            text = (
+                f"container {container} keeps ending with exit code {code} ({status.get('restartCount', 0)} restarts)"
+            )
+            found.append(Problem(Kind.CRASH_LOOP, name, text, True, code))
+        else:
+            found.append(Problem(Kind.EXITED, name, f"container {container} ended with exit code {code}", False, code))
+    return found
+
+
+def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:
+    name, found = name_of(pod), []
+    for event in events:
+        if event.get("involvedObject", {}).get("name") != name or event.get("type") != "Warning":
+            continue
+        reason, message = event.get("reason", ""), event.get("message", "")
+        if reason == "Unhealthy" and not is_ready(pod):
+            found.append(Problem(Kind.NOT_READY, name, f"probe failed: {message}", False))
+        elif reason in EVENT_REASONS:
+            found.append(Problem(Kind.MOUNT, name, f"{reason}: {message}", False))
+    return found
+
+
+def _statuses(pod: KubeObject) -> list[KubeObject]:
+    status = pod.get("status", {})
+    return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]

@@ -1,0 +1,55 @@
+"""Where each kind that the pipeline touches lives in the Kubernetes API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+KubeObject = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind: its group and version, its plural, and whether it lives in a namespace."""
+
+    api_version: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def root(self) -> str:
+        return f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+
+
+RESOURCES: dict[str, Resource] = {
+    "Pod": Resource("v1", "pods"),
+    "Service": Resource("v1", "services"),
+    "ConfigMap": Resource("v1", "configmaps"),
+    "Event": Resource("v1", "events"),
+    "Node": Resource("v1", "nodes", namespaced=False),
+    "Job": Resource("batch/v1", "jobs"),
+    "Deployment": Resource("apps/v1", "deployments"),
+    "ResourceClaim": Resource("resource.k8s.io/v1", "resourceclaims"),
+    "ResourceSlice": Resource("resource.k8s.io/v1", "resourceslices", namespaced=False),
+    "NodePool": Resource("karpenter.sh/v1", "nodepools", namespaced=False),
+    "NodeClaim": Resource("karpenter.sh/v1", "nodeclaims", namespaced=False),
+}
+
+WORKLOAD_KINDS = ("Deployment", "Job", "Service", "ConfigMap")
+"""Kinds that a run creates; pods and claims follow them. Deleted in this order."""
+
+
+def path(kind: str, *, namespace: str | None, name: str = "", sub: str = "") -> str:
+    """URL path of a collection, an object or a subresource."""
+    resource = RESOURCES[kind]
+    parts = [resource.root]
+    if resource.namespaced and namespace is not None:
+        parts.append(f"namespaces/{namespace}")
+    parts.append(resource.plural)
+    parts += [part for part in (name, sub) if part]
+    return "/".join(parts)
+
+
+def name_of(obj: KubeObject) -> str:
+    return str(obj["metadata"]["name"])

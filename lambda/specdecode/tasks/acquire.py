@@ -1,0 +1,62 @@
+"""AcquireCapacity: stand in the queue, hold the lease, wait for a node with its devices."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from specdecode import names
+from specdecode.cluster import lease as leases
+from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, usable_node
+from specdecode.tasks.errors import CapacityUnavailable, LeaseLost
+from specdecode.tasks.run import load_run
+from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.state import change_state
+
+QUEUE_LIMIT = timedelta(hours=48)
+"""How long a run waits for others."""
+QUEUE_POLL_S = 180
+
+
+def acquire(given: StepInput, rt: Runtime) -> Progress:
+    """Done when this run holds the lease and a Ready node of the pool has published its devices."""
+    now, run = rt.now(), load_run(rt.store, given.run_id)
+    lease = rt.lease.update(partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now))
+    position = lease.position(given.run_id)
+    claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
+    if position:
+        if now - claim.queued_at > QUEUE_LIMIT:
+            raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
+        holder = lease.holder.run_id if lease.holder else "nobody"
+        return Progress(done=False, message=f"number {position} in the queue; {holder} holds it", wait_s=QUEUE_POLL_S)
+    follow_lease(rt.kube, rt.lease)
+    since = claim.held_since or now
+    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
+    node = usable_node(nodes, rt.kube.list("ResourceSlice"))
+    if node is not None:
+        change_state(rt.store, given.run_id, held_since=since, node=node)
+        return Progress(done=True, message=f"node {node} is ready")
+    reason = missing_because(
+        nodes=nodes,
+        claims=rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"),
+        events=rt.kube.list("Event"),
+        pool=rt.kube.get("NodePool", names.NODEPOOL),
+        since=since,
+    )
+    limit = run.plan.experiment.deadlines.capacity
+    if now - since > timedelta(minutes=limit):
+        raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
+    return Progress(done=False, message=reason, wait_s=run.plan.poll_seconds)
+
+
+def require_lease(given: StepInput, rt: Runtime) -> None:
+    """Refuse to touch the node without holding it: a run that was stopped or released must not come back."""
+    lease = rt.lease.read()
+    if not lease.held_by(given.run_id):
+        holder = lease.holder.run_id if lease.holder else "nobody"
+        raise LeaseLost(f"run {given.run_id} no longer holds the node; {holder} does")
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(acquire, event, context)

@@ -1,0 +1,69 @@
+"""The serving pods of an arm, and the devices that they got."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode import names
+from specdecode.analysis.context import DeviceGroup
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.pods import Problem
+from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.planning import Arm
+from specdecode.tasks.jobs import look_at_pods
+
+GROUP_ATTRIBUTES = ("resource.aws.com/devicegroup8_id", "resource.aws.com/devicegroup16_id", "topology8_id")
+"""Attributes of a device that name its group, the first published one counts."""
+
+
+def arm_pods(kube: Kubernetes, run_id: str, arm: Arm) -> tuple[list[KubeObject], list[Problem]]:
+    """The serving pods of `arm` in its wave, and all that is wrong with them."""
+    selector = (
+        f"{names.RUN_LABEL}={names.run_label(run_id)},{names.COMPONENT_LABEL}=serving,"
+        f"{names.VARIANT_LABEL}={arm.variant},{names.WAVE_LABEL}={arm.wave}"
+    )
+    return look_at_pods(kube, selector=selector)
+
+
+def claims_of(pod: KubeObject, claims: Sequence[KubeObject]) -> list[KubeObject]:
+    """The device claims that `pod` owns."""
+    return [
+        claim
+        for claim in claims
+        if any(owner.get("name") == name_of(pod) for owner in claim["metadata"].get("ownerReferences") or [])
+    ]
+
+
+def is_allocated(claim: KubeObject) -> bool:
+    return bool(claim.get("status", {}).get("allocation"))
+
+
+def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeObject]) -> DeviceGroup:
+    """The devices of an arm's claims, and the group that they form."""
+    results = [
+        result
+        for claim in claims
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results") or []
+    ]
+    published = {
+        (item["spec"]["driver"], item["spec"]["pool"]["name"], device["name"]): device
+        for item in slices
+        for device in item["spec"].get("devices") or []
+    }
+    groups = set()
+    for result in results:
+        device = published.get((result["driver"], result["pool"], result["device"]), {})
+        groups.add(_group_of(device.get("attributes") or device.get("basic", {}).get("attributes") or {}))
+    return DeviceGroup(
+        variant=arm.variant,
+        round=arm.round,
+        devices=tuple(sorted(result["device"] for result in results)),
+        group=",".join(sorted(groups - {""})),
+    )
+
+
+def _group_of(attributes: KubeObject) -> str:
+    for name in GROUP_ATTRIBUTES:
+        if name in attributes:
+            return str(next(iter(attributes[name].values())))
+    return ""

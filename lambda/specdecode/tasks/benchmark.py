@@ -1,0 +1,43 @@
+"""Benchmark: run the wave's Job, and see at the next look when an arm dies under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import manifests
+from specdecode.cluster.pods import is_ready, restarts
+from specdecode.cluster.resources import name_of
+from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.arms import arm_pods
+from specdecode.tasks.errors import BenchmarkFailed
+from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.run import load_run, render_context
+from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.state import change_state
+
+
+def benchmark(given: StepInput, rt: Runtime) -> Progress:
+    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    if run.is_measured(given.wave):
+        return Progress(done=True, message="measured already")
+    require_lease(given, rt)
+    wave = run.wave(given.wave)
+    for arm in wave.arms:
+        pods, found = arm_pods(rt.kube, given.run_id, arm)
+        if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
+            why = "; ".join(str(problem) for problem in found[:3]) or f"pods: {[name_of(pod) for pod in pods]}"
+            raise BenchmarkFailed(f"arm {arm.variant} died under load: {why}")
+    done, message = advance_job(
+        rt.kube,
+        manifests.benchmark(run.plan, wave, ctx),
+        now=rt.now(),
+        limit_min=run.plan.experiment.deadlines.benchmark,
+        failure=BenchmarkFailed,
+    )
+    if done:
+        change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
+    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(benchmark, event, context)

@@ -1,0 +1,71 @@
+"""The node behind the lease: replicas follow the lease, and why there is no node when there should be one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from specdecode import names
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.jobs import parse_time
+from specdecode.cluster.lease_store import LeaseStore
+from specdecode.cluster.pods import condition, is_true
+from specdecode.cluster.resources import KubeObject, name_of
+
+NODEPOOL_LABEL = "karpenter.sh/nodepool"
+DRA_DRIVER = "neuron.aws.com"
+
+
+def follow_lease(kube: Kubernetes, lease: LeaseStore) -> int:
+    """Set the NodePool's replicas to what the lease says now; returns them."""
+    replicas = lease.read().replicas
+    pool = kube.get("NodePool", names.NODEPOOL)
+    if pool is not None and pool.get("spec", {}).get("replicas") != replicas:
+        kube.scale("NodePool", names.NODEPOOL, replicas)
+    return replicas
+
+
+def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject]) -> str | None:
+    """Name of a Ready node of the pool whose Neuron devices are published, or None."""
+    published = {spec.get("nodeName") for spec in (item["spec"] for item in slices) if spec.get("driver") == DRA_DRIVER}
+    for node in nodes:
+        if is_true(node, "Ready") and "deletionTimestamp" not in node["metadata"] and name_of(node) in published:
+            return name_of(node)
+    return None
+
+
+def missing_because(
+    *,
+    nodes: Iterable[KubeObject],
+    claims: Iterable[KubeObject],
+    events: Iterable[KubeObject],
+    pool: KubeObject | None,
+    since: datetime,
+) -> str:
+    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one after `since`."""
+    if pool is None:
+        return f"the NodePool {names.NODEPOOL} does not exist: deploy TrainiumClusterStack"
+    reasons = [
+        f"{event.get('reason', '')}: {event.get('message', '')}"
+        for event in sorted(events, key=_event_time)
+        if event.get("type") == "Warning"
+        and event.get("involvedObject", {}).get("kind") in {"NodeClaim", "NodePool", "EC2NodeClass"}
+        and _event_time(event) >= since.isoformat()
+    ]
+    if reasons:
+        return f"Karpenter says {reasons[-1]}"
+    for claim in claims:
+        for kind in ("Launched", "Registered", "Initialized"):
+            found = condition(claim, kind)
+            if found.get("status") != "True":
+                return f"NodeClaim {name_of(claim)} is not {kind}: {found.get('message') or 'no reason yet'}"
+    for node in nodes:
+        if not is_true(node, "Ready"):
+            return f"node {name_of(node)} is not Ready: {condition(node, 'Ready').get('message') or 'no reason yet'}"
+        return f"node {name_of(node)} is Ready but the Neuron DRA driver has published no devices of it"
+    return "Karpenter has not asked for a node yet"
+
+
+def _event_time(event: KubeObject) -> str:
+    stamp = event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
+    return parse_time(str(stamp)).isoformat() if stamp else ""

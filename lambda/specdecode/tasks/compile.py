@@ -1,0 +1,39 @@
+"""Compile: make the artifacts that the wave's arms need and nobody has made yet, one at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import layout, manifests
+from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.errors import CompileFailed
+from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.run import load_run, render_context
+from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+
+
+def compile_arms(given: StepInput, rt: Runtime) -> Progress:
+    """Done when the artifact of every arm of the wave is complete in the bucket."""
+    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    if run.is_measured(given.wave):
+        return Progress(done=True, message="measured already")
+    require_lease(given, rt)
+    arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
+    missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
+    for arm in missing:
+        done, message = advance_job(
+            rt.kube,
+            [manifests.compile_job(run.plan, arm, ctx)],
+            now=rt.now(),
+            limit_min=run.plan.experiment.deadlines.compile,
+            failure=CompileFailed,
+        )
+        if not done:
+            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=run.plan.poll_seconds)
+        if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
+            raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
+    return Progress(done=True, message=f"{len(arms)} artifacts are ready")
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(compile_arms, event, context)

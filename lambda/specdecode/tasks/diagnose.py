@@ -1,0 +1,69 @@
+"""Diagnose: keep the evidence under the run and put the cause, in plain words, on top of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from specdecode import layout
+from specdecode.analysis.context import Failure
+from specdecode.cluster.diagnosis import explain, load_table
+from specdecode.cluster.evidence import Evidence, collect
+from specdecode.cluster.teardown import run_selector
+from specdecode.experiment import assets_dir
+from specdecode.tasks.runtime import Runtime, StepInput, run_step
+from specdecode.tasks.state import load_state, save_state
+
+TABLE = "diagnosis.yaml"
+
+
+class Diagnosis(BaseModel):
+    """Error and cause with which the execution will fail; named as Step Functions names them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    Error: str
+    Cause: str
+
+
+def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
+    error = str((given.error or {}).get("Error") or "Unknown")
+    detail = error_message((given.error or {}).get("Cause"))
+    found = _collect(rt, given.run_id)
+    row, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}", **found.kinds})
+    where = layout.run_key(given.run_id, "diagnostics")
+    cause = f"{paragraph} ({detail}) Diagnostics: {rt.store.url(where)}/"
+    for path, text in found.files.items():
+        rt.store.write(f"{where}/{path}", text, content_type="text/plain; charset=utf-8")
+    summary = {"cause": paragraph, "row": row, "error": error, "detail": detail, "missing": found.missing}
+    rt.store.write(f"{where}/diagnosis.json", json.dumps(summary, indent=1))
+    rt.store.write(f"{where}/README.txt", f"{paragraph}\n\n{error}: {detail}\n", content_type="text/plain")
+    state = load_state(rt.store, given.run_id)
+    if state is not None:
+        failure = Failure(stage=error, message=paragraph, diagnostics="diagnostics/")
+        if failure not in state.failures:
+            save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
+    return Diagnosis(Error=error, Cause=cause)
+
+
+def error_message(cause: Any) -> str:
+    """The message in a Cause: a failed function's is JSON with errorMessage, others are plain text."""
+    try:
+        body = json.loads(cause)
+    except (TypeError, ValueError):
+        return str(cause or "no cause was given")
+    return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause)
+
+
+def _collect(rt: Runtime, run_id: str) -> Evidence:
+    """The evidence, or at least why there is none: a cluster that cannot be reached must not hide the error."""
+    try:
+        return collect(rt.kube, selector=run_selector(run_id))
+    except Exception as error:
+        return Evidence(missing=[f"{type(error).__name__}: {error}"])
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(diagnose, event, context)

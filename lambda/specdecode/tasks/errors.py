@@ -1,0 +1,55 @@
+"""Errors that end a step. The class name is what the state machine's Retry and Catch see, and what a user reads.
+
+None of these is retried: the step has looked, and trying again cannot help. Anything else (the API server is away,
+S3 throttles, the function was killed) is retried with backoff.
+"""
+
+from __future__ import annotations
+
+
+class StepFailed(Exception):
+    """Base of the errors that a step ends a run with; the message is for people."""
+
+
+class InvalidExperiment(StepFailed):
+    """The input names no valid experiment, or one that cannot run here."""
+
+
+class StagingFailed(StepFailed):
+    """A model did not reach the bucket."""
+
+
+class CapacityUnavailable(StepFailed):
+    """No node: no capacity, quota or reservation, or the queue did not move in time."""
+
+
+class LeaseLost(StepFailed):
+    """The run no longer holds the node (stopped, released by hand, or taken by the watchdog)."""
+
+
+class CompileFailed(StepFailed):
+    """A model did not compile."""
+
+
+class ServeNotReady(StepFailed):
+    """An arm did not become ready."""
+
+
+class SmokeFailed(StepFailed):
+    """A ready arm did not answer its first request."""
+
+
+class BenchmarkFailed(StepFailed):
+    """The benchmark Job failed, or an arm died under load."""
+
+
+class TeardownStuck(StepFailed):
+    """Workloads did not go away."""
+
+
+class ReportFailed(StepFailed):
+    """The measurements do not make a report."""
+
+
+FINAL = sorted(error.__name__ for error in StepFailed.__subclasses__())
+"""Names for the state machine's Retry: never again."""

@@ -1,0 +1,74 @@
+"""Inspect: what the command line shows of the cluster, without ever reaching the Kubernetes API itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from specdecode import names
+from specdecode.cluster.lease import Lease
+from specdecode.cluster.pods import is_ready, is_true, restarts
+from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.tasks.capacity import NODEPOOL_LABEL
+from specdecode.tasks.jobs import look_at_pods
+from specdecode.tasks.runtime import Runtime, StepInput, run_step
+
+
+class PodView(BaseModel):
+    """A line of the pod list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    run: str
+    component: str
+    variant: str | None
+    phase: str
+    ready: bool
+    restarts: int
+    problem: str | None
+
+
+class ClusterView(BaseModel):
+    """The cluster as the pipeline sees it now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    lease: Lease
+    replicas: int | None
+    """Wanted by the NodePool; None where it does not exist."""
+    nodes: tuple[str, ...]
+    """Nodes of the pool, `name (Ready)` or `name (NotReady)`."""
+    pods: tuple[PodView, ...]
+
+
+def look(given: StepInput, rt: Runtime) -> ClusterView:
+    pool = rt.kube.get("NodePool", names.NODEPOOL)
+    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
+    pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
+    wrong = {problem.pod: str(problem) for problem in reversed(found)}
+    return ClusterView(
+        lease=rt.lease.read(),
+        replicas=None if pool is None else int(pool.get("spec", {}).get("replicas") or 0),
+        nodes=tuple(f"{name_of(n)} ({'Ready' if is_true(n, 'Ready') else 'NotReady'})" for n in nodes),
+        pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
+    )
+
+
+def _view(pod: KubeObject, problem: str | None) -> PodView:
+    labels = pod["metadata"].get("labels", {})
+    return PodView(
+        name=name_of(pod),
+        run=labels.get(names.RUN_LABEL, ""),
+        component=labels.get(names.COMPONENT_LABEL, ""),
+        variant=labels.get(names.VARIANT_LABEL),
+        phase=pod.get("status", {}).get("phase", "Unknown"),
+        ready=is_ready(pod),
+        restarts=restarts(pod),
+        problem=problem,
+    )
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(look, {"run_id": "inspect"}, context)

@@ -1,0 +1,65 @@
+"""Bring a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from specdecode import names
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.jobs import Phase, created_at, job_state
+from specdecode.cluster.pods import Kind, Problem, problems
+from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.tasks.errors import StepFailed
+
+
+def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject]) -> list[str]:
+    """Apply those of `objects` that do not exist; what the last try made stays as it is. Returns the names made."""
+    made = []
+    for obj in objects:
+        if kube.get(obj["kind"], name_of(obj), namespace=obj["metadata"].get("namespace")) is None:
+            kube.apply(obj)
+            made.append(name_of(obj))
+    return made
+
+
+def look_at_pods(kube: Kubernetes, *, selector: str) -> tuple[list[KubeObject], list[Problem]]:
+    """The pods that match, and all that is wrong with them."""
+    pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
+    if not pods:
+        return [], []
+    events = kube.list("Event", namespace=names.NAMESPACE)
+    return pods, problems(pods, nodes=kube.list("Node"), events=events)
+
+
+def advance_job(
+    kube: Kubernetes, objects: Sequence[KubeObject], *, now: datetime, limit_min: int, failure: type[StepFailed]
+) -> tuple[bool, str]:
+    """Make the Job among `objects` exist and say whether it is complete, and how it stands.
+
+    Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
+    """
+    apply_missing(kube, [obj for obj in objects if obj["kind"] != "Job"])
+    (job,) = [obj for obj in objects if obj["kind"] == "Job"]
+    live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
+    if live is None:
+        kube.apply(job)
+        return False, f"started {name_of(job)}"
+    state = job_state(live)
+    if state.phase is Phase.COMPLETE:
+        return True, f"{name_of(job)} is complete"
+    pods, found = look_at_pods(kube, selector=f"job-name={name_of(job)}")
+    if state.phase is Phase.FAILED:
+        raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}")
+    ended = {name_of(pod) for pod in pods if pod.get("status", {}).get("phase") == "Failed"}
+    hopeless = [p for p in found if p.fatal and (p.pod not in ended or p.kind is Kind.OUT_OF_MEMORY)]
+    if hopeless:
+        raise failure(f"{name_of(job)} cannot finish{_because(hopeless)}")
+    if now - created_at(live) > timedelta(minutes=limit_min):
+        raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
+    waiting = f"; {found[0]}" if found else ""
+    return False, f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
+
+
+def _because(found: Sequence[Problem]) -> str:
+    return "" if not found else ": " + "; ".join(dict.fromkeys(str(problem) for problem in found[:4]))

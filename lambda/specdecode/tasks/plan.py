@@ -1,0 +1,82 @@
+"""Plan: refuse what cannot work, store experiment and plan, say how many waves there are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+from pydantic import BaseModel
+
+from specdecode import layout
+from specdecode.experiment import Capacity, Experiment, from_document, load_engine, to_yaml
+from specdecode.planning import make_plan, needed_prefixes, read_inventory
+from specdecode.tasks.errors import InvalidExperiment
+from specdecode.tasks.request import experiment_of, parse_request
+from specdecode.tasks.run import PLAN
+from specdecode.tasks.runtime import Runtime, StepInput, run_step
+from specdecode.tasks.state import RunState, load_state, save_state
+from specdecode.tasks.store import Store
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+class Planned(BaseModel):
+    """What the state machine needs to know."""
+
+    waves: int
+    experiment: str
+    plan: str
+    """Where the whole plan lies."""
+
+
+def plan(given: StepInput, rt: Runtime) -> Planned:
+    """Store runs/<id>/{experiment.yaml, plan.json, state.json}. Asked again, it keeps what it stored first."""
+    if not RUN_ID.fullmatch(given.run_id):
+        raise InvalidExperiment(
+            f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
+        )
+    request = parse_request(given.input)
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    old = None
+    if request.resume is None:
+        experiment = experiment_of(request, capacity=capacity)
+    else:
+        experiment, old = _resumed(rt.store, request.resume, capacity)
+    engine = load_engine(experiment.engine)
+    inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
+    now = rt.now()
+    planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now)
+    rt.store.write(layout.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
+    rt.store.write(layout.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
+    if load_state(rt.store, given.run_id) is None:
+        state = RunState(
+            run_id=given.run_id,
+            execution_arn=given.execution_arn,
+            experiment=experiment.name,
+            started_at=now,
+            resumed_from=request.resume,
+        )
+        save_state(rt.store, _inherit(rt.store, state, old) if old else state)
+    return Planned(
+        waves=len(planned.waves), experiment=experiment.name, plan=rt.store.url(layout.run_key(given.run_id, PLAN))
+    )
+
+
+def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment, RunState]:
+    text, state = store.read(layout.run_key(run_id, "experiment.yaml")), load_state(store, run_id)
+    if text is None or state is None:
+        raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
+    return from_document(yaml.safe_load(text), capacity=capacity), state
+
+
+def _inherit(store: Store, state: RunState, old: RunState) -> RunState:
+    """Take the measured waves of `old` over: its raw files are copied, so that the new run stands for itself."""
+    source = layout.run_key(old.run_id, "raw") + "/"
+    for key in store.keys(source) if old.measured else []:
+        store.copy(key, layout.run_key(state.run_id, "raw", key[len(source) :]))
+    return state.model_copy(update={"measured": old.measured, "device_groups": old.device_groups})
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(plan, event, context)

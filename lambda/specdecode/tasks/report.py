@@ -1,0 +1,90 @@
+"""Report: compare the arms from the raw records, write the report beside them, answer with the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from specdecode import __version__, layout
+from specdecode.analysis import RunContext, compare
+from specdecode.analysis.report import render_csv, render_html, render_markdown
+from specdecode.benchmark.records import RequestRecord
+from specdecode.experiment import Capacity
+from specdecode.planning import Plan
+from specdecode.tasks.errors import ReportFailed
+from specdecode.tasks.run import load_run
+from specdecode.tasks.runtime import Runtime, StepInput, run_step
+from specdecode.tasks.state import RunState
+from specdecode.tasks.store import Store
+
+
+class Reported(BaseModel):
+    """The execution's output."""
+
+    run_id: str
+    verdict: str
+    report: str
+    summary: str
+    raw: str
+
+
+def report(given: StepInput, rt: Runtime) -> Reported:
+    run = load_run(rt.store, given.run_id)
+    records = list(read_records(rt.store, given.run_id))
+    if not records:
+        raise ReportFailed(f"there is no record in {rt.store.url(layout.run_key(given.run_id, 'raw'))}/")
+    context = run_context(run.plan, run.state, rt)
+    comparison = compare(experiment=run.plan.experiment, records=records, context=context)
+    for name, text, content_type in (
+        ("report.json", comparison.json_document(), "application/json"),
+        ("report.html", render_html(comparison), "text/html"),
+        ("report.md", render_markdown(comparison), "text/markdown"),
+        ("report.csv", render_csv(comparison), "text/csv"),
+    ):
+        rt.store.write(layout.run_key(given.run_id, name), text, content_type=f"{content_type}; charset=utf-8")
+    return Reported(
+        run_id=given.run_id,
+        verdict=comparison.answer,
+        report=rt.store.url(layout.run_key(given.run_id, "report.html")),
+        summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
+        raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
+    )
+
+
+def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
+    """All records below raw/. A line that is none means that the file is damaged: ReportFailed names it."""
+    for key in store.keys(layout.run_key(run_id, "raw") + "/"):
+        if not key.endswith(".jsonl"):
+            continue
+        for number, line in enumerate((store.read(key) or b"").splitlines(), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield RequestRecord.model_validate_json(line)
+            except ValidationError as error:
+                raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
+
+
+def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
+    """What the comparison needs to know of the run around its records."""
+    finished = state.released_at or rt.now()
+    held = (finished - state.held_since).total_seconds() if state.held_since else None
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    return RunContext(
+        run_id=state.run_id,
+        started_at=state.started_at,
+        finished_at=rt.now(),
+        price_per_node_hour=capacity.price_per_node_hour,
+        node_seconds=held,
+        capacity_type="capacity-block" if capacity.block_end else "on-demand",
+        device_groups=state.device_groups,
+        versions={"specdecode": __version__, "engine image": plan.engine.image},
+        failures=state.failures,
+        raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
+    )
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(report, event, context)

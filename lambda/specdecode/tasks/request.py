@@ -1,0 +1,52 @@
+"""What an execution's input asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_preset
+from specdecode.tasks.errors import InvalidExperiment
+
+DEFAULT_PRESET = "qwen3-32b"
+
+
+class RunRequest(BaseModel):
+    """The execution's input: all of it optional."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    experiment: str | dict[str, JsonValue] = DEFAULT_PRESET
+    """A preset's name, or a whole document."""
+    overrides: dict[str, JsonValue] = Field(default_factory=dict, alias="set")
+    """Dotted path -> value."""
+    resume: str | None = None
+    """Id of a run to repeat; what it finished is not done again."""
+
+
+def parse_request(given: Any) -> RunRequest:
+    """The request in an execution's input (null counts as {})."""
+    try:
+        request = RunRequest.model_validate({} if given is None else given)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(str(part) for part in item['loc']) or 'input'}: {item['msg']}" for item in error.errors()
+        ]
+        raise InvalidExperiment(
+            'The input is not one: {} or {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
+            'or {"resume": "<run id>"}.\n' + "\n".join(lines)
+        ) from None
+    if request.resume is not None and request.model_fields_set != {"resume"}:
+        raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
+    return request
+
+
+def experiment_of(request: RunRequest, *, capacity: Capacity) -> Experiment:
+    """The validated experiment of a request that does not resume."""
+    try:
+        if isinstance(request.experiment, str):
+            return load_preset(request.experiment, overrides=request.overrides, capacity=capacity)
+        return from_document(request.experiment, overrides=request.overrides, capacity=capacity)
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None

@@ -1,0 +1,53 @@
+"""A run as the steps after Plan find it in the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specdecode import layout
+from specdecode.manifests import RenderContext
+from specdecode.planning import Plan, Wave
+from specdecode.tasks.errors import InvalidExperiment
+from specdecode.tasks.runtime import Runtime, StepInput
+from specdecode.tasks.state import RunState, load_state
+from specdecode.tasks.store import Store
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was planned, and what has been noted since."""
+
+    plan: Plan
+    state: RunState
+
+    def wave(self, index: int) -> Wave:
+        return self.plan.waves[index]
+
+    def is_measured(self, wave: int) -> bool:
+        """Whether the wave's benchmark is complete, by this run or by the one that it resumes."""
+        return wave in self.state.measured
+
+    @property
+    def is_all_measured(self) -> bool:
+        return all(self.is_measured(wave.index) for wave in self.plan.waves)
+
+
+def load_run(store: Store, run_id: str) -> Run:
+    """The run's plan and state; InvalidExperiment if Plan never stored them."""
+    data, state = store.read(layout.run_key(run_id, PLAN)), load_state(store, run_id)
+    if data is None or state is None:
+        raise InvalidExperiment(f"run {run_id} has no plan in s3://{store.bucket}/{layout.run_prefix(run_id)}")
+    return Run(plan=Plan.model_validate_json(data), state=state)
+
+
+def render_context(given: StepInput, rt: Runtime) -> RenderContext:
+    """What the manifests need to know of this deployment."""
+    return RenderContext(
+        run_id=given.run_id,
+        bucket=rt.environ["BUCKET"],
+        bundle_uri=rt.environ["BUNDLE_URI"],
+        bundle_sha256=rt.environ["BUNDLE_SHA256"],
+        region=rt.environ["AWS_REGION"],
+    )

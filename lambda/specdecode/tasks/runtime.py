@@ -1,0 +1,97 @@
+"""What every step works with, made once from the Lambda's environment; tests make their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.connect import connect
+from specdecode.cluster.lease_store import LeaseStore
+from specdecode.tasks import logs
+from specdecode.tasks.errors import StepFailed
+from specdecode.tasks.store import Store
+
+_RETRIES = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=5, read_timeout=30)
+
+
+class StepInput(BaseModel):
+    """What the state machine hands to every step."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    execution_arn: str = ""
+    wave: int = 0
+    input: JsonValue = None
+    """The execution's input; only the first step gets it."""
+    error: dict[str, JsonValue] | None = None
+    """Error and Cause that the state machine caught; only the diagnosis gets it."""
+
+
+class Progress(BaseModel):
+    """What a step that waits answers: the state machine asks again after `wait_s` until `done`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    done: bool
+    message: str
+    wait_s: int = 60
+
+
+@dataclass
+class Runtime:
+    """The world of a step. AWS clients and the cluster's client are made when first used."""
+
+    environ: Mapping[str, str]
+    clients: Callable[[str], Any]
+    """boto3 service name -> client."""
+    kubernetes: Callable[[], Kubernetes]
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Runtime:
+        return cls(
+            environ=environ,
+            clients=lambda service: boto3.client(service, config=_RETRIES),
+            kubernetes=lambda: connect(environ),
+        )
+
+    @cached_property
+    def kube(self) -> Kubernetes:
+        return self.kubernetes()
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(s3=self.clients("s3"), bucket=self.environ["BUCKET"])
+
+    @cached_property
+    def lease(self) -> LeaseStore:
+        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket)
+
+
+def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Run `step` for a Lambda event: log begin and end, turn the answer into JSON, let its typed errors through."""
+    name = step.__name__.rpartition(".")[2]
+    given = StepInput.model_validate(event)
+    logs.configure(step=name, run_id=given.run_id, request_id=getattr(context, "aws_request_id", ""))
+    logs.info("begin", wave=given.wave)
+    try:
+        answer = step(given, Runtime.from_environ(os.environ))
+    except StepFailed as error:
+        logs.info("failed", error=type(error).__name__, reason=str(error))
+        raise
+    except Exception:
+        logs.LOGGER.exception("broke")
+        raise
+    result: dict[str, Any] = answer.model_dump(mode="json")
+    logs.info("end", result=result)
+    return result

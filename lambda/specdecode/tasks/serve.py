@@ -1,0 +1,71 @@
+"""Serve: start the wave's arms one after the other, so that device groups are handed out in the plan's order."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from specdecode import manifests, names
+from specdecode.cluster.jobs import created_at
+from specdecode.cluster.pods import is_ready
+from specdecode.cluster.resources import name_of
+from specdecode.planning import Arm
+from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
+from specdecode.tasks.errors import ServeNotReady
+from specdecode.tasks.jobs import apply_missing
+from specdecode.tasks.run import load_run, render_context
+from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.state import change_state
+
+NEXT_ARM_S = 5
+"""The scheduler allocates a claim within seconds of its pod."""
+
+
+def serve(given: StepInput, rt: Runtime) -> Progress:
+    """Done when every arm of the wave is ready and its devices are noted."""
+    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    if run.is_measured(given.wave):
+        return Progress(done=True, message="measured already")
+    require_lease(given, rt)
+    groups, ready, messages = [], 0, []
+    for arm in run.wave(given.wave).arms:
+        objects = manifests.serving(run.plan, arm, ctx)
+        apply_missing(rt.kube, objects)
+        pods, found = arm_pods(rt.kube, given.run_id, arm)
+        for problem in found:
+            if problem.fatal:
+                raise ServeNotReady(f"arm {arm.variant}: {problem}")
+        _check_deadline(
+            arm, objects, rt, limit_min=run.plan.experiment.deadlines.serve, why=found[0] if found else None
+        )
+        claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
+        own = [claim for pod in pods for claim in claims_of(pod, claims)]
+        if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
+            why = f": {found[0]}" if found else ""
+            return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=NEXT_ARM_S)
+        ready += any(is_ready(pod) for pod in pods)
+        messages += [str(problem) for problem in found[:1]]
+        groups.append(device_group(arm, own, rt.kube.list("ResourceSlice")))
+    wanted = len(run.wave(given.wave).arms)
+    if ready < wanted:
+        text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
+        return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
+    others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
+    change_state(rt.store, given.run_id, device_groups=(*others, *groups))
+    return Progress(done=True, message=f"all {wanted} arms are ready")
+
+
+def _keys(groups: list[Any]) -> set[tuple[str, int]]:
+    return {(group.variant, group.round) for group in groups}
+
+
+def _check_deadline(arm: Arm, objects: list[dict[str, Any]], rt: Runtime, *, limit_min: int, why: Any) -> None:
+    (deployment,) = [obj for obj in objects if obj["kind"] == "Deployment"]
+    live = rt.kube.get("Deployment", name_of(deployment), namespace=names.NAMESPACE)
+    if live is not None and rt.now() - created_at(live) > timedelta(minutes=limit_min):
+        raise ServeNotReady(f"arm {arm.variant} is not ready after {limit_min} min{f': {why}' if why else ''}")
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(serve, event, context)

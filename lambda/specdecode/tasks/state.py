@@ -1,0 +1,53 @@
+"""The run's own record, runs/<id>/state.json: what a step must tell a later one, the command line or the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from specdecode import layout
+from specdecode.analysis.context import DeviceGroup, Failure
+from specdecode.tasks.store import Store
+
+
+class RunState(BaseModel):
+    """Only one execution writes it, one step at a time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    execution_arn: str
+    experiment: str
+    started_at: AwareDatetime
+    resumed_from: str | None = None
+    held_since: AwareDatetime | None = None
+    """When the run got the node; money counts from here."""
+    released_at: AwareDatetime | None = None
+    node: str | None = None
+    smoke_tested: tuple[int, ...] = ()
+    """Waves whose arms all answered their first request."""
+    measured: tuple[int, ...] = ()
+    """Waves whose benchmark is complete."""
+    device_groups: tuple[DeviceGroup, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+
+def load_state(store: Store, run_id: str) -> RunState | None:
+    data = store.read(layout.run_key(run_id, "state.json"))
+    return None if data is None else RunState.model_validate_json(data)
+
+
+def save_state(store: Store, state: RunState) -> None:
+    store.write(layout.run_key(state.run_id, "state.json"), state.model_dump_json(indent=1))
+
+
+def change_state(store: Store, run_id: str, **changes: Any) -> RunState | None:
+    """Store the record with `changes`; None where the run never got as far as having one."""
+    state = load_state(store, run_id)
+    if state is None:
+        return None
+    changed = state.model_copy(update=changes)
+    if changed != state:
+        save_state(store, changed)
+    return changed

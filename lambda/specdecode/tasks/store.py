@@ -1,0 +1,60 @@
+"""The artifact bucket as the steps see it: JSON and text by key. The state machine gets pointers into it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode import layout
+
+_ABSENT = {"NoSuchKey", "404", "NotFound"}
+
+
+class Store:
+    """Objects of one bucket, through the boto3 S3 client `s3`."""
+
+    def __init__(self, *, s3: Any, bucket: str) -> None:
+        self.s3 = s3
+        self.bucket = bucket
+
+    def read(self, key: str) -> bytes | None:
+        """The object's bytes, or None if it does not exist."""
+        try:
+            data: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return None
+            raise
+        return data
+
+    def read_json(self, key: str) -> Any:
+        """The object as JSON, or None if it does not exist."""
+        data = self.read(key)
+        return None if data is None else json.loads(data)
+
+    def write(self, key: str, data: str | bytes, *, content_type: str = "application/json") -> None:
+        body = data.encode() if isinstance(data, str) else data
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type)
+
+    def copy(self, source: str, target: str) -> None:
+        self.s3.copy_object(Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source})
+
+    def keys(self, prefix: str) -> list[str]:
+        """All keys below `prefix`, sorted."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
+        return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
+
+    def folders(self, prefix: str) -> list[str]:
+        """The names directly below `prefix` that have something below them."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/")
+        found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", [])]
+        return sorted(item[len(prefix) :].rstrip("/") for item in found)
+
+    def is_complete(self, prefix: str) -> bool:
+        """Whether the folder counts: its COMPLETE.json exists."""
+        return self.read(prefix + layout.COMPLETE) is not None
+
+    def url(self, key: str) -> str:
+        return f"s3://{self.bucket}/{key}"

@@ -1,0 +1,95 @@
+"""The watchdog: whatever became of the state machines, lease, workloads and replicas follow the running executions.
+
+It needs nothing of an execution but whether it runs, so that it suffices when a machine never reached its own release.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import ClientError
+from pydantic import BaseModel, ConfigDict
+
+from specdecode import names
+from specdecode.cluster import lease as leases
+from specdecode.cluster.lease import Claim
+from specdecode.cluster.resources import WORKLOAD_KINDS
+from specdecode.cluster.teardown import delete_workloads, run_selector
+from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease
+from specdecode.tasks.runtime import Runtime, StepInput, run_step
+
+
+class Reconciled(BaseModel):
+    """What the watchdog found and did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ended: tuple[str, ...]
+    """Runs that held or waited though their execution no longer runs."""
+    cleaned: tuple[str, ...]
+    """Values of the run label whose workloads were deleted because no claim stands for them."""
+    replicas: int
+    nodes_without_lease: int
+
+
+def watch(given: StepInput, rt: Runtime) -> Reconciled:
+    """One round; running it again changes nothing more."""
+    ended = [claim for claim in rt.lease.read().claims if not is_running(rt, claim)]
+    for claim in ended:
+        delete_workloads(rt.kube, selector=run_selector(claim.run_id))
+        rt.lease.update(partial(leases.release, run_id=claim.run_id, now=rt.now()))
+    replicas = follow_lease(rt.kube, rt.lease)
+    result = Reconciled(
+        ended=tuple(claim.run_id for claim in ended),
+        cleaned=_clean_orphans(rt),
+        replicas=replicas,
+        nodes_without_lease=_nodes(rt) if replicas == 0 else 0,
+    )
+    _publish(rt, result)
+    return result
+
+
+def is_running(rt: Runtime, claim: Claim) -> bool:
+    """Whether the claim's execution runs; one that Step Functions no longer knows does not."""
+    try:
+        answer = rt.clients("stepfunctions").describe_execution(executionArn=claim.execution_arn)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
+            return False
+        raise
+    return str(answer["status"]) in {"RUNNING", "PENDING_REDRIVE"}
+
+
+def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
+    """Delete accelerator workloads of runs that neither hold nor wait (staging needs no lease and is left alone)."""
+    claimed = {names.run_label(claim.run_id) for claim in rt.lease.read().claims}
+    orphans = set()
+    selector = f"{names.RUN_LABEL},{names.COMPONENT_LABEL}!=staging"
+    for kind in WORKLOAD_KINDS:
+        for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=selector):
+            orphans.add(obj["metadata"]["labels"][names.RUN_LABEL])
+    orphans -= claimed
+    for label in orphans:
+        delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
+    return tuple(sorted(orphans))
+
+
+def _nodes(rt: Runtime) -> int:
+    return len(rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"))
+
+
+def _publish(rt: Runtime, result: Reconciled) -> None:
+    rt.clients("cloudwatch").put_metric_data(
+        Namespace=rt.environ["OPERATIONS_NAMESPACE"],
+        MetricData=[
+            {"MetricName": "WatchdogHeartbeat", "Value": 1, "Unit": "Count"},
+            {"MetricName": "NodesWithoutLease", "Value": result.nodes_without_lease, "Unit": "Count"},
+            {"MetricName": "RunsReleasedByWatchdog", "Value": len(result.ended), "Unit": "Count"},
+        ],
+    )
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Takes any event (a schedule's, an execution's end, a person's): it looks at everything anyway."""
+    return run_step(watch, {"run_id": "watchdog"}, context)
