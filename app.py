@@ -4,10 +4,18 @@ import sys
 
 import aws_cdk as cdk
 
-from constructs_lib.bundle import BundleError, build_bundle
+from constructs_lib.bundle import Bundle, BundleError, build_bundle
 from constructs_lib.settings import Settings, SettingsError
 from stacks.spec_decode import SpecDecodeStack
 from stacks.trainium_cluster import TrainiumClusterStack
+
+
+def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
+    """Put both stacks into `app`."""
+    platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
+    SpecDecodeStack(
+        app, "SpecDecodeStack", cluster=platform.cluster, vpc=platform.vpc, bundle=bundle, settings=settings
+    )
 
 
 def main() -> int:
@@ -22,15 +30,7 @@ def main() -> int:
     except BundleError as error:
         print(error, file=sys.stderr)
         return 3
-    platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
-    SpecDecodeStack(
-        app,
-        "SpecDecodeStack",
-        cluster=platform.cluster,
-        vpc=platform.vpc,
-        bundle=bundle,
-        settings=settings,
-    )
+    compose(app, settings=settings, bundle=bundle)
     app.synth()
     return 0
 

@@ -1,14 +1,18 @@
 """The EKS cluster with its two system nodes."""
 
-from aws_cdk import RemovalPolicy, Size
+import json
+
+from aws_cdk import Aws, Fn, RemovalPolicy, Size, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
+from constructs_lib.acknowledgements import acknowledge, acknowledge_managed, acknowledge_wildcards
 from constructs_lib.logs import retention
 from constructs_lib.settings import Settings
 
@@ -79,6 +83,35 @@ class Cluster(Construct):
                 ],
             )
         self.system_nodes = self._system_nodes(settings, private)
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        provider = self.cluster.node.find_child("KubectlProvider")
+        acknowledge_managed(
+            self.cluster.node.find_child("Role"),
+            "AmazonEKSClusterPolicy",
+            reason="The policy that EKS requires of a cluster role.",
+        )
+        by_cdk = "Written by CDK's kubectl provider, which offers no choice of policies."
+        acknowledge_managed(
+            provider,
+            "AmazonEC2ContainerRegistryReadOnly",
+            "service-role/AWSLambdaBasicExecutionRole",
+            "service-role/AWSLambdaVPCAccessExecutionRole",
+            reason=by_cdk,
+        )
+        handler = provider.node.find_child("Handler")
+        assert isinstance(handler, lambda_.Function)  # noqa: S101 - narrows the type
+        acknowledge_wildcards(provider, f"{handler.function_arn}:*", reason=by_cdk)
+        public = Stack.of(self).resolve(
+            Fn.condition_if(
+                handler.node.find_child("HasEcrPublic").logical_id,
+                f"arn:{Aws.PARTITION}:iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
+                Aws.NO_VALUE,
+            )
+        )
+        acknowledge(handler, f"IAM4[Policy::{json.dumps(public, separators=(',', ':'))}]", reason=by_cdk)
+        acknowledge(provider, "L1", reason="The handler's runtime is CDK's; it moves with the pinned aws-cdk-lib.")
 
     def _system_nodes(self, settings: Settings, subnets: ec2.SubnetSelection) -> eks.Nodegroup:
         """Two nodes, for Karpenter's two replicas (one a host) and the add-ons' controllers."""
@@ -111,12 +144,17 @@ class Cluster(Construct):
         )
 
 
-def node_role(scope: Construct, id: str, *, role_name: str | None = None) -> iam.Role:
+def node_role(scope: Construct, id: str) -> iam.Role:
     """A role for EC2 nodes, with the four managed policies that EKS nodes need and nothing else."""
-    return iam.Role(
+    role = iam.Role(
         scope,
         id,
-        role_name=role_name,
         assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
         managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in NODE_POLICIES],
     )
+    acknowledge_managed(
+        role,
+        *NODE_POLICIES,
+        reason="EKS documents these four for nodes and changes them with the agents that they serve.",
+    )
+    return role

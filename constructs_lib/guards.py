@@ -11,10 +11,14 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.logs import retention
 from constructs_lib.network_interfaces import allow_network_interfaces
 from constructs_lib.settings import Settings
+
+PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engine images have Python 3.11."
+"""Why no newer runtime."""
 
 
 class GuardFunction(Construct):
@@ -51,7 +55,7 @@ class GuardFunction(Construct):
         self.role.add_to_policy(
             iam.PolicyStatement(
                 actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[group.log_group_arn, f"{group.log_group_arn}:*"],
+                resources=[group.log_group_arn],
             )
         )
         allow_network_interfaces(self.role)
@@ -104,6 +108,7 @@ class GuardFunction(Construct):
             type="STANDARD",
             kubernetes_groups=groups,
         )
+        acknowledge(self.function, "L1", reason=PYTHON_3_11)
         self._needs = [again, entry, ingress]
 
     def stops_executions_of(self, machine: sfn.IStateMachine) -> None:
@@ -114,17 +119,17 @@ class GuardFunction(Construct):
             resource_name=f"{Fn.select(6, Fn.split(':', machine.state_machine_arn))}:*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-        self._needs.append(
-            iam.Policy(
-                self,
-                "StopExecutions",
-                roles=[self.role],
-                statements=[
-                    iam.PolicyStatement(actions=["states:ListExecutions"], resources=[machine.state_machine_arn]),
-                    iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
-                ],
-            )
+        policy = iam.Policy(
+            self,
+            "StopExecutions",
+            roles=[self.role],
+            statements=[
+                iam.PolicyStatement(actions=["states:ListExecutions"], resources=[machine.state_machine_arn]),
+                iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
+            ],
         )
+        acknowledge_wildcards(policy, executions, reason="Executions of this one state machine, whatever their names.")
+        self._needs.append(policy)
 
     def resource(self, id: str, *, guard: str, properties: dict[str, Any] | None = None) -> CustomResource:
         """A custom resource of this function; it works as long as the resource exists."""

@@ -6,6 +6,8 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from constructs_lib.acknowledgements import acknowledge
+
 RULES = {
     "ScheduledChange": ("aws.health", "AWS Health Event"),
     "SpotInterruption": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
@@ -28,6 +30,11 @@ class InterruptionQueue(Construct):
             retention_period=Duration.minutes(5),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
+        )
+        acknowledge(
+            self.queue,
+            "SQS3",
+            reason="Messages are hints that are worthless after five minutes; Karpenter sees the node go anyway.",
         )
         for name, (source, detail_type) in RULES.items():
             events.Rule(

@@ -7,6 +7,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IDependable
 
 from constructs_lib import karpenter_policies as policies
+from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.helm_values import KarpenterSettings, KarpenterValues
 from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
 from constructs_lib.settings import Settings
@@ -50,6 +51,9 @@ class Karpenter(Construct):
             iam.ManagedPolicy(self, f"{name}Policy", statements=parts, roles=[irsa.role])
             for name, parts in statements.items()
         ]
+        for policy, parts in zip(attached, statements.values(), strict=True):
+            wild = {arn for part in parts for arn in part.resources if arn.endswith("*")}
+            acknowledge_wildcards(policy, *sorted(wild), reason=policies.WHY_WILDCARDS)
         self.crds = eks.HelmChart(
             self,
             "Crds",

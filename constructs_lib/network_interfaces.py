@@ -2,6 +2,8 @@
 
 from aws_cdk import aws_iam as iam
 
+from constructs_lib.acknowledgements import acknowledge_wildcards
+
 
 def allow_network_interfaces(role: iam.Role) -> None:
     """Allow what AWSLambdaVPCAccessExecutionRole allows, without its rights on every log group.
@@ -20,4 +22,7 @@ def allow_network_interfaces(role: iam.Role) -> None:
             ],
             resources=["*"],
         )
+    )
+    acknowledge_wildcards(
+        role, "*", reason="EC2 checks a Lambda's interface rights before an interface exists that could be named."
     )

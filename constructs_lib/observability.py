@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
+from constructs_lib.acknowledgements import acknowledge_managed
 from constructs_lib.addons import addon
 from constructs_lib.irsa import IrsaRole
 from constructs_lib.logs import retention
@@ -40,6 +41,11 @@ class Observability(Construct):
         ]
         irsa = IrsaRole(self, "Irsa", cluster=cluster, namespace=NAMESPACE, service_account=SERVICE_ACCOUNT)
         irsa.role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("CloudWatchAgentServerPolicy"))
+        acknowledge_managed(
+            irsa.role,
+            "CloudWatchAgentServerPolicy",
+            reason="The add-on's documented policy; AWS extends it with what the agent collects.",
+        )
         agent = addon(
             self,
             "Addon",

@@ -6,6 +6,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
 from specdecode import names
 
+from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
 from constructs_lib.manifest import apply
@@ -69,6 +70,14 @@ class ServiceAccounts(Construct):
                     resources=["*"],
                     conditions={"StringEquals": {"cloudwatch:namespace": names.METRIC_NAMESPACE}},
                 )
+                acknowledge_wildcards(
+                    irsa, "*", reason="PutMetricData has no resource type; the condition confines it to one namespace."
+                )
+            acknowledge_wildcards(
+                irsa,
+                *(bucket.arn_for_objects(f"{prefix}*") for prefix in reads),
+                reason="Objects of the component's own prefixes, whatever their names.",
+            )
             if key is not None:
                 irsa.allow(
                     *(["kms:Decrypt", "kms:GenerateDataKey"] if component in WRITES else ["kms:Decrypt"]),

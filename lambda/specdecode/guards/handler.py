@@ -39,8 +39,8 @@ def update(request: Request, event: dict[str, Any], context: Context, kube: Kube
         reason = node.in_use(kube)
         if reason:
             raise Refused(
-                f"This deployment would change the NodePool, Karpenter or the Neuron driver, and {reason}. It would end "
-                "the run, because applying the NodePool anew puts it back to 0 replicas. Wait for the run "
+                f"This deployment would change the NodePool, Karpenter or the Neuron driver, and {reason}. It would "
+                "end the run, because applying the NodePool anew puts it back to 0 replicas. Wait for the run "
                 "(`specdecode status`) or stop it (`specdecode stop`), then deploy again. Nothing was changed."
             )
     return identity

@@ -1,0 +1,39 @@
+"""cdk-nag findings that stay, each acknowledged beside the construct that has it, with its reason."""
+
+import json
+from typing import Any
+
+from aws_cdk import Acknowledgment, Stack, Validations
+from constructs import IConstruct
+
+
+def acknowledge(construct: IConstruct, *rules: str, reason: str) -> None:
+    """Acknowledge `rules` (full ids, cdk-nag matches no prefix) on `construct` and all below it."""
+    for rule in rules:
+        Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))
+
+
+def acknowledge_wildcards(construct: IConstruct, *arns: str, reason: str) -> None:
+    """Acknowledge policies of `construct` whose resource is one of `arns`, which may hold tokens."""
+    stack = Stack.of(construct)
+    acknowledge(construct, *(f"IAM5[Resource::{_as_nag_writes(stack.resolve(arn))}]" for arn in arns), reason=reason)
+
+
+def acknowledge_managed(construct: IConstruct, *policies: str, reason: str) -> None:
+    """Acknowledge AWS-managed policies by name."""
+    prefix = "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy"
+    acknowledge(construct, *(f"{prefix}/{policy}]" for policy in policies), reason=reason)
+
+
+def _as_nag_writes(value: Any) -> str:
+    """A resolved value in cdk-nag's notation: `<Logical.Attribute>` for references, JSON for other functions."""
+    match value:
+        case str():
+            return value
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"<{name}.{attribute}>"
+        case {"Fn::Join": [separator, parts]}:
+            return str(separator).join(_as_nag_writes(part) for part in parts)
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,89 @@
+"""Fixtures that several packages' tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
+Template = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A synthesized app."""
+
+    folder: Path
+    findings: tuple[tuple[str, str], ...]
+    """cdk-nag: rule (with its finding) and path of the construct."""
+
+    def raw(self, stack: str) -> Template:
+        """The template of `stack` as it is deployed."""
+        return json.loads((self.folder / f"{stack}.template.json").read_text())
+
+    def template(self, stack: str) -> Template:
+        """The template with every asset's hash replaced by its name, so that only our own changes show."""
+        text = (self.folder / f"{stack}.template.json").read_text()
+        assets = json.loads((self.folder / f"{stack}.assets.json").read_text())["files"]
+        for digest, asset in assets.items():
+            text = text.replace(digest, "asset:" + re.sub(r"\W+", "-", asset.get("displayName") or "unnamed"))
+        text = re.sub(r"\b[0-9a-f]{64}\b", "sha256", text)
+        template = json.loads(text)
+        template.pop("Parameters", None)
+        template.pop("Rules", None)
+        return template
+
+
+def synthesize(folder: Path, **context: Any) -> Assembly:
+    """Synthesize both stacks with cdk.json's flags and `context`, a stand-in bundle, cdk-nag, and no validator."""
+    os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20,21,23")
+    import aws_cdk as cdk
+    from cdk_nag import AwsSolutionsChecks
+
+    from app import compose
+    from constructs_lib.bundle import Bundle
+    from constructs_lib.settings import Settings
+
+    stand_in = folder / "bundle.zip"
+    with zipfile.ZipFile(stand_in, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("specdecode/__init__.py", (1980, 1, 1, 0, 0, 0)), "")
+    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+    out = folder / "cdk.out"
+    app = cdk.App(
+        outdir=str(out),
+        context=flags,
+        analytics_reporting=False,
+        tree_metadata=False,
+        stack_traces=False,
+        builtin_cloud_formation_validation=False,
+    )
+    compose(app, settings=Settings.from_context(context), bundle=Bundle(path=stand_in, sha256="0" * 64))
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    try:
+        app.synth()
+    except RuntimeError as error:
+        if "ValidationFailed" not in str(error):
+            raise
+    report = json.loads((out / "validation-report.json").read_text())
+    findings = [
+        (violation["ruleName"], construct["constructPath"])
+        for plugin in report["pluginReports"]
+        for violation in plugin["violations"]
+        for construct in violation["violatingConstructs"]
+    ]
+    return Assembly(folder=out, findings=tuple(findings))
+
+
+@pytest.fixture(scope="session")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assembly]:
+    """The app with default settings, synthesized once a session."""
+    yield synthesize(tmp_path_factory.mktemp("default"))
