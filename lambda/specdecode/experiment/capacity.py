@@ -20,7 +20,7 @@ ALLOCATABLE_CPU = 191.45
 """Karpenter's reference: 191450m of 192."""
 ALLOCATABLE_MEMORY_GIB = 1938410 / 1024
 RESERVED_CPU = 2.0
-"""DaemonSets (about 0.8) and the Mountpoint pods that the S3 driver schedules after a workload (one for each volume)."""
+"""DaemonSets (about 0.8), and the Mountpoint pods that the S3 driver schedules after a workload, one a volume."""
 RESERVED_MEMORY_GIB = 8.0
 ALLOCATABLE_EPHEMERAL_GIB = 2600.0
 """Of a 3000 GiB root volume, less the images, the system and the kubelet's eviction threshold."""

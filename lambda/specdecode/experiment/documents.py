@@ -17,10 +17,10 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader for the types that JSON has: dates stay text, and only true/false are booleans."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):  # type: ignore[no-untyped-call]
+        if self.check_event(yaml.AliasEvent):
             event = self.get_event()  # type: ignore[no-untyped-call]
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not allowed", event.start_mark)
-        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -32,7 +32,7 @@ class _Loader(yaml.SafeLoader):
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is given twice", key.start_mark)
             seen.add(key.value)
-        return super().construct_mapping(node, deep)  # type: ignore[no-untyped-call,no-any-return]
+        return super().construct_mapping(node, deep)
 
 
 _KEPT = ("bool", "int", "float", "null")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode import layout, names
+from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import benchmark_name, labels, service_host_variable, serving_name, smoke_name
@@ -19,7 +20,6 @@ from specdecode.manifests.pods import (
 )
 from specdecode.manifests.serve_command import served_model
 from specdecode.planning import Plan, Wave
-from specdecode.pod.exits import PERMANENT
 
 SMOKE_MINUTES = 15
 

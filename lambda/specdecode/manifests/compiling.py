@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode import layout, names
+from specdecode.exits import PERMANENT
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import compile_name, labels
 from specdecode.manifests.pods import (
@@ -19,7 +20,6 @@ from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.fingerprint import serving_env
-from specdecode.pod.exits import PERMANENT
 
 HEALTHY_SHARE = 0.8
 """Of the Job's deadline: the rest is for downloading the weights and uploading the artifact."""

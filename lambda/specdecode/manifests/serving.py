@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import layout, names
+from specdecode.exits import Exit
 from specdecode.experiment.engine import Probe, Resources
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, serving_name
@@ -12,7 +13,6 @@ from specdecode.manifests.pods import KubeObject, claiming, container, meta, pod
 from specdecode.manifests.serve_command import artifact_path, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.fingerprint import serving_env
-from specdecode.pod.exits import Exit
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""
@@ -21,7 +21,7 @@ _PREFIXES = ("models", "compiled")
 
 
 def shm_volume(resources: Resources) -> dict[str, Any]:
-    """/dev/shm in memory (the public sample gives it 128 GiB), at most half of what the pod requests."""
+    """Shared memory (the public sample gives 128 GiB), at most half of what the pod requests."""
     return {
         "name": "shm",
         "emptyDir": {"medium": "Memory", "sizeLimit": f"{min(128, int(resources.memory_gib / 2))}Gi"},

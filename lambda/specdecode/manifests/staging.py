@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode import names
+from specdecode.exits import PERMANENT
 from specdecode.experiment.model import ModelRef
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, staging_name
@@ -17,7 +18,6 @@ from specdecode.manifests.pods import (
     word,
 )
 from specdecode.planning import Plan
-from specdecode.pod.exits import PERMANENT
 
 
 def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:

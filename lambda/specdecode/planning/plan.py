@@ -121,7 +121,7 @@ def make_plan(
 def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
     estimates = engine.estimates
     return (
-        f"one trn2.48xlarge at ${capacity.price_per_node_hour:.2f} an hour; S3, staging nodes and the cluster not counted",
+        f"one trn2.48xlarge at ${capacity.price_per_node_hour:.2f} an hour, and nothing but it (no S3, no cluster)",
         f"node start 5-15 min and release 3-10 min; compile {estimates.compile_minutes[0]:g}-"
         f"{estimates.compile_minutes[1]:g} min and {estimates.compile_minutes_per_gib[0]:g}-"
         f"{estimates.compile_minutes_per_gib[1]:g} min for each GiB, one at a time",

@@ -1,20 +1,16 @@
-"""How the programs in a pod end. The pipeline reads these codes and the last line of the log; so may a person."""
+"""How the programs in a pod end. The pipeline's diagnosis reads these codes; so may a person."""
 
-from __future__ import annotations
-
-import sys
 from enum import IntEnum
-from typing import NoReturn
 
 
 class Exit(IntEnum):
-    """Exit code -> what happened."""
+    """Exit code of a pod's program -> what happened."""
 
     OK = 0
     USAGE = 64
     """The program was started with wrong arguments."""
     CORRUPT = 65
-    """Bytes differ from their recorded size or SHA-256."""
+    """Bytes differ from their recorded size or SHA-256, or a file is not what it must be."""
     INCOMPLETE = 66
     """A folder that must be there has no COMPLETE.json."""
     NO_TOKEN = 67
@@ -40,23 +36,4 @@ class Exit(IntEnum):
 
 
 PERMANENT = (Exit.USAGE, Exit.CORRUPT, Exit.INCOMPLETE, Exit.NO_TOKEN, Exit.NOT_FOUND, Exit.DENIED)
-"""Codes after which trying again is in vain: the Job fails at once."""
-
-
-class PodError(Exception):
-    """Why a program cannot go on: a code of the table and one line for the log."""
-
-    def __init__(self, code: Exit | int, message: str) -> None:
-        self.code = int(code)
-        super().__init__(message)
-
-
-def say(message: str) -> None:
-    """One line of progress to the pod's log."""
-    print(f"specdecode: {message}", flush=True)
-
-
-def leave(error: PodError) -> NoReturn:
-    """End the program with the error's line and code."""
-    print(f"specdecode: error {error.code}: {error}", file=sys.stderr, flush=True)
-    raise SystemExit(error.code)
+"""Codes after which trying again is in vain: a Job fails at once."""

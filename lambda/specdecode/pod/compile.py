@@ -1,0 +1,127 @@
+"""Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ --model … -- vllm serve …`.
+
+A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
+healthy, stopped, and what it left is verified and uploaded. COMPLETE.json is written last.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from specdecode.exits import Exit
+from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
+from specdecode.pod.program import Parser, PodError, run, say
+
+LOOK_EVERY_S = 1.0
+STOP_S = 60.0
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Make one artifact as the command line says."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--artifact", required=True, help="destination in the bucket, compiled/<fingerprint>/")
+    parser.add_argument(
+        "--model", action="append", required=True, help="prefix of weights to fetch; repeat for a draft"
+    )
+    parser.add_argument("--health", required=True, help="URL that answers 200 when the server is ready")
+    parser.add_argument("--minutes", type=float, required=True, help="longest time until the server is healthy")
+    parser.add_argument("command", nargs="+", help="the server, after --")
+    options = parser.parse_args(arguments)
+    bucket = Bucket(options.bucket)
+    if bucket.complete(options.artifact) is not None:
+        say(f"{options.artifact} is already complete")
+        return
+    for prefix in options.model:
+        size = bucket.fetch_folder(prefix, Path(prefix))
+        say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
+    folder = Path.cwd() / options.artifact
+    folder.mkdir(parents=True, exist_ok=True)
+    seconds = compile_by_serving(options.command, folder=folder, health=options.health, limit_s=options.minutes * 60)
+    upload(bucket, options.artifact, folder, about={"command": options.command, "compile_seconds": round(seconds, 1)})
+
+
+def compile_by_serving(command: Sequence[str], *, folder: Path, health: str, limit_s: float) -> float:
+    """Run the server with an empty `folder` for its artifact until it is healthy, stop it, and return the seconds."""
+    started = time.monotonic()
+    env = {**os.environ, "NEURON_COMPILED_ARTIFACTS": str(folder)}
+    with subprocess.Popen(list(command), env=env, start_new_session=True) as server:
+        stopping = threading.Event()
+        previous = signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
+        try:
+            while not _healthy(health):
+                if server.poll() is not None:
+                    raise _ended(server.returncode)
+                if stopping.is_set():
+                    raise PodError(Exit.NOT_HEALTHY, "stopped from outside before the server was healthy")
+                if time.monotonic() - started > limit_s:
+                    raise PodError(Exit.NOT_HEALTHY, f"the server was not healthy after {limit_s / 60:g} minutes")
+                stopping.wait(LOOK_EVERY_S)
+            say(f"the server is healthy after {time.monotonic() - started:.0f} s")
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+            _stop(server)
+    return time.monotonic() - started
+
+
+def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object]) -> None:
+    """Verify what the server left in `folder`, upload it and finish the artifact."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not paths:
+        raise PodError(Exit.NO_ARTIFACT, f"the server was healthy and wrote nothing to {folder}")
+    if empty := [path.name for path in paths if path.stat().st_size == 0 and path.suffix in (".pt", ".safetensors")]:
+        raise PodError(Exit.NO_ARTIFACT, f"the server left empty files: {', '.join(empty[:3])}")
+
+    def one(path: Path) -> FileEntry:
+        entry = FileEntry(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path))
+        bucket.upload(path, prefix + entry.path, metadata={"sha256": entry.sha256})
+        return entry
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        entries = list(pool.map(one, paths))
+    bucket.finish(prefix, entries, about=about)
+    say(f"{prefix} is complete: {len(entries)} files, {sum(entry.size for entry in entries) / 2**30:.2f} GiB")
+
+
+def _healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 (our own pod's address)
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def _ended(code: int) -> PodError:
+    if code == Exit.COMPILER_CRASH:
+        return PodError(Exit.COMPILER_CRASH, "the Neuron compiler crashed (exit 70); its log is above")
+    how = (
+        f"was killed by signal {-code}" + (" (out of memory?)" if code == -9 else "") if code < 0 else f"exited {code}"
+    )
+    return PodError(Exit.SERVER_EXITED, f"the server {how} before it was healthy; its log is above")
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    """SIGTERM to the server's whole group, SIGKILL after STOP_S."""
+    for number, patience in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, 10.0)):
+        try:
+            os.killpg(server.pid, number)
+            server.wait(patience)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        else:
+            return
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,46 @@
+"""What the pod programs share: one line of progress, one line of failure, an exit code of the table."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from specdecode.exits import Exit
+
+
+class PodError(Exception):
+    """Why a program cannot go on: an exit code and one line for the log."""
+
+    def __init__(self, code: int, message: str) -> None:
+        self.code = int(code)
+        super().__init__(" ".join(message.split()))
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong arguments end with Exit.USAGE and one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise PodError(Exit.USAGE, message)
+
+
+def say(message: str) -> None:
+    """One line of progress in the pod's log."""
+    print(f"specdecode: {message}", flush=True)
+
+
+def run(main: Callable[[Sequence[str]], None]) -> NoReturn:
+    """Run a program on the command line's arguments and end the process with its code."""
+    try:
+        main(sys.argv[1:])
+    except PodError as error:
+        print(f"specdecode: error {error.code}: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(error.code) from None
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"specdecode: error {Exit.NO_SPACE}: the local disk is full: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(Exit.NO_SPACE) from None
+    raise SystemExit(Exit.OK)

@@ -1,0 +1,79 @@
+"""Ask every server of a wave one real question: `python3 -m specdecode.pod.smoke --model M --arm base=http://… …`."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from specdecode.exits import Exit
+from specdecode.pod.program import Parser, PodError, run, say
+
+PROMPT = "Count from 1 to 10: 1, 2, 3,"
+MAX_TOKENS = 8
+TIMEOUT_S = 120.0
+REACHABLE_WITHIN_S = 60.0
+"""A Service routes to a pod a moment after it became ready."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Ask each arm; end with Exit.BAD_ANSWER naming every arm that failed."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
+    parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
+    options = parser.parse_args(arguments)
+    failed = []
+    for arm in options.arm:
+        name, _, url = arm.partition("=")
+        try:
+            text, tokens = ask(url, model=options.model, endpoint=options.endpoint)
+            say(f"{name} answers: {tokens} tokens, {text[:60]!r}")
+        except ValueError as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise PodError(Exit.BAD_ANSWER, "; ".join(failed))
+
+
+def ask(url: str, *, model: str, endpoint: str) -> tuple[str, int]:
+    """Text and completion tokens of one greedy answer; ValueError where it is not one."""
+    body: dict[str, Any] = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0}
+    if endpoint == "chat":
+        path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": PROMPT}]
+    else:
+        path, body["prompt"] = "/v1/completions", PROMPT
+    answer = _post(url.rstrip("/") + path, body)
+    try:
+        choice = answer["choices"][0]
+        message = choice.get("message") or {}
+        text = str(message.get("content") or message.get("reasoning_content") or choice.get("text") or "")
+        tokens = int(answer["usage"]["completion_tokens"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"the answer lacks {error}") from error
+    if not text or tokens < 1:
+        raise ValueError(f"an empty answer ({tokens} tokens)")
+    return text, tokens
+
+
+def _post(url: str, body: dict[str, Any]) -> Any:
+    request = urllib.request.Request(  # noqa: S310 (the address of an arm)
+        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
+    )
+    give_up = time.monotonic() + REACHABLE_WITHIN_S
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise ValueError(f"HTTP {error.code}: {error.read(300).decode('utf-8', 'replace')}") from error
+        except (urllib.error.URLError, OSError) as error:
+            if time.monotonic() > give_up:
+                raise ValueError(f"not reachable: {error}") from error
+            time.sleep(1)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,137 @@
+"""Where staged weights come from: the Hugging Face hub at a revision, or a prefix of the bucket."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import boto3
+
+from specdecode.exits import Exit
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError
+
+SKIPPED = ("original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.md", ".gitattributes", "*.png", "*.jpg")
+"""Files of a hub repository that no engine loads."""
+SKIPPED_BESIDE_SAFETENSORS = ("*.bin", "*.pt", "*.pth")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file to stage. `version` changes when its bytes do."""
+
+    path: str
+    size: int
+    version: str
+    sha256: str | None = None
+    """Of the bytes at the source, where the source says it."""
+
+
+class Source(Protocol):
+    def files(self) -> list[SourceFile]: ...
+
+    def fetch(self, file: SourceFile, folder: Path) -> Path: ...
+
+    def about(self) -> dict[str, Any]: ...
+
+
+class ImportSource:
+    """A user's own weights, uploaded below `imports/`."""
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket, self._prefix = bucket, prefix
+
+    def files(self) -> list[SourceFile]:
+        found = self._bucket.listing(self._prefix)
+        if not found:
+            raise PodError(
+                Exit.NOT_FOUND,
+                f"s3://{self._bucket.name}/{self._prefix} is empty: upload the model's files there first "
+                f"(aws s3 cp --recursive MODEL_FOLDER s3://{self._bucket.name}/{self._prefix})",
+            )
+        return [SourceFile(path, size, version=etag) for path, (size, etag) in sorted(found.items())]
+
+    def fetch(self, file: SourceFile, folder: Path) -> Path:
+        path = folder / file.path
+        self._bucket.download(self._prefix + file.path, path)
+        return path
+
+    def about(self) -> dict[str, Any]:
+        return {"import_prefix": self._prefix}
+
+
+class HubSource:
+    """A model of the Hugging Face hub. `hub` is huggingface_hub, which the engine images bring."""
+
+    def __init__(self, model: str, revision: str, *, token: str | None, hub: Any = None) -> None:
+        self._hub = hub or import_module("huggingface_hub")
+        self._model, self._revision, self._token = model, revision, token
+        self._commit = revision
+
+    def files(self) -> list[SourceFile]:
+        info = self._call(
+            lambda: self._hub.HfApi(token=self._token).model_info(
+                self._model, revision=self._revision, files_metadata=True
+            )
+        )
+        self._commit = info.sha
+        siblings = {item.rfilename: item for item in info.siblings}
+        safetensors = any(name.endswith(".safetensors") for name in siblings)
+        skipped = (*SKIPPED, *(SKIPPED_BESIDE_SAFETENSORS if safetensors else ()))
+        return [
+            SourceFile(
+                path=name,
+                size=item.size,
+                version=item.blob_id,
+                sha256=item.lfs.sha256 if item.lfs else None,
+            )
+            for name, item in sorted(siblings.items())
+            if not any(fnmatch.fnmatch(name, pattern) for pattern in skipped)
+        ]
+
+    def fetch(self, file: SourceFile, folder: Path) -> Path:
+        return Path(
+            self._call(
+                lambda: self._hub.hf_hub_download(
+                    self._model, file.path, revision=self._commit, local_dir=str(folder), token=self._token
+                )
+            )
+        )
+
+    def about(self) -> dict[str, Any]:
+        return {"model": self._model, "revision": self._revision, "commit": self._commit}
+
+    def _call(self, request: Callable[[], Any]) -> Any:
+        errors = self._hub.errors
+        try:
+            return request()
+        except errors.GatedRepoError as error:
+            raise PodError(
+                Exit.NO_TOKEN,
+                f"{self._model} is gated: accept its licence on huggingface.co with the account whose token is in "
+                f"Secrets Manager ({'a token was given' if self._token else 'no token was given'})",
+            ) from error
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
+            raise PodError(Exit.NOT_FOUND, f"{self._model}@{self._revision} is not on the hub: {error}") from error
+        except (errors.HfHubHTTPError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == 28:
+                raise
+            raise PodError(Exit.UNAVAILABLE, f"the Hugging Face hub failed for {self._model}: {error}") from error
+
+
+def hub_token() -> str | None:
+    """The token from HF_TOKEN, or from the Secrets Manager secret that HF_TOKEN_SECRET names; None without either."""
+    if token := os.environ.get("HF_TOKEN"):
+        return token
+    if not (secret := os.environ.get("HF_TOKEN_SECRET")):
+        return None
+    try:
+        value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"].strip()
+    except Exception as error:
+        raise PodError(Exit.NO_TOKEN, f"cannot read the secret {secret}: {error}") from error
+    return value or None

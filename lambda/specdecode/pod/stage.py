@@ -1,0 +1,101 @@
+"""Bring a model's weights to the bucket: `python3 -m specdecode.pod.stage --bucket B --prefix models/…/ …`.
+
+File by file (download, verify, rescale if asked, upload, delete), so that a small disk is enough and a second try
+goes on where the first ended. COMPLETE.json is written last.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from specdecode import layout
+from specdecode.exits import Exit
+from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
+from specdecode.pod.fp8 import rescale_file, tensor_names
+from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.pod.sources import HubSource, ImportSource, Source, SourceFile, hub_token
+
+INDEX = "model.safetensors.index.json"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Stage one model as the command line says."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--prefix", required=True, help="destination in the bucket, models/<slug>@<revision>/")
+    parser.add_argument("--import-prefix", help="copy from this prefix of the bucket")
+    parser.add_argument("--model", help="or download this model of the Hugging Face hub")
+    parser.add_argument("--revision", default="main")
+    parser.add_argument("--rescale-fp8", action="store_true", help="from OCP FP8 E4M3 to Neuron's FP8_EXP4")
+    options = parser.parse_args(arguments)
+    if bool(options.import_prefix) == bool(options.model):
+        parser.error("give either --import-prefix or --model")
+    bucket = Bucket(options.bucket)
+    if bucket.complete(options.prefix) is not None:
+        say(f"{options.prefix} is already complete")
+        return
+    source: Source = (
+        ImportSource(bucket, options.import_prefix)
+        if options.import_prefix
+        else HubSource(options.model, options.revision, token=hub_token())
+    )
+    stage(bucket, options.prefix, source, rescale=options.rescale_fp8)
+
+
+def stage(bucket: Bucket, prefix: str, source: Source, *, rescale: bool) -> None:
+    """Copy every file of `source` below `prefix` and finish the folder."""
+    files = [file for file in source.files() if file.path != layout.COMPLETE]
+    say(f"{len(files)} files, {sum(file.size for file in files) / 2**30:.2f} GiB -> s3://{bucket.name}/{prefix}")
+    tensors = _tensors(source, files) if rescale else set()
+
+    def one(file: SourceFile) -> FileEntry:
+        return _stage_file(bucket, prefix, source, file, rescale=rescale, tensors=tensors)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        entries = list(pool.map(one, files))
+    bucket.finish(prefix, entries, about={"source": source.about(), "rescaled_fp8": rescale})
+    say(f"{prefix} is complete")
+
+
+def _tensors(source: Source, files: list[SourceFile]) -> set[str]:
+    """Names of all tensors of a checkpoint of several files; empty for a checkpoint of one."""
+    for file in files:
+        if file.path == INDEX:
+            with _scratch() as folder:
+                return tensor_names(source.fetch(file, folder))
+    return set()
+
+
+def _stage_file(
+    bucket: Bucket, prefix: str, source: Source, file: SourceFile, *, rescale: bool, tensors: set[str]
+) -> FileEntry:
+    key = prefix + file.path
+    version = f"{file.version}{'-neuron-fp8' if rescale else ''}"
+    known = bucket.metadata(key)
+    if known.get("source") == version and "sha256" in known:
+        return FileEntry(file.path, file.size, known["sha256"])
+    with _scratch() as folder:
+        path = source.fetch(file, folder)
+        digest = sha256_of(path)
+        if path.stat().st_size != file.size or (file.sha256 and digest != file.sha256):
+            raise PodError(Exit.CORRUPT, f"{file.path}: the downloaded bytes differ from what the source promises")
+        if rescale and path.suffix == ".safetensors" and rescale_file(path, names=tensors):
+            digest = sha256_of(path)
+        bucket.upload(path, key, metadata={"sha256": digest, "source": version})
+    say(f"{file.path}: {file.size / 2**20:.1f} MiB")
+    return FileEntry(file.path, file.size, digest)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder in the working directory, gone afterwards."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="stage-") as folder:
+        yield Path(folder)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,123 @@
+"""Compiling by serving: a real child process that answers /health, leaves files and ends as it is told."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from specdecode.exits import Exit
+from specdecode.pod import compile as compiling
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError
+
+from .fake_s3 import FakeS3
+
+SERVER = """
+import http.server, os, pathlib, signal, sys
+folder = pathlib.Path(os.environ["NEURON_COMPILED_ARTIFACTS"])
+mode, port = sys.argv[1], int(sys.argv[2])
+if mode.startswith("exit"):
+    sys.exit(int(mode[4:]))
+if mode == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+(folder / "weights").mkdir()
+if mode != "nothing":
+    (folder / "model.pt").write_bytes(b"" if mode == "empty" else b"graph")
+    (folder / "weights" / "tp0.safetensors").write_bytes(b"shard")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(503 if mode == "never" else 200); self.end_headers()
+    def log_message(self, *args): ...
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compiling, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(compiling, "STOP_S", 0.3)
+
+
+def start(mode: str, *, limit_s: float = 20) -> float:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    Path("artifact").mkdir()
+    command = [sys.executable, "-c", SERVER, mode, str(port)]
+    return compiling.compile_by_serving(
+        command, folder=Path("artifact").resolve(), health=f"http://127.0.0.1:{port}/health", limit_s=limit_s
+    )
+
+
+@pytest.mark.parametrize("mode", ["good", "stubborn"])
+def test_server_is_stopped_once_it_is_healthy_and_its_files_are_uploaded(mode):
+    assert start(mode) > 0
+    s3 = FakeS3()
+    compiling.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={"command": ["vllm"]})
+    complete = json.loads(s3.objects["compiled/f/COMPLETE.json"])
+    assert [f["path"] for f in complete["files"]] == ["model.pt", "weights/tp0.safetensors"]
+    assert s3.uploads[-1] == "compiled/f/COMPLETE.json"
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "says"),
+    [
+        ("exit70", Exit.COMPILER_CRASH, "crashed"),
+        ("exit3", Exit.SERVER_EXITED, "exited 3"),
+        ("kill", Exit.SERVER_EXITED, "killed by signal 9"),
+        ("never", Exit.NOT_HEALTHY, "not healthy after"),
+    ],
+)
+def test_each_way_to_fail_has_its_code(mode, code, says):
+    with pytest.raises(PodError, match=says) as caught:
+        start(mode, limit_s=1)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("mode", ["nothing", "empty"])
+def test_a_healthy_server_without_an_artifact_is_a_failure(mode):
+    start(mode)
+    s3 = FakeS3()
+    with pytest.raises(PodError) as caught:
+        compiling.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
+    assert caught.value.code == Exit.NO_ARTIFACT
+    assert not s3.objects
+
+
+def test_what_is_complete_is_not_made_again(monkeypatch):
+    s3 = FakeS3({"compiled/f/COMPLETE.json": b'{"files": []}'})
+    monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
+    arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
+    compiling.main([*arguments, "--minutes", "1", "--", "/nonexistent/vllm", "serve"])
+    assert not s3.uploads
+
+
+def test_command_after_the_dashes_is_passed_on_whole(monkeypatch):
+    s3 = FakeS3({"models/m/COMPLETE.json": b'{"files": []}'})
+    seen = {}
+
+    def serve(command, **kwargs):
+        seen.update(command=command, **kwargs)
+        (kwargs["folder"] / "model.pt").write_bytes(b"x")
+        return 1.0
+
+    monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
+    monkeypatch.setattr(compiling, "compile_by_serving", serve)
+    arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
+    command = ["vllm", "serve", "m", "--override-neuron-config", '{"a": true}']
+    compiling.main([*arguments, "--minutes", "2", "--", *command])
+    assert seen["command"] == command and seen["limit_s"] == 120
+    assert json.loads(s3.objects["compiled/f/COMPLETE.json"])["command"] == command
+
+
+def test_wrong_arguments_are_one_line():
+    with pytest.raises(PodError) as caught:
+        compiling.main(["--bucket", "b"])
+    assert caught.value.code == Exit.USAGE

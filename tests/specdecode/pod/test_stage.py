@@ -1,0 +1,166 @@
+"""Staging: file by file, verified, resumable, COMPLETE.json last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specdecode.exits import Exit
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError
+from specdecode.pod.sources import HubSource, ImportSource
+from specdecode.pod.stage import stage
+
+from .fake_s3 import FakeS3
+
+PREFIX = "models/acme--m@v1/"
+FILES = {"imports/m/config.json": b"{}", "imports/m/sub/model.safetensors": b"weights"}
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_copies_every_file_and_finishes_last():
+    s3 = FakeS3(FILES)
+    bucket = Bucket("b", s3)
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert s3.objects[PREFIX + "sub/model.safetensors"] == b"weights"
+    assert s3.uploads[-1] == PREFIX + "COMPLETE.json"
+    complete = json.loads(s3.objects[PREFIX + "COMPLETE.json"])
+    assert [(f["path"], f["size"]) for f in complete["files"]] == [("config.json", 2), ("sub/model.safetensors", 7)]
+    assert complete["source"] == {"import_prefix": "imports/m/"}
+    assert bucket.fetch_folder(PREFIX, Path("got")) == 9
+    assert list(Path.cwd().iterdir()) == [Path.cwd() / "got"], "no scratch folder is left"
+
+
+def test_second_try_uploads_only_what_is_missing_or_changed():
+    s3 = FakeS3(FILES)
+    bucket = Bucket("b", s3)
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    del s3.objects[PREFIX + "COMPLETE.json"], s3.objects[PREFIX + "config.json"]
+    s3.objects["imports/m/sub/model.safetensors"] = b"WEIGHTS"
+    s3.uploads.clear()
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert sorted(s3.uploads) == [PREFIX + "COMPLETE.json", PREFIX + "config.json", PREFIX + "sub/model.safetensors"]
+    s3.uploads.clear()
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert s3.uploads == [PREFIX + "COMPLETE.json"]
+
+
+def test_empty_import_prefix_says_what_to_do():
+    bucket = Bucket("b", FakeS3())
+    with pytest.raises(PodError, match="upload the model's files there first") as caught:
+        stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    assert caught.value.code == Exit.NOT_FOUND
+
+
+def test_denied_is_told_apart():
+    s3 = FakeS3(FILES)
+    bucket = Bucket("b", s3)
+    source = ImportSource(bucket, "imports/m/")
+    s3.denied = True
+    with pytest.raises(PodError) as caught:
+        stage(bucket, PREFIX, source, rescale=False)
+    assert caught.value.code == Exit.DENIED
+
+
+def test_a_changed_byte_in_the_bucket_is_found_on_fetch():
+    s3 = FakeS3(FILES)
+    bucket = Bucket("b", s3)
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    s3.objects[PREFIX + "config.json"] = b"[]"
+    with pytest.raises(PodError) as caught:
+        bucket.fetch_folder(PREFIX, Path("got"))
+    assert caught.value.code == Exit.CORRUPT
+
+
+def test_unfinished_folder_is_refused():
+    with pytest.raises(PodError, match="never finished") as caught:
+        Bucket("b", FakeS3({PREFIX + "config.json": b"{}"})).fetch_folder(PREFIX, Path("got"))
+    assert caught.value.code == Exit.INCOMPLETE
+
+
+class FakeHub:
+    """huggingface_hub as far as it is used."""
+
+    class errors:  # noqa: N801
+        class HfHubHTTPError(OSError): ...
+
+        class RepositoryNotFoundError(HfHubHTTPError): ...
+
+        class GatedRepoError(RepositoryNotFoundError): ...
+
+        class RevisionNotFoundError(HfHubHTTPError): ...
+
+        class EntryNotFoundError(Exception): ...
+
+    def __init__(self, files: dict[str, bytes], *, lie: bool = False, error: type[Exception] | None = None) -> None:
+        self.repo, self.lie, self.error = files, lie, error
+
+    def HfApi(self, token):  # noqa: N802
+        return self
+
+    def model_info(self, model, *, revision, files_metadata):
+        import hashlib
+        from types import SimpleNamespace as NS
+
+        if self.error:
+            raise self.error("refused by the hub")
+        lfs = lambda data: NS(sha256="0" * 64 if self.lie else hashlib.sha256(data).hexdigest())  # noqa: E731
+        return NS(
+            sha="c0ffee",
+            siblings=[
+                NS(rfilename=n, size=len(d), blob_id=n, lfs=lfs(d) if n.endswith(".safetensors") else None)
+                for n, d in self.repo.items()
+            ],
+        )
+
+    def hf_hub_download(self, model, path, *, revision, local_dir, token):
+        assert revision == "c0ffee", "the resolved commit is downloaded, whatever moves meanwhile"
+        target = Path(local_dir) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(self.repo[path])
+        return str(target)
+
+
+HUB = {
+    "config.json": b"{}",
+    "a.safetensors": b"aa",
+    "pytorch_model.bin": b"b",
+    "original/c.pth": b"c",
+    "README.md": b"d",
+}
+
+
+def test_hub_takes_what_an_engine_loads_and_records_the_commit():
+    s3 = FakeS3()
+    stage(Bucket("b", s3), PREFIX, HubSource("acme/m", "main", token=None, hub=FakeHub(HUB)), rescale=False)
+    assert sorted(k.removeprefix(PREFIX) for k in s3.objects) == ["COMPLETE.json", "a.safetensors", "config.json"]
+    assert json.loads(s3.objects[PREFIX + "COMPLETE.json"])["source"]["commit"] == "c0ffee"
+
+
+def test_hub_bytes_that_differ_from_the_promise_are_refused():
+    source = HubSource("acme/m", "main", token=None, hub=FakeHub(HUB, lie=True))
+    with pytest.raises(PodError) as caught:
+        stage(Bucket("b", FakeS3()), PREFIX, source, rescale=False)
+    assert caught.value.code == Exit.CORRUPT
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (FakeHub.errors.GatedRepoError, Exit.NO_TOKEN),
+        (FakeHub.errors.RepositoryNotFoundError, Exit.NOT_FOUND),
+        (FakeHub.errors.HfHubHTTPError, Exit.UNAVAILABLE),
+    ],
+)
+def test_hub_errors_have_their_own_codes(error, code):
+    source = HubSource("acme/m", "main", token="secret-token", hub=FakeHub(HUB, error=error))
+    with pytest.raises(PodError) as caught:
+        stage(Bucket("b", FakeS3()), PREFIX, source, rescale=False)
+    assert caught.value.code == code
+    assert "secret-token" not in str(caught.value)
