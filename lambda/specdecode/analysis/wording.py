@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.result import GroupResult, Pair, Verdict
-from specdecode.analysis.verdict import spread
+from specdecode.analysis.verdict import spread, times
 
 SAYS = {
     Verdict.PAYS: "pays",
@@ -13,6 +13,7 @@ SAYS = {
     Verdict.COSTS: "costs",
     Verdict.CANNOT_SAY: "could not be judged",
 }
+MIXED = "is mixed"
 SUBJECTS = {
     "speculation": "Speculative decoding",
     "quantization": "Quantization",
@@ -44,14 +45,33 @@ def answer(*, pairs: Sequence[Pair]) -> str:
     groups = [group for name in ("structured", "open-ended") if (group := best.group(name))]
     if not groups:
         return f"{subject(best)}{named} could not be judged: {best.cases[0].reason}."
-    if len({group.verdict for group in groups}) == 1 and len(groups) == 2:
+    says = [_says(best, group) for group in groups]
+    if len(groups) == 2 and says[0] == says[1] and says[0] != MIXED:
         parts = " and ".join(f"{_figure(group)} on {group.group} prompts" for group in groups)
-        return f"{subject(best)}{named} {SAYS[groups[0].verdict]}: {parts}."
-    return (
-        f"{subject(best)}{named} "
-        + "; ".join(f"{SAYS[group.verdict]} on {group.group} prompts: {_figure(group)}" for group in groups)
-        + "."
+        return f"{subject(best)}{named} {says[0]}: {parts}."
+    parts = "; ".join(
+        f"{said} on {group.group} prompts: {_extremes(best, group) if said == MIXED else _figure(group)}"
+        for said, group in zip(says, groups, strict=True)
     )
+    return f"{subject(best)}{named} {parts}."
+
+
+def mixed(pair: Pair, group: GroupResult) -> bool:
+    """Some cases of the group pay and others cost: its mean is nobody's experience."""
+    verdicts = {case.verdict for case in pair.cases if case.case in group.cases}
+    return {Verdict.PAYS, Verdict.COSTS} <= verdicts
+
+
+def _says(pair: Pair, group: GroupResult) -> str:
+    return MIXED if mixed(pair, group) else SAYS[group.verdict]
+
+
+def _extremes(pair: Pair, group: GroupResult) -> str:
+    """`0.89× (sonnet) to 1.17× (meaning-of-life)`."""
+    found = sorted(
+        (case.headline.ratio, case.case) for case in pair.cases if case.case in group.cases and case.headline
+    )
+    return " to ".join(f"{times(gain)} ({case})" for gain, case in (found[0], found[-1]))
 
 
 def _figure(group: GroupResult) -> str:

@@ -1,0 +1,78 @@
+"""The report as one HTML file that needs nothing else: style, charts, library and data are in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from specdecode.analysis.report import numbers
+from specdecode.analysis.report.charts import chart_data
+from specdecode.analysis.report.escape import plain, script_json
+from specdecode.analysis.report.view import ReportView
+from specdecode.analysis.result import Comparison
+from specdecode.experiment.assets import assets_dir
+
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "charts.js")
+
+
+def render_html(comparison: Comparison) -> str:
+    """The whole page. Untrusted text is escaped by the template engine and stripped of control characters.
+
+    A content security policy in the page forbids every network request and every script but these three (by hash).
+    """
+    scripts = [_asset(name) for name in SCRIPTS]
+    hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
+    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            c=comparison,
+            view=ReportView(comparison),
+            style=Markup(_asset("style.css")),  # noqa: S704 - our own file
+            scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own and the vendored files
+            policy=policy,
+            data=Markup(script_json(chart_data(comparison))),  # noqa: S704 - escaped for a script element
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_folder()),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    for name in ("figure", "ratio", "dollars", "percent", "duration", "digits", "times", "spread"):
+        environment.globals[name] = getattr(numbers, name)
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _folder() -> Path:
+    return assets_dir() / "report"
+
+
+@cache
+def _asset(name: str) -> str:
+    text = (_folder() / name).read_text(encoding="utf-8")
+    if "</script" in text.lower():
+        raise ValueError(f"{name} would end its own script element")
+    return text
+
+
+def _sha256(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

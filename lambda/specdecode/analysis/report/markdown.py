@@ -1,0 +1,155 @@
+"""The report as Markdown: for a pull request, a chat or a terminal pager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.analysis.report.escape import line, markdown
+from specdecode.analysis.report.numbers import NONE, dollars, duration, figure, percent, ratio, spread
+from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """Answer, verdict table, metrics side by side, cost, equality, prediction, failures, formulas."""
+    sections = (
+        _head(comparison),
+        *(_pair(comparison, pair) for pair in comparison.pairs),
+        _chains(comparison),
+        _theory(comparison),
+        _cost(comparison),
+        _failures(comparison),
+        _formulas(comparison),
+    )
+    return "\n".join("\n".join(section) for section in sections).rstrip() + "\n"
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    yield f"# {markdown(comparison.title)}"
+    yield ""
+    yield f"**{markdown(comparison.answer)}**"
+    yield ""
+    yield f"Run `{line(comparison.run_id).replace('`', '')}`, {comparison.context.started_at:%Y-%m-%d %H:%M} UTC."
+    yield ""
+    for note in comparison.notes:
+        yield f"> {markdown(note)}"
+        yield ">"
+    yield ""
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
+    yield f"## {markdown(pair.variant)} against {markdown(pair.baseline)}"
+    yield ""
+    yield _row(["prompts", "kind", "verdict", "speed-up (95% CI)", "outputs equal", "$/1M output tokens"])
+    yield "|---|---|---|--:|--:|--:|"
+    for case in pair.cases:
+        costs = [arm.cost_per_million if arm else None for arm in _arms(comparison, pair, case)]
+        yield _row(
+            [
+                markdown(case.case),
+                "structured" if case.structured else "open-ended",
+                f"**{case.verdict.value}**",
+                spread(case.headline) if case.headline else NONE,
+                f"{case.equality.identical}/{case.equality.compared}" if case.equality.compared else NONE,
+                " → ".join(dollars(cost) if cost is not None else NONE for cost in costs).replace("$", "\\$"),
+            ]
+        )
+    yield ""
+    for case in pair.cases:
+        yield from _case(comparison, pair, case)
+
+
+def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]:
+    base, other = _arms(comparison, pair, case)
+    if base is None or other is None:
+        return
+    by_name = {estimate.metric: estimate for estimate in case.speedups}
+    yield f"### {markdown(case.case)}"
+    yield ""
+    yield markdown(case.reason) + "."
+    yield ""
+    yield _row(["metric (median)", markdown(base.variant), markdown(other.variant), "speed-up (95% CI)"])
+    yield "|---|--:|--:|--:|"
+    for info in comparison.metrics:
+        values = [arm.metrics[info.name].p50 if info.name in arm.metrics else None for arm in (base, other)]
+        gain = ratio(by_name[info.name], info).text if info.name in by_name else ""
+        yield _row([info.label, *(figure(value, info).text for value in values), gain])
+    yield ""
+    for note in case.notes:
+        yield f"- {markdown(note)}"
+    if case.equality.first:
+        first = case.equality.first
+        yield (
+            f"- First difference: request {first.index}, after {first.at} equal characters: "
+            f"{markdown(first.before[-30:])}**{markdown(first.base[:30])}** (base), **{markdown(first.other[:30])}**"
+        )
+    yield ""
+
+
+def _chains(comparison: Comparison) -> Iterator[str]:
+    for chain in comparison.chains:
+        total = chain.total.group("all")
+        yield f"## {markdown(chain.variant)}: what each change is worth"
+        yield ""
+        yield _row(["change", "from", "to", "speed-up (95% CI)"])
+        yield "|---|---|---|--:|"
+        for link in chain.links:
+            group = link.group("all")
+            gain = spread(group.headline) if group and group.headline else NONE
+            yield _row([", ".join(link.changes), markdown(link.baseline), markdown(link.variant), gain])
+        gain = spread(total.headline) if total and total.headline else NONE
+        yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
+        yield ""
+
+
+def _theory(comparison: Comparison) -> Iterator[str]:
+    for theory in comparison.theory:
+        yield f"## Draft {markdown(theory.draft)}, {theory.group} prompts: what to try next"
+        yield ""
+        yield markdown(theory.advice)
+        yield ""
+        yield (
+            f"a = {theory.acceptance:.3f}, c = {theory.draft_cost:.3f}, v = {theory.overhead:.3f}"
+            + ("" if theory.separated else " (c and v not told apart: one k measured)")
+        )
+        yield ""
+
+
+def _cost(comparison: Comparison) -> Iterator[str]:
+    cost = comparison.cost
+    if cost is None:
+        return
+    yield "## Cost"
+    yield ""
+    if cost.total is not None and cost.node_hours is not None:
+        yield (
+            f"The run held a node for {duration(cost.node_hours * 3600)} at "
+            f"\\{dollars(cost.price_per_node_hour)} per hour: \\{dollars(cost.total)}. "
+            f"Measurement took {duration(cost.measured_seconds)}"
+            + (f" ({percent(cost.utilization)} of it)." if cost.utilization is not None else ".")
+        )
+        yield ""
+
+
+def _failures(comparison: Comparison) -> Iterator[str]:
+    if not comparison.context.failures:
+        return
+    yield "## What failed"
+    yield ""
+    for failure in comparison.context.failures:
+        yield f"- {markdown(failure.stage)}: {markdown(failure.message)}"
+    yield ""
+
+
+def _formulas(comparison: Comparison) -> Iterator[str]:
+    yield "## How each figure is computed"
+    yield ""
+    for info in comparison.metrics:
+        yield f"- {info.label} [{info.unit}]: {markdown(info.formula)}"
+
+
+def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:
+    return comparison.arm(pair.baseline, case.case), comparison.arm(pair.variant, case.case)

@@ -1,0 +1,95 @@
+"""Figures as people read them: three significant digits, a unit, and the formula behind them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from specdecode.analysis.result import Estimate, MetricInfo
+from specdecode.analysis.verdict import spread, times
+
+NONE = "–"
+
+
+class Number(NamedTuple):
+    """What is shown, and what hovering tells: unit and formula."""
+
+    text: str
+    title: str
+
+
+def digits(value: float) -> str:
+    """Three significant digits, without an exponent and with thousands separated."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else NONE
+    places = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{min(places, 6)}f}"
+
+
+def seconds(value: float) -> str:
+    """Seconds, or milliseconds below one second."""
+    return f"{digits(value * 1000)} ms" if abs(value) < 1 else f"{digits(value)} s"
+
+
+def dollars(value: float) -> str:
+    """`$12.30`, four digits below a cent."""
+    sign = "-" if value < 0 else ""
+    size = abs(value)
+    return f"{sign}${size:,.2f}" if size >= 0.1 or size == 0 else f"{sign}${size:.4f}"
+
+
+def percent(value: float) -> str:
+    """A share as a percentage."""
+    return f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
+
+
+def duration(value: float) -> str:
+    """`1 h 02 min`, `2 min 05 s`, `12.3 s`."""
+    if value >= 3600:
+        return f"{value // 3600:.0f} h {value % 3600 // 60:02.0f} min"
+    if value >= 60:
+        return f"{value // 60:.0f} min {value % 60:02.0f} s"
+    return f"{value:.1f} s"
+
+
+def figure(value: float | None, info: MetricInfo, what: str = "") -> Number:
+    """A metric's value with its unit; `what` names the statistic (`median of 8 requests`)."""
+    if value is None:
+        return Number(NONE, f"{info.label}: no value")
+    text = seconds(value) if info.unit == "s" else f"{digits(value)} {info.unit}"
+    stated = f"{what}; " if what else ""
+    return Number(text, f"{info.label}: {stated}unit {info.unit}; {info.formula} ({info.better} is better)")
+
+
+def ratio(found: Estimate | None, info: MetricInfo) -> Number:
+    """A speed-up with its interval."""
+    if found is None:
+        return Number(NONE, f"{info.label}: not comparable")
+    direction = "baseline / arm" if info.better == "lower" else "arm / baseline"
+    return Number(
+        spread(found),
+        f"{info.label}, {direction}, so above 1 is better; geometric mean over {found.n} prompts; {found.method}",
+    )
+
+
+def interval(found: Estimate | None) -> str:
+    """`95% CI 1.91-2.05`."""
+    if found is None or found.low is None or found.high is None:
+        return "no interval"
+    return f"95% CI {found.low:.2f}–{found.high:.2f}"
+
+
+__all__ = [
+    "NONE",
+    "Number",
+    "digits",
+    "dollars",
+    "duration",
+    "figure",
+    "interval",
+    "percent",
+    "ratio",
+    "seconds",
+    "spread",
+    "times",
+]

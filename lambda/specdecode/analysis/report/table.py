@@ -1,0 +1,84 @@
+"""The comparison as one CSV table in long form: a row for each arm, case and metric, and for each speed-up."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from specdecode.analysis.report.escape import csv_cell
+from specdecode.analysis.result import Comparison, Summary
+
+STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
+COLUMNS = (
+    "run_id",
+    "kind",
+    "variant",
+    "baseline",
+    "case",
+    "metric",
+    "unit",
+    *STATISTICS,
+    "value",
+    "low",
+    "high",
+    "verdict",
+    "formula",
+)
+
+
+def render_csv(comparison: Comparison) -> str:
+    """Rows of kind `metric` (percentiles), `aggregate` (one value) and `speedup` (value, low, high, verdict)."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in _rows(comparison):
+        cells = {key: csv_cell(value) if isinstance(value, str) else value for key, value in row.items()}
+        writer.writerow({"run_id": csv_cell(comparison.run_id), **cells})
+    return out.getvalue()
+
+
+def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+    info = {metric.name: metric for metric in comparison.metrics}
+    for arm in comparison.arms:
+        place = {"variant": arm.variant, "case": arm.case}
+        for name, summary in arm.metrics.items():
+            yield {
+                "kind": "metric",
+                **place,
+                "metric": name,
+                "unit": info[name].unit,
+                **_statistics(summary),
+                "formula": info[name].formula,
+            }
+        for name, unit, value, formula in (
+            ("requests", "requests", arm.requests, "requests sent, without warm-up"),
+            ("failed", "requests", arm.failed, "requests that ended in an error"),
+            ("output_throughput", "tokens/s", arm.output_throughput, "output tokens / busy seconds"),
+            ("busy_seconds", "s", arm.busy_seconds, "union of the requests' [sent, end] intervals"),
+            ("acceptance_rate", "ratio", arm.acceptance_rate, f"accepted / drafted tokens, {arm.acceptance_source}"),
+            ("cost_per_million", "$", arm.cost_per_million, "price/3600 * share of node * busy / tokens * 1e6"),
+        ):
+            if value is not None:
+                yield {"kind": "aggregate", **place, "metric": name, "unit": unit, "value": value, "formula": formula}
+    for pair in comparison.pairs:
+        for case in pair.cases:
+            for estimate in case.speedups:
+                yield {
+                    "kind": "speedup",
+                    "variant": pair.variant,
+                    "baseline": pair.baseline,
+                    "case": case.case,
+                    "metric": estimate.metric,
+                    "unit": "ratio",
+                    "n": estimate.n,
+                    "value": estimate.ratio,
+                    "low": estimate.low,
+                    "high": estimate.high,
+                    "verdict": case.verdict.value if estimate is case.headline else "",
+                    "formula": estimate.method,
+                }
+
+
+def _statistics(summary: Summary) -> dict[str, float | int]:
+    return {name: getattr(summary, name) for name in STATISTICS}

@@ -1,0 +1,83 @@
+"""The answer for a terminal: a table with `rich` where it is installed, else the same in plain text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from specdecode.analysis.report.escape import line
+from specdecode.analysis.report.numbers import NONE, dollars, spread, times
+from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
+
+COLOURS = {
+    Verdict.PAYS: "green",
+    Verdict.NO_DIFFERENCE: "default",
+    Verdict.COSTS: "red",
+    Verdict.CANNOT_SAY: "yellow",
+}
+HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
+
+
+def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
+    """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
+    parts = [line(comparison.answer), ""]
+    for pair in comparison.pairs:
+        title = f"{line(pair.variant)} against {line(pair.baseline)}"
+        rows = [_row(comparison, pair, case) for case in pair.cases]
+        parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
+    parts += [f"note: {line(note)}" for note in comparison.notes]
+    parts += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
+    if comparison.cost and comparison.cost.total is not None:
+        parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
+    return "\n".join(parts) + "\n"
+
+
+def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...]:
+    by_name = {estimate.metric: estimate for estimate in case.speedups}
+    costs = [comparison.arm(name, case.case) for name in (pair.baseline, pair.variant)]
+    priced = [arm.cost_per_million for arm in costs if arm and arm.cost_per_million is not None]
+    same = case.equality
+    return (
+        line(case.case),
+        "structured" if case.structured else "open-ended",
+        case.verdict.value,
+        spread(case.headline) if case.headline else NONE,
+        _short(by_name.get("time_per_output_token")),
+        _short(by_name.get("tokens_per_step")),
+        f"{same.identical} of {same.compared}" if same.compared else NONE,
+        " → ".join(dollars(value) for value in priced) if len(priced) == 2 else NONE,
+    )
+
+
+def _short(estimate: Estimate | None) -> str:
+    return times(estimate.ratio) if estimate else NONE
+
+
+def _table(
+    title: str,
+    rows: Sequence[tuple[str, ...]],
+    verdicts: Sequence[Verdict],
+    *,
+    colour: bool,
+    width: int,
+) -> str:
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return _plain_table(title, rows)
+    table = Table(title=Text(title), title_justify="left")
+    for header in HEADERS:
+        table.add_column(header, justify="left" if header in {"prompts", "", "verdict"} else "right")
+    for row, verdict in zip(rows, verdicts, strict=True):
+        table.add_row(*(Text(cell, style=COLOURS[verdict] if n == 2 else "") for n, cell in enumerate(row)))
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None).print(table)
+    return out.getvalue()
+
+
+def _plain_table(title: str, rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[n]) for row in (HEADERS, *rows)) for n in range(len(HEADERS))]
+    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)) for row in (HEADERS, *rows)]
+    return "\n".join((title, lines[0], "  ".join("-" * size for size in widths), *lines[1:])) + "\n"

@@ -1,0 +1,86 @@
+"""The few figures of the first screen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from specdecode.analysis.report.numbers import NONE, Number, dollars, interval, percent, ratio, times
+from specdecode.analysis.result import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.wording import mixed
+
+MARKS = {Verdict.PAYS: "▲", Verdict.NO_DIFFERENCE: "=", Verdict.COSTS: "▼", Verdict.CANNOT_SAY: "?"}
+CLASSES = {
+    Verdict.PAYS: "pays",
+    Verdict.NO_DIFFERENCE: "same",
+    Verdict.COSTS: "costs",
+    Verdict.CANNOT_SAY: "unknown",
+}
+COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × busy seconds / output tokens × 1,000,000"
+NOTICEABLE = 0.005
+"""Relative change of cost that is coloured."""
+
+
+class Tile(NamedTuple):
+    """One figure of the first screen."""
+
+    label: str
+    value: Number
+    detail: str
+    tone: str
+
+
+def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None) -> list[Tile]:
+    """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
+    info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
+    groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
+    found = [_group(pair, group, info) for group in groups]
+    if costs:
+        found.append(_cost(*costs))
+    return [*found, *_equality(pair), _errors(comparison)]
+
+
+def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
+    shown = times(group.headline.ratio) if group.headline else NONE
+    verdict = "mixed" if mixed(pair, group) else group.verdict.value
+    return Tile(
+        f"{group.group.capitalize()} prompts",
+        ratio(group.headline, info)._replace(text=shown),
+        f"{verdict}, {interval(group.headline)}",
+        CLASSES[Verdict.NO_DIFFERENCE if mixed(pair, group) else group.verdict],
+    )
+
+
+def _cost(before: float, after: float) -> Tile:
+    change = after / before - 1.0
+    return Tile(
+        "1M output tokens cost",
+        Number(dollars(after), f"Dollars per million output tokens at the measured load; {COST_FORMULA}"),
+        f"{change:+.0%} against {dollars(before)}",
+        "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same",
+    )
+
+
+def _equality(pair: Pair) -> list[Tile]:
+    compared = sum(case.equality.compared for case in pair.cases)
+    if not compared:
+        return []
+    same = sum(case.equality.identical for case in pair.cases)
+    return [
+        Tile(
+            "Outputs identical",
+            Number(f"{same} / {compared}", "Pairs of answers to the same prompt, equal character for character"),
+            "all of them" if same == compared else "see where they part",
+            "pays" if same == compared else "unknown",
+        )
+    ]
+
+
+def _errors(comparison: Comparison) -> Tile:
+    requests = sum(arm.requests for arm in comparison.arms)
+    failed = sum(arm.failed for arm in comparison.arms)
+    return Tile(
+        "Requests completed",
+        Number(f"{requests - failed} / {requests}", "All arms and cases, without warm-up"),
+        "none failed" if not failed else f"{failed} failed ({percent(failed / requests)})",
+        "same" if not failed else "costs",
+    )

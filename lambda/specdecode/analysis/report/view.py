@@ -1,0 +1,163 @@
+"""What the page shows, in the order and form in which it shows it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import yaml
+
+from specdecode.analysis.report.axis import Axis
+from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, spread, times
+from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, MARKS, Tile, tiles
+from specdecode.analysis.result import (
+    HEADLINE,
+    ArmCase,
+    CaseResult,
+    Comparison,
+    GroupResult,
+    MetricInfo,
+    Pair,
+    Theory,
+)
+from specdecode.analysis.wording import best_pair, subject
+from specdecode.experiment.model import TestCase, Variant
+
+FEW_ARMS = 4
+"""Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
+
+
+class ReportView:
+    """Derived facts of a comparison that the templates ask for."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.info: dict[str, MetricInfo] = {metric.name: metric for metric in comparison.metrics}
+        self.cases: dict[str, TestCase] = {case.name: case for case in comparison.experiment.workload.cases}
+        self.variants: dict[str, Variant] = {variant.name: variant for variant in comparison.experiment.variants}
+        self.marks = MARKS
+        self.classes = CLASSES
+
+    @cached_property
+    def best(self) -> Pair | None:
+        """The pair that the answer is about."""
+        return best_pair(self.comparison.pairs) if self.comparison.pairs else None
+
+    @cached_property
+    def pairs(self) -> list[Pair]:
+        """Pairs shown in full: all of a few, else the best one."""
+        if self.is_sweep:
+            return [self.best] if self.best else []
+        return list(self.comparison.pairs)
+
+    @property
+    def is_sweep(self) -> bool:
+        """More arms than fit side by side: a matrix comes first."""
+        return len(self.comparison.pairs) >= FEW_ARMS
+
+    def subject(self, pair: Pair) -> str:
+        """What a pair is about."""
+        return subject(pair)
+
+    def label(self, variant: str) -> str:
+        """How an arm is called in the tables."""
+        known = self.variants.get(variant)
+        return known.label if known else variant
+
+    def describe(self, variant: str) -> str:
+        """What an arm is, in a few words."""
+        arm = self.variants[variant]
+        target = (arm.target or self.comparison.experiment.target).id
+        if arm.speculation is None:
+            return f"{target}, {arm.quantization}"
+        spec = arm.speculation
+        return (
+            f"{target}, {arm.quantization}, draft {spec.draft.id}, k={spec.num_speculative_tokens}, {spec.method.value}"
+        )
+
+    def arm(self, variant: str, case: str) -> ArmCase | None:
+        """What an arm did in a case."""
+        return self.comparison.arm(variant, case)
+
+    @cached_property
+    def tiles(self) -> list[Tile]:
+        """The few figures that the answer rests on."""
+        return tiles(self.comparison, self.best, self.costs(self.best)) if self.best else []
+
+    @cached_property
+    def axis(self) -> Axis:
+        """The axis of all speed-ups."""
+        return Axis(case.headline for pair in self.comparison.pairs for case in pair.cases if case.headline)
+
+    def costs(self, pair: Pair) -> tuple[float, float] | None:
+        """Dollars per million output tokens over all compared cases: (baseline, arm)."""
+        found: list[float] = []
+        for name in (pair.baseline, pair.variant):
+            arms = [
+                arm for case in pair.cases if (arm := self.arm(name, case.case)) and arm.cost_per_million is not None
+            ]
+            tokens = sum(arm.output_tokens for arm in arms)
+            if not tokens or len(arms) < len(pair.cases):
+                return None
+            found.append(sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in arms) / tokens)
+        return found[0], found[1]
+
+    def headline_number(self, case: CaseResult) -> Number:
+        """The speed-up of a case with its formula."""
+        return ratio(case.headline, self.info[HEADLINE])._replace(
+            text=times(case.headline.ratio) if case.headline else NONE
+        )
+
+    def headlineinterval(self, case: CaseResult) -> str:
+        """The interval of a case."""
+        return interval(case.headline)
+
+    def speedup(self, case: CaseResult, metric: str) -> Number:
+        """A metric's speed-up in a case."""
+        found = next((estimate for estimate in case.speedups if estimate.metric == metric), None)
+        return ratio(found, self.info[metric]) if found else Number("", "")
+
+    def by_case(self, pair: Pair) -> dict[str, CaseResult]:
+        """A pair's results by case."""
+        return {case.case: case for case in pair.cases}
+
+    def theory_index(self, theory: Theory) -> int:
+        """Where a model stands in the charts' data."""
+        return self.comparison.theory.index(theory)
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether the engine's counters told acceptance by position."""
+        return any(arm.accepted_per_position for arm in self.comparison.arms)
+
+    @property
+    def experiment_text(self) -> str:
+        """The experiment as YAML, defaults left out."""
+        return yaml.safe_dump(
+            self.comparison.experiment.model_dump(mode="json", exclude_defaults=True),
+            sort_keys=False,
+            allow_unicode=True,
+        )
+
+    @property
+    def cost_formula(self) -> str:
+        """How dollars per million output tokens are computed."""
+        return COST_FORMULA
+
+    @property
+    def cost_sentence(self) -> str:
+        """What the run cost and how much of that was measurement."""
+        cost = self.comparison.cost
+        if cost is None:
+            return ""
+        price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
+        if cost.total is None or cost.node_hours is None:
+            return price
+        share = f", {percent(cost.utilization)} of the time paid for" if cost.utilization is not None else ""
+        return (
+            f"{price} This run held one for {duration(cost.node_hours * 3600)}: {dollars(cost.total)}. "
+            f"Measurement took {duration(cost.measured_seconds)}{share}; the rest is compiling, loading and waiting."
+        )
+
+    def spread_of(self, group: GroupResult | None) -> str:
+        """A group's speed-up with interval."""
+        return spread(group.headline) if group and group.headline else NONE
