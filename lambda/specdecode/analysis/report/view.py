@@ -107,7 +107,7 @@ class ReportView:
             text=times(case.headline.ratio) if case.headline else NONE
         )
 
-    def headlineinterval(self, case: CaseResult) -> str:
+    def headline_interval(self, case: CaseResult) -> str:
         """The interval of a case."""
         return interval(case.headline)
 
