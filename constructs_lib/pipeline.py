@@ -14,6 +14,7 @@ from specdecode import names
 from specdecode.experiment import Capacity
 
 from constructs_lib import pipeline_states, pipeline_watchdog
+from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.logs import retention
 from constructs_lib.pipeline_access import PipelineAccess
@@ -94,6 +95,9 @@ class Pipeline(Construct):
             description="Invokes the pipeline's functions, each by its ARN",
         )
         role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(used.values())))
+        acknowledge_wildcards(
+            role, "*", reason="Log delivery and X-Ray, which Step Functions requires; they have no resource type."
+        )
         return sfn.StateMachine(
             self,
             "StateMachine",
@@ -128,6 +132,7 @@ class Pipeline(Construct):
             resources=["*"],
             conditions={"StringEquals": {"cloudwatch:namespace": pipeline_watchdog.NAMESPACE}},
         )
+        acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
 
 
 def _capacity_json(settings: Settings) -> str:

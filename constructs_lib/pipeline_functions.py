@@ -13,7 +13,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
+from constructs_lib.guards import PYTHON_3_11
 from constructs_lib.logs import retention
+from constructs_lib.network_interfaces import allow_network_interfaces
 
 RUNS = "runs/*"
 MARKS = ("models/*/COMPLETE.json", "compiled/*/COMPLETE.json")
@@ -91,10 +94,10 @@ class PipelineFunction(Construct):
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"Pipeline function that {spec.purpose}",
         )
-        self._allow(["logs:CreateLogStream", "logs:PutLogEvents"], [group.log_group_arn, f"{group.log_group_arn}:*"])
+        self._allow(["logs:CreateLogStream", "logs:PutLogEvents"], [group.log_group_arn])
         self._allow_bucket(bucket, spec)
         if spec.kubernetes:
-            self._allow_network_interfaces()
+            allow_network_interfaces(self.role)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -119,6 +122,13 @@ class PipelineFunction(Construct):
                 else {}
             ),
         )
+        acknowledge(self.function, "L1", reason=PYTHON_3_11)
+        acknowledge_wildcards(self.role, "*", reason="Calls of X-Ray and CloudWatch metrics have no resource type.")
+        acknowledge_wildcards(
+            self.role,
+            *(bucket.arn_for_objects(pattern) for pattern in {*spec.reads, *spec.writes} if "*" in pattern),
+            reason="Objects of the step's own prefixes, whatever the run or the model is called.",
+        )
 
     def _allow(self, actions: list[str], resources: list[str], conditions: dict[str, object] | None = None) -> None:
         self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
@@ -137,17 +147,3 @@ class PipelineFunction(Construct):
         key: kms.IKey | None = bucket.encryption_key
         if key is not None and (spec.reads or spec.writes):
             self._allow(["kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn])
-
-    def _allow_network_interfaces(self) -> None:
-        """What Lambda needs to stand in a VPC, on every resource: it is checked before any interface exists."""
-        self._allow(
-            [
-                "ec2:CreateNetworkInterface",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSubnets",
-                "ec2:DeleteNetworkInterface",
-                "ec2:AssignPrivateIpAddresses",
-                "ec2:UnassignPrivateIpAddresses",
-            ],
-            ["*"],
-        )
