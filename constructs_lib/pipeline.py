@@ -126,7 +126,9 @@ class Pipeline(Construct):
             resource_name=f"{self.state_machine.state_machine_name}:*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
+        watchdog.function.add_environment("STATE_MACHINE_ARN", self.state_machine.state_machine_arn)
         watchdog.allow("states:DescribeExecution", resources=[executions])
+        watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
         watchdog.allow(
             "cloudwatch:PutMetricData",
             resources=["*"],

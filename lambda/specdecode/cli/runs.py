@@ -1,7 +1,212 @@
-"""Commands of the `specdecode` command line."""
+"""Commands about runs: start, watch, stop and understand them, and see who has the node."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from specdecode import layout
+from specdecode.cli.runs_deployment import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    STACK,
+    Deployment,
+    stop_with,
+)
+from specdecode.cli.runs_view import RunView, clock, lines, new_run_id, view
+from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
+from specdecode.tasks.request import DEFAULT_PRESET
+
+Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+RunId = Annotated[str | None, typer.Argument(help="The run's id; the newest run without it.")]
+TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
+RELEASE_ATTEMPTS = 30
+RELEASE_PAUSE_S = 2.0
+
 
 def register(app: typer.Typer) -> None:
-    """Add this part's commands to `app`."""
+    """Add the commands about runs to `app`."""
+    for command in (run, status, stop, list_runs, diagnose, capacity):
+        app.command(name=command.__name__.removesuffix("_runs"))(command)
+
+
+def run(
+    experiment: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")] = DEFAULT_PRESET,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a field: workload.requests=4. May be repeated.")
+    ] = None,
+    resume: Annotated[str | None, typer.Option(help="Repeat this run, skipping what it finished.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")] = 5.0,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Start a run: compile, serve, benchmark and report, then give the node back.
+
+    Refuses what cannot work before anything is started. With --watch the exit code is the run's: 0 if it succeeded,
+    1 if not.
+    """
+    request, name = _resume_request(resume) if resume else _request(experiment, overrides or [])
+    deployment = Deployment(stack=stack)
+    run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
+    arn = deployment.start(run_id, request)
+    if not watch:
+        follow = f"specdecode status {run_id}"
+        typer.echo(json.dumps({"run_id": run_id, "execution_arn": arn}) if as_json else f"started {run_id}\n{follow}")
+        return
+    shown = _watch(deployment, run_id, interval=interval, quiet=as_json)
+    if as_json:
+        typer.echo(shown.json_document())
+    raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
+
+
+def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
+    """Show a run: step, progress, elapsed time, what the node has cost so far, result or cause."""
+    shown = _look(Deployment(stack=stack), run_id)
+    typer.echo(shown.json_document() if as_json else "\n".join(lines(shown)))
+
+
+def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
+    """Stop a run, delete its workloads and give the node back. Waits until that is done."""
+    deployment = Deployment(stack=stack)
+    found = deployment.execution(run_id)
+    if found.status in TERMINAL:
+        typer.echo(f"{found.run_id} has already ended: {found.status}")
+    else:
+        deployment.stop(found.arn)
+        typer.echo(f"stopped {found.run_id}")
+    _release(deployment, found.run_id)
+
+
+def list_runs(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs, the newest first."""
+    found = list(Deployment(stack=stack).executions(limit=limit))
+    if as_json:
+        typer.echo(json.dumps([vars(item) for item in found], indent=1))
+        return
+    for item in found:
+        typer.echo(f"{item.started}  {item.status:<10} {item.run_id}")
+    if not found:
+        typer.echo("no run yet: start one with `specdecode run`")
+
+
+def diagnose(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
+    """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
+    deployment = Deployment(stack=stack)
+    found = deployment.execution(run_id)
+    prefix = layout.run_key(found.run_id, "diagnostics") + "/"
+    summary = deployment.store.read_json(prefix + "diagnosis.json")
+    if summary is None:
+        raise stop_with(f"{found.run_id} ({found.status}) has no diagnostics: it has not failed", EXIT_USAGE)
+    files = [key[len(prefix) :] for key in deployment.store.keys(prefix)]
+    if as_json:
+        typer.echo(json.dumps({**summary, "run_id": found.run_id, "files": files}, indent=1))
+        return
+    typer.echo(f"{summary['cause']}\n\n{summary['error']}: {summary['detail']}\n\n{deployment.store.url(prefix)}")
+    for name in files:
+        typer.echo(f"  {name}")
+
+
+def capacity(
+    release: Annotated[bool, typer.Option("--release", help="Stop the run that holds the node.")] = False,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds the node since when, who waits, and whether a node runs; with --release, free it."""
+    deployment = Deployment(stack=stack)
+    seen = deployment.cluster()
+    if release:
+        if seen.lease.holder is None:
+            typer.echo("nobody holds the node")
+        else:
+            holder = seen.lease.holder.run_id
+            found = deployment.execution(holder)
+            if found.status not in TERMINAL:
+                deployment.stop(found.arn)
+                typer.echo(f"stopped {holder}")
+            _release(deployment, holder)
+        seen = deployment.cluster()
+    if as_json:
+        typer.echo(seen.model_dump_json(indent=1))
+        return
+    now = datetime.now(UTC)
+    lease = seen.lease
+    held = lease.holder and (now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds()
+    typer.echo(f"holder    {lease.holder.run_id} for {clock(held or 0)}" if lease.holder else "holder    nobody")
+    for number, claim in enumerate(lease.queue, start=1):
+        typer.echo(f"waiting {number} {claim.run_id} for {clock((now - claim.queued_at).total_seconds())}")
+    typer.echo(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
+    typer.echo(f"nodes     {', '.join(seen.nodes) or 'none'}")
+    for pod in seen.pods:
+        typer.echo(f"pod       {pod.name} {pod.phase}{' ready' if pod.ready else ''} {pod.problem or ''}".rstrip())
+
+
+def _request(experiment: str, overrides: list[str]) -> tuple[dict[str, Any], str]:
+    """The execution's input and the experiment's name, refused here if it cannot work."""
+    try:
+        settings = parse_overrides(overrides)
+        if experiment in preset_names():
+            name = load_preset(experiment, overrides=settings).name
+            return {"experiment": experiment, **({"set": settings} if settings else {})}, name
+        if Path(experiment).suffix in {".yaml", ".yml", ".json"} or Path(experiment).exists():
+            loaded = load_file(Path(experiment), overrides=settings)
+            return {"experiment": loaded.model_dump(mode="json")}, loaded.name
+        load_preset(experiment)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    raise AssertionError("load_preset refuses unknown names")
+
+
+def _resume_request(run_id: str) -> tuple[dict[str, Any], str]:
+    return {"resume": run_id}, f"resume-{run_id}"[:40].rstrip("-")
+
+
+def _look(deployment: Deployment, run_id: str | None) -> RunView:
+    found = deployment.execution(run_id)
+    return view(
+        found,
+        deployment.events(found.arn),
+        deployment.state(found.run_id),
+        deployment.plan(found.run_id),
+        now=datetime.now(UTC),
+    )
+
+
+def _watch(deployment: Deployment, run_id: str, *, interval: float, quiet: bool) -> RunView:
+    """Print a line whenever step or message change; ends with the run. Ctrl-C leaves the run running."""
+    typer.echo(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)", err=True)
+    last = None
+    while True:
+        shown = _look(deployment, run_id)
+        if not quiet and shown.step and (shown.step, shown.message) != last:
+            last = (shown.step, shown.message)
+            money = f"  ${shown.dollars:.2f}" if shown.dollars is not None else ""
+            typer.echo(f"{clock(shown.elapsed_s):>8}{money}  {shown.step}  {shown.message or ''}".rstrip())
+        if shown.status in TERMINAL:
+            if not quiet:
+                typer.echo("\n".join(lines(shown)))
+            return shown
+        time.sleep(interval)
+
+
+def _release(deployment: Deployment, run_id: str) -> None:
+    """Run the watchdog until nothing stands for the run any more."""
+    for _ in range(RELEASE_ATTEMPTS):
+        deployment.reconcile()
+        seen = deployment.cluster()
+        if seen.lease.position(run_id) is None and not any(pod.run == run_id for pod in seen.pods):
+            typer.echo(f"released; the node pool has {seen.replicas} replicas")
+            return
+        time.sleep(RELEASE_PAUSE_S)
+    raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)

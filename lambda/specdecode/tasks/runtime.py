@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import boto3
@@ -61,7 +61,7 @@ class Runtime:
     def from_environ(cls, environ: Mapping[str, str]) -> Runtime:
         return cls(
             environ=environ,
-            clients=lambda service: boto3.client(service, config=_RETRIES),
+            clients=cache(lambda service: boto3.client(service, config=_RETRIES)),
             kubernetes=lambda: connect(environ),
         )
 
@@ -78,6 +78,12 @@ class Runtime:
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket)
 
 
+@cache
+def process_runtime() -> Runtime:
+    """The runtime of this process: a warm function keeps its clients and its token."""
+    return Runtime.from_environ(os.environ)
+
+
 def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Run `step` for a Lambda event: log begin and end, turn the answer into JSON, let its typed errors through."""
     name = step.__name__.rpartition(".")[2]
@@ -85,7 +91,7 @@ def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str
     logs.configure(step=name, run_id=given.run_id, request_id=getattr(context, "aws_request_id", ""))
     logs.info("begin", wave=given.wave)
     try:
-        answer = step(given, Runtime.from_environ(os.environ))
+        answer = step(given, process_runtime())
     except StepFailed as error:
         logs.info("failed", error=type(error).__name__, reason=str(error))
         raise

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from specdecode import manifests, names
+from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.jobs import created_at
 from specdecode.cluster.pods import is_ready
-from specdecode.cluster.resources import name_of
-from specdecode.planning import Arm
+from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
@@ -19,7 +20,8 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.state import change_state
 
 NEXT_ARM_S = 5
-"""The scheduler allocates a claim within seconds of its pod."""
+NEXT_ARM_LOOKS = timedelta(minutes=1)
+"""The scheduler allocates a claim within seconds of its pod: so long it is asked for often, so that arms start soon."""
 
 
 def serve(given: StepInput, rt: Runtime) -> Progress:
@@ -28,7 +30,8 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
     require_lease(given, rt)
-    groups, ready, messages = [], 0, []
+    groups: list[DeviceGroup] = []
+    ready, messages = 0, list[str]()
     for arm in run.wave(given.wave).arms:
         objects = manifests.serving(run.plan, arm, ctx)
         apply_missing(rt.kube, objects)
@@ -43,7 +46,8 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         own = [claim for pod in pods for claim in claims_of(pod, claims)]
         if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
             why = f": {found[0]}" if found else ""
-            return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=NEXT_ARM_S)
+            wait_s = NEXT_ARM_S if age < NEXT_ARM_LOOKS else run.plan.poll_seconds
+            return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=wait_s)
         ready += any(is_ready(pod) for pod in pods)
         messages += [str(problem) for problem in found[:1]]
         groups.append(device_group(arm, own, rt.kube.list("ResourceSlice")))
@@ -56,15 +60,15 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     return Progress(done=True, message=f"all {wanted} arms are ready")
 
 
-def _keys(groups: list[Any]) -> set[tuple[str, int]]:
+def _keys(groups: Sequence[DeviceGroup]) -> set[tuple[str, int]]:
     return {(group.variant, group.round) for group in groups}
 
 
-def _check_deadline(arm: Arm, objects: list[dict[str, Any]], rt: Runtime, *, limit_min: int, why: Any) -> None:
+def _age(objects: Sequence[KubeObject], rt: Runtime) -> timedelta:
+    """How long ago the arm's Deployment was made."""
     (deployment,) = [obj for obj in objects if obj["kind"] == "Deployment"]
     live = rt.kube.get("Deployment", name_of(deployment), namespace=names.NAMESPACE)
-    if live is not None and rt.now() - created_at(live) > timedelta(minutes=limit_min):
-        raise ServeNotReady(f"arm {arm.variant} is not ready after {limit_min} min{f': {why}' if why else ''}")
+    return timedelta() if live is None else rt.now() - created_at(live)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

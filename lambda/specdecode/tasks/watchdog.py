@@ -62,17 +62,27 @@ def is_running(rt: Runtime, claim: Claim) -> bool:
 
 
 def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
-    """Delete accelerator workloads of runs that neither hold nor wait (staging needs no lease and is left alone)."""
-    claimed = {names.run_label(claim.run_id) for claim in rt.lease.read().claims}
-    orphans = set()
-    selector = f"{names.RUN_LABEL},{names.COMPONENT_LABEL}!=staging"
-    for kind in WORKLOAD_KINDS:
-        for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=selector):
-            orphans.add(obj["metadata"]["labels"][names.RUN_LABEL])
-    orphans -= claimed
+    """Delete what belongs to runs that neither hold nor wait nor run."""
+    alive = {names.run_label(claim.run_id) for claim in rt.lease.read().claims} | _running_labels(rt)
+    found = {
+        obj["metadata"]["labels"][names.RUN_LABEL]
+        for kind in WORKLOAD_KINDS
+        for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
+    }
+    orphans = sorted(found - alive)
     for label in orphans:
         delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
-    return tuple(sorted(orphans))
+    return tuple(orphans)
+
+
+def _running_labels(rt: Runtime) -> set[str]:
+    """Run labels of all executions that run: a run stages models before it stands in the queue."""
+    pages = (
+        rt.clients("stepfunctions")
+        .get_paginator("list_executions")
+        .paginate(stateMachineArn=rt.environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
+    )
+    return {names.run_label(item["name"]) for page in pages for item in page["executions"]}
 
 
 def _nodes(rt: Runtime) -> int:

@@ -1,0 +1,160 @@
+"""The deployed pipeline as the command line sees it: Step Functions, the bucket and two functions. Never Kubernetes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import boto3
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from specdecode import layout
+from specdecode.planning import Plan
+from specdecode.tasks.inspect import ClusterView
+from specdecode.tasks.run import PLAN
+from specdecode.tasks.state import RunState, load_state
+from specdecode.tasks.store import Store
+
+STACK = "SpecDecodeStack"
+EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3
+
+
+def stop_with(message: str, code: int) -> typer.Exit:
+    """Print `message` on stderr; raise the result to end the command with `code`."""
+    typer.echo(message, err=True)
+    return typer.Exit(code)
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One run as Step Functions lists it."""
+
+    run_id: str
+    arn: str
+    status: str
+    started: str
+    stopped: str | None
+    error: str = ""
+    cause: str = ""
+    output: str = ""
+
+
+class Deployment:
+    """The stack's outputs, and what the commands do with them."""
+
+    def __init__(self, *, stack: str = STACK, session: Any = None) -> None:
+        self._stack = stack
+        self._session = session or boto3.Session()
+
+    def client(self, service: str) -> Any:
+        return self._session.client(service)
+
+    @cached_property
+    def outputs(self) -> dict[str, str]:
+        """Outputs of the stack; ends the command with 3 if there is none, or nobody may look."""
+        try:
+            found = self.client("cloudformation").describe_stacks(StackName=self._stack)["Stacks"][0]
+        except ClientError as error:
+            text = error.response["Error"]["Message"]
+            hint = "deploy it with: npx cdk deploy SpecDecodeStack" if "does not exist" in text else "check credentials"
+            raise stop_with(f"{self._stack}: {text} ({hint})", EXIT_ENVIRONMENT) from None
+        except BotoCoreError as error:
+            raise stop_with(
+                f"AWS cannot be reached: {error} (check credentials and region)", EXIT_ENVIRONMENT
+            ) from None
+        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(s3=self.client("s3"), bucket=self.outputs["BucketName"])
+
+    @cached_property
+    def _states(self) -> Any:
+        return self.client("stepfunctions")
+
+    @property
+    def machine(self) -> str:
+        return self.outputs["StateMachineArn"]
+
+    def start(self, run_id: str, request: dict[str, Any]) -> str:
+        """Start an execution called `run_id`; returns its ARN."""
+        answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=json.dumps(request))
+        return str(answer["executionArn"])
+
+    def executions(self, *, limit: int) -> Iterator[Execution]:
+        """The newest first."""
+        pages = self._states.get_paginator("list_executions").paginate(
+            stateMachineArn=self.machine, PaginationConfig={"MaxItems": limit, "PageSize": min(limit, 100)}
+        )
+        for page in pages:
+            for item in page["executions"]:
+                stopped = item.get("stopDate")
+                yield Execution(
+                    run_id=item["name"],
+                    arn=item["executionArn"],
+                    status=item["status"],
+                    started=item["startDate"].isoformat(timespec="seconds"),
+                    stopped=stopped.isoformat(timespec="seconds") if stopped else None,
+                )
+
+    def execution(self, run_id: str | None) -> Execution:
+        """The run's execution, or the newest one; ends the command with 2 if there is none."""
+        if run_id is None:
+            newest = next(self.executions(limit=1), None)
+            if newest is None:
+                raise stop_with("there is no run yet: start one with `specdecode run`", EXIT_USAGE)
+            run_id = newest.run_id
+        arn = f"{self.machine.replace(':stateMachine:', ':execution:')}:{run_id}"
+        try:
+            found = self._states.describe_execution(executionArn=arn)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
+                raise stop_with(f"there is no run {run_id} (`specdecode list` shows the runs)", EXIT_USAGE) from None
+            raise
+        stopped = found.get("stopDate")
+        return Execution(
+            run_id=run_id,
+            arn=arn,
+            status=found["status"],
+            started=found["startDate"].isoformat(timespec="seconds"),
+            stopped=stopped.isoformat(timespec="seconds") if stopped else None,
+            error=found.get("error", ""),
+            cause=found.get("cause", ""),
+            output=found.get("output", ""),
+        )
+
+    def events(self, arn: str, *, newest: int = 60) -> list[dict[str, Any]]:
+        """The newest events of an execution, oldest first."""
+        answer = self._states.get_execution_history(
+            executionArn=arn, reverseOrder=True, maxResults=newest, includeExecutionData=True
+        )
+        return list(reversed(answer["events"]))
+
+    def stop(self, arn: str) -> None:
+        self._states.stop_execution(executionArn=arn, error="StoppedByUser", cause="specdecode stop")
+
+    def state(self, run_id: str) -> RunState | None:
+        return load_state(self.store, run_id)
+
+    def plan(self, run_id: str) -> Plan | None:
+        data = self.store.read(layout.run_key(run_id, PLAN))
+        return None if data is None else Plan.model_validate_json(data)
+
+    def cluster(self) -> ClusterView:
+        """The cluster now, by the inspect function."""
+        return ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
+
+    def reconcile(self) -> dict[str, Any]:
+        """Run the watchdog once and wait for it."""
+        return self._invoke(self.outputs["WatchdogFunction"])
+
+    def _invoke(self, function: str) -> dict[str, Any]:
+        answer = self.client("lambda").invoke(FunctionName=function, Payload=b"{}")
+        body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
+        if answer.get("FunctionError"):
+            raise stop_with(f"{function} failed: {body.get('errorMessage', body)}", EXIT_ENVIRONMENT)
+        return body

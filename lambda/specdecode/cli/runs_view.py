@@ -1,0 +1,112 @@
+"""What a run looks like from outside: pure functions from history, state and plan to a few lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from specdecode.cli.runs_deployment import Execution
+from specdecode.planning import Plan
+from specdecode.tasks.state import RunState
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run at one moment. Money is what the node has cost since it was held, at the plan's price."""
+
+    run_id: str
+    status: str
+    experiment: str | None
+    step: str | None
+    message: str | None
+    wave: str | None
+    started: str
+    elapsed_s: float
+    node_s: float | None
+    dollars: float | None
+    error: str | None
+    cause: str | None
+    result: dict[str, Any] | None
+
+    def json_document(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+
+def view(
+    execution: Execution,
+    events: Sequence[dict[str, Any]],
+    state: RunState | None,
+    plan: Plan | None,
+    *,
+    now: datetime,
+) -> RunView:
+    step, message = current_step(events)
+    ended = datetime.fromisoformat(execution.stopped) if execution.stopped else now
+    node_s = None
+    if state is not None and state.held_since is not None:
+        node_s = ((state.released_at or ended) - state.held_since).total_seconds()
+    result = json.loads(execution.output) if execution.status == "SUCCEEDED" and execution.output else None
+    measured = len(state.measured) if state else 0
+    return RunView(
+        run_id=execution.run_id,
+        status=execution.status,
+        experiment=state.experiment if state else None,
+        step=step if execution.status == "RUNNING" else None,
+        message=message if execution.status == "RUNNING" else None,
+        wave=f"{measured} of {len(plan.waves)} waves measured" if plan else None,
+        started=execution.started,
+        elapsed_s=(ended - datetime.fromisoformat(execution.started)).total_seconds(),
+        node_s=node_s,
+        dollars=None if node_s is None or plan is None else node_s / 3600 * plan.price_per_node_hour,
+        error=execution.error or None,
+        cause=execution.cause or None,
+        result=result,
+    )
+
+
+def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
+    """The step that the newest events are about (waits and questions belong to it), and its last message."""
+    step, message = None, None
+    for event in events:
+        entered = event.get("stateEnteredEventDetails")
+        if entered:
+            name = entered["name"].removesuffix(" done?").removesuffix(": wait")
+            step, message = name, message if name == step else None
+        exited = event.get("stateExitedEventDetails")
+        if exited and exited.get("output"):
+            output = json.loads(exited["output"])
+            if isinstance(output, dict) and output.get("message"):
+                message = str(output["message"])
+    return step, message
+
+
+def lines(shown: RunView) -> list[str]:
+    """The view for a terminal."""
+    out = [f"{shown.run_id}  {shown.status}  {clock(shown.elapsed_s)}"]
+    if shown.experiment:
+        out.append(f"  experiment  {shown.experiment}" + (f", {shown.wave}" if shown.wave else ""))
+    if shown.step:
+        out.append(f"  step        {shown.step}" + (f": {shown.message}" if shown.message else ""))
+    if shown.dollars is not None and shown.node_s is not None:
+        out.append(f"  node        {clock(shown.node_s)}, ${shown.dollars:.2f}")
+    if shown.error:
+        out.append(f"  error       {shown.error}")
+        out.append(f"  cause       {shown.cause or 'none given'}")
+    if shown.result:
+        out += [f"  {key:<11} {value}" for key, value in shown.result.items() if key != "run_id"]
+    return out
+
+
+def clock(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
+    whole = int(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def new_run_id(experiment: str, *, now: datetime, token: str) -> str:
+    """`qwen3-32b-20260801-131500-1a2b`: sorts by time and fits a label."""
+    return f"{experiment[:40]}-{now.astimezone(UTC):%Y%m%d-%H%M%S}-{token}"
