@@ -39,9 +39,9 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         for problem in found:
             if problem.fatal:
                 raise ServeNotReady(f"arm {arm.variant}: {problem}")
-        _check_deadline(
-            arm, objects, rt, limit_min=run.plan.experiment.deadlines.serve, why=found[0] if found else None
-        )
+        age = _age(objects, rt)
+        if age > timedelta(minutes=run.plan.experiment.deadlines.serve):
+            raise ServeNotReady(f"arm {arm.variant} is not ready after {age}{f': {found[0]}' if found else ''}")
         claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
         own = [claim for pod in pods for claim in claims_of(pod, claims)]
         if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
