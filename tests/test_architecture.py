@@ -21,6 +21,7 @@ LAYER = {
     "cluster": 4,
     "benchmark": 4,
     "analysis": 5,
+    "guards": 6,
     "tasks": 6,
     "cli": 6,
 }
