@@ -1,7 +1,201 @@
-"""Commands of the `specdecode` command line."""
+"""Commands about experiments: see them, check them, plan them, render them. None of them needs an AWS account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+
+from specdecode.cli import experiments_view as view
+from specdecode.experiment import (
+    Capacity,
+    Engine,
+    Experiment,
+    ExperimentError,
+    engine_names,
+    load,
+    load_engine,
+    load_preset,
+    parse_overrides,
+    preset_names,
+)
+from specdecode.experiment.capacity import ON_DEMAND_PRICE
+from specdecode.experiment.schema import experiment_schema
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
+
+EXIT_USAGE = 2
+EXIT_ENVIRONMENT = 3
+
+Reference = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=20.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Ami = Annotated[str | None, typer.Option(help="Release of the node's EKS AMI to check against, e.g. v20260625.")]
+
+
+class Document(StrEnum):
+    EXPERIMENT = "experiment"
+    ENGINE = "engine"
 
 
 def register(app: typer.Typer) -> None:
-    """Add this part's commands to `app`."""
+    """Add the commands about experiments to `app`."""
+    for command in (presets, validate, plan, manifests, engines, schema):
+        app.command()(command)
+
+
+def presets(as_json: AsJson = False) -> None:
+    """List the experiments that ship with specdecode, with their question and their shape."""
+    found = [load_preset(name) for name in preset_names()]
+    if as_json:
+        _print_json([view.summary(experiment) for experiment in found])
+    else:
+        _print(view.presets_table(found))
+
+
+def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None, as_json: AsJson = False) -> None:
+    """Check an experiment against the engine, the node and itself, and name every problem at once.
+
+    Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and its fix).
+    """
+    with _refusing(as_json=as_json):
+        experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
+    if as_json:
+        _print_json({"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []})
+    else:
+        typer.echo(f"{experiment.name}: valid ({len(experiment.variants)} variants on {experiment.engine})")
+
+
+def plan(
+    reference: Reference,
+    overrides: Overrides = None,
+    ami: Ami = None,
+    price: Annotated[float, typer.Option(min=0, help="US dollars for an hour of the node.")] = ON_DEMAND_PRICE,
+    block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
+    block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
+    bucket: Annotated[str | None, typer.Option(help="Artifact bucket: look what already lies there.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run would do, how long it would hold the node and what that costs. Starts nothing.
+
+    Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
+    3 the bucket cannot be read.
+    """
+    with _refusing(as_json=as_json):
+        capacity = _capacity(
+            ami=ami, price_per_node_hour=price, block_start=_utc(block_start), block_end=_utc(block_end)
+        )
+        experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
+    inventory = _inventory(experiment, bucket) if bucket else Inventory()
+    planned = make_plan(experiment, inventory=inventory, capacity=capacity)
+    if as_json:
+        _print_json(planned.model_dump(mode="json"))
+    else:
+        _print(*view.plan_tables(planned))
+
+
+def manifests(
+    reference: Reference,
+    overrides: Overrides = None,
+    bucket: Annotated[str, typer.Option(help="Artifact bucket.")] = "YOUR-BUCKET",
+    region: Annotated[str, typer.Option(help="Region of the bucket.")] = "us-east-2",
+    bundle_uri: Annotated[str, typer.Option(help="Where the specdecode bundle lies.")] = "s3://YOUR-BUCKET/bundle.zip",
+    bundle_sha256: Annotated[str, typer.Option(help="SHA-256 of the bundle.")] = "0" * 64,
+    run_id: Annotated[str, typer.Option(help="Id of the run, in names and labels.")] = "manual",
+    as_json: AsJson = False,
+) -> None:
+    """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
+
+    The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
+    wave's arms are served only when its artifacts are compiled.
+    """
+    with _refusing(as_json=False):
+        experiment = load(reference, overrides=parse_overrides(overrides or []))
+        context = RenderContext(
+            run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
+        )
+    objects = all_objects(make_plan(experiment, inventory=Inventory()), context)
+    if as_json:
+        _print_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    else:
+        typer.echo(yaml.dump_all(objects, Dumper=view.BlockDumper, sort_keys=False, width=10_000), nl=False)
+
+
+def engines(
+    name: Annotated[str | None, typer.Argument(help="Show this engine whole.")] = None, as_json: AsJson = False
+) -> None:
+    """List the container images that can serve, and what each can do; or show one of them whole."""
+    with _refusing(as_json=as_json):
+        found = [load_engine(one) for one in ([name] if name else engine_names())]
+    if as_json:
+        shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
+        _print_json(shown[0] if name else shown)
+    else:
+        _print(*(view.engine_tables(found[0]) if name else [view.engines_table(found)]))
+
+
+def schema(
+    document: Annotated[Document, typer.Argument(help="Which document.")] = Document.EXPERIMENT,
+) -> None:
+    """Print the JSON Schema of an experiment (or engine) file, with which editors complete and check it."""
+    _print_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
+
+
+def _capacity(**known: Any) -> Capacity:
+    return Capacity(**{key: value for key, value in known.items() if value is not None})
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
+
+
+def _print(*items: Table | str) -> None:
+    console = Console()
+    for item in items:
+        console.print(item, soft_wrap=isinstance(item, str), highlight=False)
+
+
+def _print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _inventory(experiment: Experiment, bucket: str) -> Inventory:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        prefixes = needed_prefixes(experiment, load_engine(experiment.engine))
+        return read_inventory(boto3.client("s3"), bucket=bucket, prefixes=prefixes)
+    except (BotoCoreError, ClientError) as error:
+        typer.echo(f"cannot read the bucket {bucket}: {error}", err=True)
+        raise typer.Exit(EXIT_ENVIRONMENT) from None
+
+
+@contextmanager
+def _refusing(*, as_json: bool) -> Iterator[None]:
+    """Turn a refused experiment, or a malformed option, into one message and exit code 2."""
+    try:
+        yield
+    except ExperimentError as error:
+        if as_json:
+            problems = [problem.model_dump(mode="json") for problem in error.problems]
+            _print_json({"valid": False, "problems": problems})
+        else:
+            typer.echo(str(error), err=True)
+        raise typer.Exit(EXIT_USAGE) from None
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            option = "--" + "-".join(map(str, item["loc"])).replace("_", "-")
+            typer.echo(f"{option}: {item['msg']}, not {item['input']!r}", err=True)
+        raise typer.Exit(EXIT_USAGE) from None

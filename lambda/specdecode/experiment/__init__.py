@@ -8,6 +8,7 @@ from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.loading import (
     engine_names,
     from_document,
+    load,
     load_engine,
     load_file,
     load_preset,
@@ -28,6 +29,7 @@ __all__ = [
     "assets_dir",
     "engine_names",
     "from_document",
+    "load",
     "load_engine",
     "load_file",
     "load_preset",

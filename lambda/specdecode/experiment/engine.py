@@ -147,6 +147,6 @@ class Engine(Frozen):
         neither = set(Method) - set(self.methods) - set(self.refused)
         if both or neither:
             raise ValueError(
-                f"each method belongs in `methods` or in `refused`; in both {sorted(both)}, in neither {sorted(neither)}"
+                f"a method belongs in `methods` or in `refused`; in both {sorted(both)}, in neither {sorted(neither)}"
             )
         return self

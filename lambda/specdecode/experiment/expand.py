@@ -127,7 +127,8 @@ def _swept(variant: Document, *, field: str) -> list[Document]:
     rest = {key: value for key, value in variant.items() if key != "sweep"}
     out = []
     for values in itertools.product(*sweep.values()):
-        point = {str(key): value for key, value in zip(sweep, values, strict=True)}
+        point: Document = {}
+        point.update(zip(sweep, values, strict=True))
         speculation = merge(rest.get("speculation") or {}, point)
         draft = speculation.get("draft") if isinstance(speculation, dict) else None
         fields = {"{draft}": _short(draft), "{k}": str((speculation or {}).get("num_speculative_tokens", ""))}

@@ -21,7 +21,7 @@ from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment
 
 Model = TypeVar("Model", bound=BaseModel)
-_MARKS = {"experiment": "experiments", "engine": "engines"}
+FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def preset_names(*, root: Path | None = None) -> list[str]:
@@ -55,6 +55,13 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
 @cache
 def _engine(path: Path) -> Engine:
     return _validate(Engine, documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+
+
+def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None) -> Experiment:
+    """The preset of that name, or else the experiment in that file. For the command line: it opens any path."""
+    if reference not in preset_names() and (Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()):
+        return load_file(Path(reference), overrides=overrides, capacity=capacity)
+    return load_preset(reference, overrides=overrides, capacity=capacity)
 
 
 def load_preset(

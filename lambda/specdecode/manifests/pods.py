@@ -178,7 +178,7 @@ def job(
             "rules": [
                 {
                     "action": "FailJob",
-                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": sorted(permanent_exits)},
+                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": sorted(map(int, permanent_exits))},
                 }
             ]
         }

@@ -1,0 +1,118 @@
+"""How experiments, engines and plans look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+from rich.table import Table
+
+from specdecode.experiment import Engine, Experiment
+from specdecode.planning import Plan
+
+
+class BlockDumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, so that a container's script can be read; no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+BlockDumper.add_representer(str, _text)
+
+
+def summary(experiment: Experiment) -> dict[str, Any]:
+    """The shape of an experiment in a few fields."""
+    serving, load = experiment.serving, experiment.workload
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "engine": experiment.engine,
+        "target": experiment.target.id,
+        "variants": [variant.name for variant in experiment.variants],
+        "serving": f"TP {serving.tensor_parallel_size} on {serving.devices} devices, {serving.max_num_seqs} seqs, "
+        f"{serving.max_model_len} len",
+        "workload": f"{len(load.cases)} cases, {load.input_tokens} in / {load.output_tokens} out, "
+        f"{load.requests} requests, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
+    }
+
+
+def presets_table(experiments: Iterable[Experiment]) -> Table:
+    table = Table(title="Presets", show_lines=True)
+    table.add_column("preset", no_wrap=True)
+    table.add_column("question and shape")
+    for shown in map(summary, experiments):
+        names = shown["variants"]
+        variants = ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:2])}, … ({len(names)} variants)"
+        table.add_row(
+            shown["name"],
+            f"{shown['title']}\n{variants}; {shown['serving']}\n{shown['workload']}\nengine {shown['engine']}",
+        )
+    return table
+
+
+def plan_tables(plan: Plan) -> list[Table | str]:
+    """The plan: what is missing, the waves, the price."""
+    missing = Table(title=f"{plan.experiment.name}: what must be in the bucket")
+    for column in ("what", "where", "state"):
+        missing.add_column(column, overflow="fold")
+    for model in plan.models:
+        missing.add_row(f"{model.model.id} ({model.model.size_gib:g} GiB)", model.prefix, _state(model.staged, "stage"))
+    for artifact in plan.artifacts:
+        missing.add_row(f"artifact of {artifact.arm.variant}", artifact.prefix, _state(artifact.compiled, "compile"))
+    waves = Table(title="Waves (arms that are on the node together)")
+    for column in ("wave", "round", "arms"):
+        waves.add_column(column)
+    for wave in plan.waves:
+        waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms))
+    hours, cost = plan.node_hours, plan.cost
+    lines = [
+        f"node      {hours.low:.1f} to {hours.high:.1f} h, ${cost.low:,.0f} to ${cost.high:,.0f} "
+        f"at ${plan.price_per_node_hour:.2f} an hour",
+        f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
+        *(f"assumed   {line}" for line in plan.assumptions),
+        *(f"warning   {line}" for line in plan.warnings),
+    ]
+    return [missing, waves, "\n".join(lines)]
+
+
+def engines_table(engines: Iterable[Engine]) -> Table:
+    table = Table(title="Engines")
+    for column in ("engine", "what it is", "methods", "models", "AMI"):
+        table.add_column(column, no_wrap=column == "engine")
+    for engine in engines:
+        methods = ", ".join(engine.methods) or "none"
+        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine))
+    return table
+
+
+def engine_tables(engine: Engine) -> list[Table | str]:
+    methods = Table(title=engine.name)
+    methods.add_column("method", no_wrap=True)
+    methods.add_column("answer")
+    for method, support in engine.methods.items():
+        methods.add_row(method, f"yes (--speculative-config method {support.vllm_method!r}) {support.note}".strip())
+    for method, reason in engine.refused.items():
+        methods.add_row(method, f"no: {reason}")
+    lines = [
+        f"image     {engine.image}",
+        f"dialect   {engine.dialect}",
+        f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
+        f"models    {', '.join(engine.model_families)}",
+        f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
+        f"source    {engine.source}",
+    ]
+    return [engine.title, methods, "\n".join(lines)]
+
+
+def _amis(engine: Engine) -> str:
+    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}"
+
+
+def _state(there: bool, verb: str) -> str:
+    return "there" if there else f"to {verb}"

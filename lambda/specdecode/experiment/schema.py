@@ -1,0 +1,38 @@
+"""The JSON Schema of the document that a person writes: an experiment, or a change to a preset that it extends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode.experiment.loading import case_library, engine_names, preset_names
+from specdecode.experiment.model import Experiment
+
+
+def experiment_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) with the presets, engines and test cases of this installation as choices."""
+    schema = Experiment.model_json_schema()
+    parts = schema["$defs"]
+    schema["properties"]["engine"]["enum"] = engine_names()
+    schema["properties"]["extends"] = {
+        "type": "string",
+        "enum": preset_names(),
+        "description": "Start from this preset; what the document says replaces it, mappings key by key.",
+    }
+    cases = parts["Workload"]["properties"]["cases"]
+    cases["items"] = {"anyOf": [{"type": "string", "enum": list(case_library())}, cases["items"]]}
+    parts["Variant"]["properties"]["sweep"] = {
+        "type": "object",
+        "additionalProperties": {"type": "array", "minItems": 1},
+        "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
+        "{draft} and {k} are filled in name and label.",
+    }
+    speculative = parts["Speculation"]
+    speculative["required"] = []  # a sweep, or the preset that is extended, may give them
+    schema["required"] = []
+    for part in ("Serving", "Workload"):
+        parts[part]["required"] = []
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "anyOf": [{"required": ["extends"]}, {"required": ["name", "title", "engine", "target", "variants"]}],
+    }
