@@ -72,7 +72,7 @@ class Deployment:
 
     def _cdk(self, name: str, *arguments: str, directory: Path | None = None) -> Child:
         environment = tools.environment(tools.aws_environment(self.services.endpoint) | _QUIET)
-        command = [tools.CDK, *arguments, "--no-notices", "--no-color"]
+        command: list[str | Path] = [tools.CDK, *arguments, "--no-notices", "--no-color"]
         return self.processes.start(name, command, environment=environment, directory=directory)
 
 

@@ -52,16 +52,20 @@ class Child:
     def check(self) -> None:
         """Raise ChildFailed if it is no longer running."""
         if not self.running:
-            raise ChildFailed(f"{self.name} ended with status {self.process.returncode}:\n{self.tail()}")
+            raise self.failure(f"ended with status {self.process.returncode}")
 
     def wait(self, *, timeout_s: float) -> None:
         """Wait for success. Raises ChildFailed on another exit status or after `timeout_s` seconds."""
         try:
             status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise ChildFailed(f"{self.name} did not finish within {timeout_s:.0f} s:\n{self.tail()}") from None
+            raise self.failure(f"did not finish within {timeout_s:.0f} s") from None
         if status:
-            raise ChildFailed(f"{self.name} failed with status {status}:\n{self.tail()}")
+            raise self.failure(f"failed with status {status}")
+
+    def failure(self, what: str) -> ChildFailed:
+        """The error that says what happened, with the last words and where the others are."""
+        return ChildFailed(f"{self.name} {what}:\n{self.tail()}\nAll of it: {self.log}")
 
 
 @dataclass(kw_only=True)
@@ -83,7 +87,7 @@ class Processes:
         directory: Path | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Child:
-        """Start a child with exactly `environment` (and TMPDIR in the work folder), its stdin closed, its output logged.
+        """Start a child with exactly `environment` (and TMPDIR in the work folder); stdin is closed, output logged.
 
         It runs in `directory`, or the repository.
         Call it from the main thread only: the kernel sends the parent's death signal when the thread ends.

@@ -16,7 +16,7 @@ import boto3
 from botocore.config import Config
 
 from rehearsal import tools
-from rehearsal.processes import Child, ChildFailed, Processes
+from rehearsal.processes import Child, Processes
 
 START_S = 60.0
 """Longest start of a server on a busy machine, in seconds."""
@@ -119,13 +119,13 @@ def _await(child: Child, ready: Callable[[], Any]) -> Any:
             return result
         child.check()
         time.sleep(0.05)
-    raise ChildFailed(f"{child.name} did not start within {START_S:.0f} s:\n{child.tail()}")
+    raise child.failure(f"did not start within {START_S:.0f} s")
 
 
 def _ready_line(child: Child) -> dict[str, str] | None:
     for line in child.log.read_text(errors="replace").splitlines():
         if line.startswith('{"url"'):
-            return json.loads(line)
+            return dict(json.loads(line))
     return None
 
 
@@ -133,6 +133,6 @@ def _healthy(endpoint: str) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"{endpoint}/_ministack/health", timeout=5) as response:
-            return response.status == 200
+            return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

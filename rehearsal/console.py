@@ -1,0 +1,73 @@
+"""What a person sees while a rehearsal runs: one line a step with its time, and on a terminal what it is doing now."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+
+def clock(seconds: float) -> str:
+    """Seconds as `1:05`."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+@dataclass(kw_only=True)
+class Step:
+    """A step under way; `say` what it is doing."""
+
+    name: str
+    started: float
+    message: str = ""
+    ok: bool = True
+    _status: Status | None = None
+
+    def say(self, message: str) -> None:
+        self.message = message
+        if self._status:
+            self._status.update(Text.assemble(self.name, ("  " + message, "dim")))
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """Prints the steps with the time since the rehearsal began. Without a terminal: plain lines, nothing moves."""
+
+    console: Console = field(default_factory=lambda: Console(file=sys.stderr, highlight=False))
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.began
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Step]:
+        """Show a step while it lasts; its line stays, marked as failed if an exception leaves it."""
+        step = Step(name=name, started=time.monotonic())
+        try:
+            if self.console.is_terminal:
+                with self.console.status(Text(name)) as status:
+                    step._status = status
+                    yield step
+            else:
+                yield step
+        except BaseException:
+            self._finish(step, failed=True)
+            raise
+        self._finish(step, failed=not step.ok)
+
+    def _finish(self, step: Step, *, failed: bool) -> None:
+        mark = ("✗", "red") if failed else ("✓", "green")
+        took = time.monotonic() - step.started
+        line = Text.assemble(f"{clock(self.elapsed_s):>6} ", mark, f" {step.name:<28}", f"{took:6.1f} s")
+        if step.message:
+            line.append(f"  {step.message}", style="dim")
+        self.console.print(line, soft_wrap=True)
+
+    def note(self, text: str, *, style: str = "") -> None:
+        self.console.print(Text(text, style=style), soft_wrap=True)

@@ -1,0 +1,67 @@
+"""Start the deployed state machine and follow it, state by state, with the command line's own eyes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specdecode.cli.runs_deployment import Deployment, Execution
+from specdecode.cli.runs_view import current_step
+
+from rehearsal.console import Progress, Step
+from rehearsal.services import Services
+
+POLL_S = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """An execution of the deployed state machine."""
+
+    run_id: str
+    arn: str
+    deployment: Deployment
+    services: Services
+
+    def look(self) -> Execution:
+        """Its state now. Raises ChildFailed when a server of the rehearsal has died."""
+        self.services.check()
+        return self.deployment.execution(self.run_id)
+
+    def follow(self, progress: Progress, *, watching: Callable[[str, str], None] | None = None) -> Execution:
+        """Wait for its end; every state is a step of `progress`, its last message beside it.
+
+        `watching` is called with each state and message that is seen.
+        """
+        name, message = "Start", ""
+        while name:
+            with progress.step(f"  {name}") as step:
+                name, message = self._state(step, name, message, watching)
+        return self.look()
+
+    def _state(
+        self, step: Step, name: str, message: str, watching: Callable[[str, str], None] | None
+    ) -> tuple[str, str]:
+        """Stay in one state; the next state and its first message, or nothing when the execution ended."""
+        step.say(message)
+        while True:
+            running = self.look().status == "RUNNING"
+            found, said = current_step(self.deployment.events(self.arn))
+            if found and found != name and (running or found not in ("Succeeded", "Failed")):
+                return found, said or ""
+            if found == name and said and said != step.message:
+                step.say(said)
+            if watching and running:
+                watching(name, step.message)
+            if not running:
+                return "", ""
+            time.sleep(POLL_S)
+
+
+def start(services: Services, request: Mapping[str, Any], *, run_id: str) -> Run:
+    """Start an execution called `run_id`."""
+    deployment = Deployment(session=services)
+    arn = deployment.start(run_id, dict(request))
+    return Run(run_id=run_id, arn=arn, deployment=deployment, services=services)

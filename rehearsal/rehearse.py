@@ -1,0 +1,124 @@
+"""A rehearsal: embedded cloud up, stacks deployed, models imported, runs, everything down again."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from specdecode import names
+from specdecode.cli.runs_view import new_run_id
+from specdecode.experiment import Experiment
+
+from rehearsal import execution, imports, results, services, tools
+from rehearsal.cloud.kubernetes import Kubernetes
+from rehearsal.console import Progress, Step
+from rehearsal.deployment import TIMEOUT_S, Deployment, progress
+from rehearsal.processes import Child, Processes, processes_naming, wait_until_gone
+from rehearsal.services import Services
+
+NODE_DELAY_S = 2.0
+"""How long the node takes to appear after the NodePool is scaled up (minutes in AWS)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """A running embedded cloud. Use `rehearsal()` to get one that ends."""
+
+    processes: Processes
+    services: Services
+    progress: Progress
+
+    @cached_property
+    def deployment(self) -> Deployment:
+        return Deployment(processes=self.processes, services=self.services)
+
+    @cached_property
+    def kubernetes(self) -> Kubernetes:
+        """The cluster's API, as its administrator."""
+        given = self.services
+        return Kubernetes(url=given.kubernetes_url, ca_file=given.kubernetes_ca, token=given.kubernetes_token)
+
+    @cached_property
+    def bucket(self) -> str:
+        return self.deployment.outputs()["BucketName"]
+
+    def deploy(self) -> None:
+        """Synthesize once, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
+        with self.progress.step("Synthesize, bootstrap"):
+            for child in (self.deployment.synth(), self.deployment.bootstrap()):
+                child.wait(timeout_s=TIMEOUT_S)
+        with self.progress.step("Deploy both stacks") as step:
+            self._await(self.deployment.deploy(), step)
+
+    def import_models(self, experiment: Experiment) -> None:
+        """Upload the embedded models. Raises tools.Unusable if the experiment needs others."""
+        with self.progress.step("Upload the models") as step:
+            size = imports.upload(experiment, s3=self.services.client("s3"), bucket=self.bucket)
+            step.say(f"{size / 1e6:.0f} MB")
+
+    def start(self, name: str, request: Mapping[str, Any]) -> execution.Run:
+        """Start a run of the experiment called `name`."""
+        run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
+        return execution.start(self.services, request, run_id=run_id)
+
+    def download(self, run_id: str, *, to: Path) -> Path:
+        return results.download(run_id, s3=self.services.client("s3"), bucket=self.bucket, to=to)
+
+    def replicas(self) -> int:
+        """Size of the trn2 NodePool: 0 whenever no run holds the node."""
+        pool = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodepools/{names.NODEPOOL}")
+        return int(pool["spec"]["replicas"])
+
+    def nodes(self) -> list[str]:
+        return [item["metadata"]["name"] for item in self.kubernetes.request("GET", "/api/v1/nodes")["items"]]
+
+    def destroy(self) -> None:
+        """Delete both stacks, as a user would. Raises ChildFailed."""
+        with self.progress.step("Destroy both stacks") as step:
+            step.say(f"NodePool {names.NODEPOOL} at {self.replicas()} replicas")
+            self.deployment.destroy().wait(timeout_s=TIMEOUT_S)
+
+    def left(self) -> list[int]:
+        """After its end: processes that are still there a moment later. None."""
+        return wait_until_gone(self.processes.folder, timeout_s=5)
+
+    def forget(self) -> None:
+        """After its end: remove its logs and the synthesized app."""
+        shutil.rmtree(self.processes.folder, ignore_errors=True)
+
+    def _await(self, child: Child, step: Step) -> None:
+        while child.running:
+            self.services.check()
+            step.say(progress(child.log))
+            time.sleep(0.2)
+        child.wait(timeout_s=1)
+
+
+@contextmanager
+def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
+    """Bring the embedded cloud up; end every process of it however the block is left. Its logs stay."""
+    with Processes(folder=_work_folder(), root=tools.ROOT) as processes:
+        with progress.step("Start the embedded cloud") as step:
+            running = services.start(processes, node_delay_s=NODE_DELAY_S)
+            step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
+        yield Rehearsal(processes=processes, services=running, progress=progress)
+
+
+def _work_folder() -> Path:
+    """A new folder below .rehearsal/runs; those of earlier rehearsals that no process uses any more are removed."""
+    tools.RUNS.mkdir(parents=True, exist_ok=True)
+    for folder in tools.RUNS.iterdir():
+        if not processes_naming(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    folder = tools.RUNS / name
+    folder.mkdir()
+    return folder

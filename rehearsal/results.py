@@ -1,0 +1,27 @@
+"""A run's folder, from the bucket to results/<run id>/, and its answer for the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from specdecode import layout
+from specdecode.analysis import Comparison
+from specdecode.analysis.report import render_terminal
+
+
+def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
+    """Copy every object of the run; the folder."""
+    prefix, folder = layout.run_prefix(run_id), to / run_id
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for item in page.get("Contents", []):
+            target = folder / item["Key"].removeprefix(prefix)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            s3.download_file(bucket, item["Key"], str(target))
+    return folder
+
+
+def table(folder: Path, *, colour: bool, width: int) -> str:
+    """The comparison in a run's folder, for the terminal."""
+    comparison = Comparison.model_validate_json((folder / "report.json").read_bytes())
+    return render_terminal(comparison, colour=colour, width=width)

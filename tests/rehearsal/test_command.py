@@ -1,0 +1,84 @@
+"""What the user meets before anything runs: `make rehearse`, its refusals, and the environment of children."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from rehearsal import tools
+
+
+def make(*arguments, path=None):
+    environment = dict(os.environ) | ({"PATH": str(path)} if path else {})
+    return subprocess.run(
+        [shutil.which("make"), *arguments], cwd=tools.ROOT, env=environment, capture_output=True, text=True, timeout=30
+    )
+
+
+def test_an_unknown_experiment_names_the_presets_at_once():
+    result = make("rehearse", "EXPERIMENT=nonsense")
+    assert result.returncode == 2
+    assert "'nonsense' is not a preset" in result.stderr
+    assert "make rehearse EXPERIMENT=rehearsal" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["../experiments/rehearsal", "x'; touch /tmp/injected; '", "$(exit 9)", ""])
+def test_odd_names_are_only_names(name):
+    assert make("rehearse", f"EXPERIMENT={name}").returncode == 2
+
+
+def test_the_command_itself_refuses_an_unknown_experiment_too():
+    result = subprocess.run(
+        [sys.executable, "-m", "rehearsal", "nonsense"], cwd=tools.ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 2
+    assert "rehearsal" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def bare_path(tmp_path):
+    """A PATH with what the Makefile's checks themselves use, but neither node nor Python 3.11."""
+    for name in ("sh", "uname", "grep", "sed", "echo", "test"):
+        found = shutil.which(name)
+        if found:
+            (tmp_path / name).symlink_to(found)
+    return tmp_path
+
+
+def test_missing_node_is_named_with_what_to_install(bare_path):
+    result = make("need-node", path=bare_path)
+    assert result.returncode == 2  # make's own; the recipe's is 3
+    assert "Node.js 20 or newer with npm is missing" in result.stderr
+    assert "https://nodejs.org" in result.stderr
+
+
+def test_missing_python_is_named_with_what_to_install(bare_path):
+    result = make("need-python", path=bare_path)
+    assert result.returncode == 2
+    assert "Python 3.11 is missing" in result.stderr
+    assert "apt install python3.11" in result.stderr
+
+
+def test_another_machine_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setattr(tools.platform, "machine", lambda: "aarch64")
+    with pytest.raises(tools.Unusable, match=r"needs Linux on x86_64; this is Linux on aarch64"):
+        tools.check()
+
+
+def test_help_is_the_default():
+    assert make().stdout == make("help").stdout != ""
+
+
+def test_children_get_nothing_that_leads_to_a_real_account(monkeypatch):
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    given = tools.environment(tools.aws_environment("http://127.0.0.1:1"))
+    assert not {"AWS_PROFILE", "CDK_DEFAULT_ACCOUNT", "PYTHONDONTWRITEBYTECODE"} & given.keys()
+    assert given["AWS_CONFIG_FILE"] == given["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
+    assert given["HTTPS_PROXY"] == "http://proxy:3128"
+    assert "127.0.0.1" in given["NO_PROXY"]

@@ -1,0 +1,89 @@
+"""No child outlives a rehearsal, however it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rehearsal import tools
+from rehearsal.processes import ChildFailed, Processes, processes_naming, wait_until_gone
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+DETACHED = f"""
+import subprocess
+subprocess.Popen({SLEEP!r}, start_new_session=True)
+"""
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+)
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def processes(tmp_path):
+    with Processes(folder=tmp_path / "work", root=tmp_path) as running:
+        yield running
+
+
+def test_leaving_the_block_ends_children_and_their_detached_children(tmp_path):
+    folder = tmp_path / "work"
+    with Processes(folder=folder, root=tmp_path) as running:
+        running.start("sleeps", SLEEP, environment=tools.environment())
+        running.start("detaches", [sys.executable, "-c", DETACHED], environment=tools.environment()).wait(timeout_s=20)
+        assert len(running.left()) == 2
+    assert wait_until_gone(folder, timeout_s=5) == []
+
+
+def test_a_child_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("rehearsal.processes.GRACE_S", 0.2)
+    with Processes(folder=tmp_path / "work", root=tmp_path) as running:
+        child = running.start("stubborn", [sys.executable, "-c", STUBBORN], environment=tools.environment())
+        until(lambda: "ready" in child.tail())
+    assert child.process.returncode == -signal.SIGKILL
+
+
+def test_a_child_ends_when_this_process_is_killed(tmp_path):
+    script = f"""
+import os, pathlib, signal, sys
+from rehearsal.processes import Processes
+running = Processes(folder=pathlib.Path({str(tmp_path / "work")!r}), root=pathlib.Path("."))
+running.start("sleeps", {SLEEP!r}, environment=dict(os.environ))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=20)
+    assert wait_until_gone(tmp_path / "work", timeout_s=5) == []
+
+
+def test_failure_tells_the_last_words_and_the_log(processes):
+    child = processes.start("fails", [sys.executable, "-c", "raise SystemExit('no such stack')"], environment={})
+    with pytest.raises(ChildFailed, match=r"fails failed with status 1:\nno such stack\nAll of it: .*/logs/fails\.log"):
+        child.wait(timeout_s=20)
+
+
+def test_a_child_that_does_not_end_in_time_is_a_failure(processes):
+    child = processes.start("sleeps", SLEEP, environment=tools.environment())
+    with pytest.raises(ChildFailed, match="did not finish within 0 s"):
+        child.wait(timeout_s=0.1)
+
+
+def test_stdin_is_closed_and_the_environment_is_what_was_given(processes):
+    script = "import os, sys; print(repr(sys.stdin.read()), 'HOME' in os.environ, os.environ['A'])"
+    child = processes.start("looks", [sys.executable, "-c", script], environment={"A": "b"})
+    child.wait(timeout_s=20)
+    assert child.tail() == "'' False b"
+
+
+def test_only_processes_that_name_the_folder_belong_to_it(processes, tmp_path):
+    child = processes.start("sleeps", SLEEP, environment=tools.environment())
+    until(lambda: processes_naming(processes.folder) == [child.process.pid])
+    assert processes_naming(tmp_path / "other") == []
+    assert os.getpid() not in processes_naming(tmp_path)
