@@ -10,7 +10,6 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
-from specdecode import names
 from specdecode.experiment import Capacity
 
 from constructs_lib import pipeline_states, pipeline_watchdog
@@ -52,9 +51,7 @@ class Pipeline(Construct):
             "CLUSTER_NAME": cluster.cluster_name,
             "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
             "CLUSTER_CA": cluster.cluster_certificate_authority_data,
-            "PRICE_PER_NODE_HOUR": str(settings.price_per_node_hour),
             "CAPACITY": _capacity_json(settings),
-            "METRIC_NAMESPACE": names.METRIC_NAMESPACE,
             "OPERATIONS_NAMESPACE": pipeline_watchdog.NAMESPACE,
         }
         parts: dict[str, PipelineFunction] = {}

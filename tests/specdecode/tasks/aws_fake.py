@@ -1,0 +1,109 @@
+"""S3, Step Functions and CloudWatch in memory, as far as the steps use them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from hashlib import md5
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+
+def client_error(code: str, operation: str = "Operation", http: int = 400) -> ClientError:
+    return ClientError(
+        {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": http}}, operation
+    )
+
+
+class FakeS3:
+    """Objects with ETags and conditional writes. `before` is called with operation and key, and may raise."""
+
+    class exceptions:
+        ClientError = ClientError
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.before: Callable[[str, str], None] = lambda operation, key: None
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        self.before("GetObject", Key)
+        if Key not in self.objects:
+            raise client_error("NoSuchKey", "GetObject", 404)
+        return {"Body": io.BytesIO(self.objects[Key]), "ETag": _etag(self.objects[Key])}
+
+    def put_object(
+        self,
+        *,
+        Bucket: str,
+        Key: str,
+        Body: bytes,
+        ContentType: str = "",
+        IfMatch: str | None = None,
+        IfNoneMatch: str | None = None,
+    ) -> None:
+        self.before("PutObject", Key)
+        held = self.objects.get(Key)
+        if (IfNoneMatch == "*" and held is not None) or (IfMatch and (held is None or _etag(held) != IfMatch)):
+            raise client_error("PreconditionFailed", "PutObject", 412)
+        self.objects[Key] = Body
+
+    def copy_object(self, *, Bucket: str, Key: str, CopySource: dict[str, str]) -> None:
+        self.objects[Key] = self.objects[CopySource["Key"]]
+
+    def list_objects_v2(self, *, Bucket: str, Prefix: str = "", **more: Any) -> dict[str, Any]:
+        self.before("ListObjectsV2", Prefix)
+        found = [{"Key": key} for key in sorted(self.objects) if key.startswith(Prefix)]
+        return {"Contents": found, "KeyCount": len(found)}
+
+    def get_paginator(self, operation: str) -> Any:
+        class Pages:
+            @staticmethod
+            def paginate(**given: Any) -> Iterator[dict[str, Any]]:
+                yield self.list_objects_v2(**given)
+
+        return Pages
+
+
+class FakeStates:
+    """Executions by ARN with their status."""
+
+    def __init__(self) -> None:
+        self.executions: dict[str, str] = {}
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, str]:
+        if executionArn not in self.executions:
+            raise client_error("ExecutionDoesNotExist")
+        return {"status": self.executions[executionArn]}
+
+    def get_paginator(self, operation: str) -> Any:
+        class Pages:
+            @staticmethod
+            def paginate(*, stateMachineArn: str, statusFilter: str) -> Iterator[dict[str, Any]]:
+                yield {
+                    "executions": [
+                        {"name": arn.rpartition(":")[2]}
+                        for arn, status in self.executions.items()
+                        if status == statusFilter
+                    ]
+                }
+
+        return Pages
+
+
+class FakeCloudWatch:
+    """Keeps what was put; `throttled` calls fail first."""
+
+    def __init__(self) -> None:
+        self.data: list[dict[str, Any]] = []
+        self.throttled = 0
+
+    def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:
+        if self.throttled:
+            self.throttled -= 1
+            raise client_error("Throttling", "PutMetricData")
+        self.data += [{"Namespace": Namespace, **item} for item in MetricData]
+
+
+def _etag(body: bytes) -> str:
+    return f'"{md5(body, usedforsecurity=False).hexdigest()}"'

@@ -1,0 +1,174 @@
+"""The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
+
+import json
+
+import pytest
+from specdecode.tasks import acquire, release
+from specdecode.tasks.errors import InvalidExperiment, LeaseLost
+from specdecode.tasks.state import load_state
+
+from tests.specdecode.tasks.world import WAITING, World
+
+JOBS = ("Job", "Deployment")
+
+
+def written(world: World, kind: str) -> list[str]:
+    plural = {"Job": "/jobs/", "Deployment": "/deployments/"}[kind]
+    return [path.rpartition("/")[2] for method, path in world.cluster.requests if method == "PATCH" and plural in path]
+
+
+def test_a_run_ends_with_nothing_left_and_the_node_released():
+    world = World()
+    world.run_through()
+    assert world.replicas == 1
+    release.release(world.given("run-1"), world.rt)
+    assert world.workloads() == []
+    assert world.replicas == 0
+    assert world.rt.lease.read().holder is None
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None
+    assert state.measured == (0,)
+    assert state.held_since is not None
+    assert state.released_at is not None
+
+
+def test_each_arm_s_devices_are_recorded_in_the_plan_s_order():
+    world = World()
+    world.run_through()
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None
+    assert [(group.variant, group.group, len(group.devices)) for group in state.device_groups] == [
+        ("base", "group-0", 8),
+        ("sd", "group-1", 8),
+    ]
+
+
+def test_a_second_run_stages_and_compiles_nothing():
+    world = World()
+    world.run_through("run-1")
+    release.release(world.given("run-1"), world.rt)
+    first = len(written(world, "Job"))
+    world.run_through("run-2")
+    again = written(world, "Job")[first:]
+    assert first == 6  # two models, two artifacts, smoke test, benchmark
+    assert len(again) == 2
+    assert not any("stage" in name or "compile" in name for name in again)
+
+
+@pytest.mark.parametrize("step", WAITING)
+def test_a_retried_step_finds_what_the_last_try_made(step):
+    world = World()
+    world.run_through(until=step)
+    before = written(world, "Job") + written(world, "Deployment")
+    world.finish(step)
+    assert written(world, "Job") + written(world, "Deployment") == before
+
+
+def test_models_are_staged_before_capacity_is_taken():
+    world = World()
+    world.run_through(until="StageModels")
+    assert world.replicas == 0
+    assert world.rt.lease.read().claims == ()
+
+
+def test_compiles_run_one_at_a_time():
+    world = World()
+    world.plan()
+    world.finish("StageModels")
+    world.finish("AcquireCapacity")
+    answers = world.finish("Compile")
+    jobs = [name for name in written(world, "Job") if "compile" in name]
+    assert len(jobs) == 2
+    assert len(answers) == 3
+
+
+def test_all_arms_are_ready_before_the_smoke_test():
+    world = World()
+    world.run_through(until="Smoke")
+    order = [path for method, path in world.cluster.requests if method == "PATCH"]
+    smoke = next(i for i, path in enumerate(order) if "smoke" in path)
+    assert sum("/deployments/" in path for path in order[:smoke]) == 2
+
+
+def test_a_resumed_run_takes_over_measured_waves_and_their_records():
+    world = World()
+    world.run_through("run-1")
+    world.s3.objects["runs/run-1/raw/base/a.jsonl"] = b"{}"
+    release.release(world.given("run-1"), world.rt)
+    world.plan("run-2", {"resume": "run-1"})
+    assert world.s3.objects["runs/run-2/raw/base/a.jsonl"] == b"{}"
+    for step in WAITING:
+        assert len(world.finish(step, "run-2")) == 1
+    assert world.replicas == 0
+
+
+def test_a_resumed_run_measures_a_wave_that_had_not_been_finished():
+    world = World()
+    world.run_through("run-1", until="Smoke")
+    release.release(world.given("run-1"), world.rt)
+    world.finish("StopArms", "run-1")
+    world.run_through("run-2", request={"resume": "run-1"})
+    state = load_state(world.rt.store, "run-2")
+    assert state is not None
+    assert state.measured == (0,)
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ({"experiment": "nonsense"}, "no preset is called 'nonsense'"),
+        ({"experimnt": "rehearsal"}, "experimnt"),
+        ({"experiment": "rehearsal", "set": {"workload.requests": 0, "workload.concurrency": -1}}, "requests"),
+        ({"resume": "never-was"}, "no run never-was"),
+        ({"resume": "x", "experiment": "rehearsal"}, "neither experiment nor set"),
+        ([1], "The input is not one"),
+    ],
+)
+def test_a_bad_input_is_refused_with_the_reason(request_, words):
+    world = World()
+    with pytest.raises(InvalidExperiment, match=words):
+        world.plan(request=request_)
+    assert world.workloads() == []
+
+
+def test_a_bad_execution_name_is_refused():
+    with pytest.raises(InvalidExperiment, match="becomes the run's id"):
+        World().plan("späti")
+
+
+def test_planning_again_keeps_the_first_state():
+    world = World()
+    world.plan()
+    world.finish("StageModels")
+    before = json.loads(world.s3.objects["runs/run-1/state.json"])
+    world.plan()
+    assert json.loads(world.s3.objects["runs/run-1/state.json"]) == before
+
+
+@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark"])
+def test_a_run_without_the_lease_touches_nothing(step):
+    world = World()
+    world.run_through(until="AcquireCapacity")
+    release.release(world.given("run-1"), world.rt)
+    before = world.workloads()
+    with pytest.raises(LeaseLost):
+        world.finish(step)
+    assert world.workloads() == before
+
+
+def test_the_queue_moves_in_order_and_the_node_is_handed_over():
+    world = World()
+    for run_id in ("run-1", "run-2", "run-3"):
+        world.plan(run_id)
+        world.finish("StageModels", run_id)
+    world.finish("AcquireCapacity", "run-1")
+    second = acquire.acquire(world.given("run-2"), world.rt)
+    third = acquire.acquire(world.given("run-3"), world.rt)
+    assert (second.done, third.done) == (False, False)
+    assert "number 1" in second.message
+    assert "number 2" in third.message
+    release.release(world.given("run-2"), world.rt)  # stopped while waiting
+    release.release(world.given("run-1"), world.rt)
+    assert world.replicas == 1
+    world.finish("AcquireCapacity", "run-3")
+    assert world.rt.lease.read().held_by("run-3")

@@ -1,0 +1,242 @@
+"""A whole small world for the steps: cluster, bucket, clock, and controllers that do what they are told to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import BaseModel
+from specdecode import layout, names
+from specdecode.cluster.resources import KubeObject
+from specdecode.tasks import acquire, benchmark, diagnose, plan, release, serve, smoke, stage, stop_arms
+from specdecode.tasks import compile as compiling
+from specdecode.tasks.errors import StepFailed
+from specdecode.tasks.runtime import Progress, Runtime, StepInput
+
+from tests.specdecode.tasks.aws_fake import FakeCloudWatch, FakeS3, FakeStates
+from tests.specdecode.tasks.cluster_fake import FakeCluster
+
+Step = Callable[[StepInput, Runtime], BaseModel]
+WAITING: dict[str, Step] = {
+    "StageModels": stage.stage,
+    "AcquireCapacity": acquire.acquire,
+    "Compile": compiling.compile_arms,
+    "Serve": serve.serve,
+    "Smoke": smoke.smoke,
+    "Benchmark": benchmark.benchmark,
+    "StopArms": stop_arms.stop_arms,
+}
+MACHINE = "arn:aws:states:us-east-2:000000000000:stateMachine:pipeline"
+LOOKS = 500
+NODE = "trn2-node"
+DEVICES = 16
+
+
+def arn(run_id: str) -> str:
+    return MACHINE.replace("stateMachine", "execution") + f":{run_id}"
+
+
+@dataclass
+class World:
+    """`react` plays kubelet, scheduler, Karpenter and Job controller. `trouble` maps a component to a pod's fate."""
+
+    time: datetime = datetime(2026, 8, 1, 12, tzinfo=UTC)
+    node_comes: bool = True
+    slices_published: bool = True
+    trouble: dict[str, Callable[[KubeObject], None]] = field(default_factory=dict)
+    job_fails: dict[str, int] = field(default_factory=dict)
+    """Component -> exit code with which its Jobs end."""
+
+    def __post_init__(self) -> None:
+        self.s3, self.states, self.cloudwatch = FakeS3(), FakeStates(), FakeCloudWatch()
+        self.cluster = FakeCluster(lambda: self.time)
+        self.cluster.react = self.react
+        self.cluster.put({"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": {"replicas": 0}})
+        services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch}
+        self.rt = Runtime(
+            environ={
+                "BUCKET": "bucket",
+                "BUNDLE_URI": "s3://assets/bundle.zip",
+                "BUNDLE_SHA256": "0" * 64,
+                "AWS_REGION": "us-east-2",
+                "CAPACITY": "{}",
+                "OPERATIONS_NAMESPACE": "SpecDecode/Operations",
+                "STATE_MACHINE_ARN": MACHINE,
+            },
+            clients=lambda service: services[service],
+            kubernetes=self.cluster.client,
+            now=lambda: self.time,
+        )
+
+    # --- the state machine, in a few lines
+
+    def given(self, run_id: str, **more: Any) -> StepInput:
+        return StepInput(run_id=run_id, execution_arn=arn(run_id), **more)
+
+    def plan(self, run_id: str = "run-1", request: Any = None) -> int:
+        self.states.executions[arn(run_id)] = "RUNNING"
+        request = {"experiment": "rehearsal"} if request is None else request
+        return plan.plan(self.given(run_id, input=request), self.rt).waves
+
+    def finish(self, step: str, run_id: str = "run-1", wave: int = 0) -> list[Progress]:
+        """Ask a step until it is done, the clock moving by its waits."""
+        seen: list[Progress] = []
+        for _ in range(LOOKS):
+            answer = WAITING[step](self.given(run_id, wave=wave), self.rt)
+            assert isinstance(answer, Progress)
+            seen.append(answer)
+            if answer.done:
+                return seen
+            self.time += timedelta(seconds=answer.wait_s)
+        raise AssertionError(f"{step} never ended: {seen[-1].message}")
+
+    def run_through(self, run_id: str = "run-1", until: str = "StopArms", request: Any = None) -> None:
+        """Plan and all waves up to and including the step `until` of the last wave."""
+        waves = self.plan(run_id, request)
+        order = list(WAITING)
+        for step in order[:2]:
+            self.finish(step, run_id)
+            if step == until:
+                return
+        for wave in range(waves):
+            for step in order[2:]:
+                self.finish(step, run_id, wave)
+                if step == until and wave == waves - 1:
+                    return
+
+    def clean_up(self, error: Exception, run_id: str = "run-1") -> diagnose.Diagnosis:
+        """What the state machine does after a failure: diagnose, stop, release; each may itself fail."""
+        caught = {"Error": type(error).__name__, "Cause": json.dumps({"errorMessage": str(error)})}
+        found = diagnose.Diagnosis(Error=caught["Error"], Cause=str(error))
+        try:
+            found = diagnose.diagnose(self.given(run_id, error=caught), self.rt)
+        finally:
+            try:
+                self.finish("StopArms", run_id)
+            except StepFailed:
+                pass
+            release.release(self.given(run_id), self.rt)
+        return found
+
+    @property
+    def replicas(self) -> int:
+        return int(self.cluster.all("NodePool")[0]["spec"]["replicas"])
+
+    def workloads(self) -> list[str]:
+        kinds = ("Job", "Deployment", "Service", "ConfigMap", "Pod", "ResourceClaim")
+        return [f"{kind}/{obj['metadata']['name']}" for kind in kinds for obj in self.cluster.all(kind)]
+
+    # --- the controllers
+
+    def react(self) -> None:
+        self._node()
+        for job in self.cluster.all("Job"):
+            self._job(job)
+        for deployment in self.cluster.all("Deployment"):
+            self._pod(deployment, ready=True)
+        self._collect()
+
+    def _node(self) -> None:
+        if self.replicas and self.node_comes:
+            self.cluster.put(_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})}))
+            if self.slices_published:
+                self.cluster.put(_slice())
+        elif not self.replicas:
+            self.cluster.remove("Node", NODE)
+            self.cluster.remove("ResourceSlice", NODE)
+
+    def _job(self, job: KubeObject) -> None:
+        labels = job["metadata"]["labels"]
+        component = labels[names.COMPONENT_LABEL]
+        pod = self._pod(job, ready=False)
+        if component in self.trouble or "status" in job:
+            return
+        if component in self.job_fails:
+            code = self.job_fails[component]
+            pod["status"] = {"phase": "Failed", "containerStatuses": [_ended(code)]}
+            job["status"] = {"failed": 3, "conditions": [_condition("Failed", reason="BackoffLimitExceeded")]}
+            return
+        pod["status"] = {"phase": "Succeeded"}
+        job["status"] = {"succeeded": 1, "conditions": [_condition("Complete")]}
+        script = job["spec"]["template"]["spec"]["containers"][0]["command"][2]
+        for word in script.split():
+            if component in {"staging", "compile"} and word.startswith(("models/", "compiled/")):
+                prefix = word.strip("'\"")
+                if component == "staging" or prefix.startswith("compiled/"):
+                    self.s3.objects[prefix + layout.COMPLETE] = b"{}"
+
+    def _pod(self, owner: KubeObject, *, ready: bool) -> KubeObject:
+        name = f"{owner['metadata']['name']}-0"
+        known = self.cluster.objects.get(("Pod", names.NAMESPACE, name))
+        template = owner["spec"]["template"]
+        component = owner["metadata"]["labels"][names.COMPONENT_LABEL]
+        if known is None:
+            labels = {**template["metadata"]["labels"], "job-name": owner["metadata"]["name"]}
+            pod = {"kind": "Pod", "metadata": _meta(name, labels, names.NAMESPACE), "spec": {"nodeName": NODE}}
+            known = self.cluster.put({**pod, "status": {"phase": "Running"}})
+            known["metadata"]["ownerReferences"] = [{"kind": owner["kind"], "name": owner["metadata"]["name"]}]
+            if component == "staging":
+                known["spec"] = {}
+            if ready:
+                _ready(known)
+            if template["spec"].get("resourceClaims"):
+                self.cluster.put(_claim(name, len(self.cluster.all("ResourceClaim"))))
+        if component in self.trouble:
+            self.trouble[component](known)
+        return known
+
+    def _collect(self) -> None:
+        """Pods go with their owners, claims with their pods (and, as claims do, when the pod has ended)."""
+        owners = {obj["metadata"]["name"] for kind in ("Job", "Deployment") for obj in self.cluster.all(kind)}
+        for pod in self.cluster.all("Pod"):
+            if pod["metadata"]["ownerReferences"][0]["name"] not in owners:
+                self.cluster.remove("Pod", pod["metadata"]["name"])
+        pods = {pod["metadata"]["name"]: pod for pod in self.cluster.all("Pod")}
+        for claim in self.cluster.all("ResourceClaim"):
+            pod = pods.get(claim["metadata"]["ownerReferences"][0]["name"])
+            if pod is None or pod["status"].get("phase") == "Succeeded":
+                self.cluster.remove("ResourceClaim", claim["metadata"]["name"])
+
+
+def _meta(name: str, labels: dict[str, str], namespace: str | None = None) -> dict[str, Any]:
+    return {"name": name, "labels": labels, **({"namespace": namespace} if namespace else {})}
+
+
+def _condition(kind: str, *, reason: str = "") -> dict[str, str]:
+    return {"type": kind, "status": "True", "reason": reason}
+
+
+def _ready(obj: KubeObject) -> KubeObject:
+    obj.setdefault("status", {})["conditions"] = [_condition("Ready")]
+    return obj
+
+
+def _ended(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"name": "main", "image": "engine", "state": {"terminated": {"exitCode": code, "reason": reason}}}
+
+
+def _slice() -> KubeObject:
+    devices = [
+        {
+            "name": f"neuron-{number}",
+            "attributes": {"resource.aws.com/devicegroup8_id": {"string": f"group-{number // 8}"}},
+        }
+        for number in range(DEVICES)
+    ]
+    spec = {"driver": "neuron.aws.com", "nodeName": NODE, "pool": {"name": NODE}, "devices": devices}
+    return {"kind": "ResourceSlice", "metadata": {"name": NODE}, "spec": spec}
+
+
+def _claim(pod: str, taken: int) -> KubeObject:
+    results = [
+        {"driver": "neuron.aws.com", "pool": NODE, "device": f"neuron-{number}"}
+        for number in range(8 * taken, 8 * taken + 8)
+    ]
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {**_meta(f"{pod}-claim", {}, names.NAMESPACE), "ownerReferences": [{"kind": "Pod", "name": pod}]},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
