@@ -21,6 +21,9 @@ from typing import Self
 GRACE_S = 10.0
 """Seconds between SIGTERM and SIGKILL."""
 
+SETTLE_S = 2.0
+"""Seconds that a child's own children have to end by themselves after it."""
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 
@@ -117,14 +120,14 @@ class Processes:
         return processes_naming(self.folder)
 
     def stop(self) -> list[int]:
-        """End every child, newest first, then whatever else belongs to the rehearsal.
+        """End every child, newest first, then whatever else belongs to the rehearsal after a moment.
 
         Returns the ids that had to be killed because they outlived their parent: normally none.
         """
         for child in reversed(self._children):
             _end(child)
         self._children.clear()
-        strays = self.left()
+        strays = wait_until_gone(self.folder, timeout_s=SETTLE_S)
         for pid in strays:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

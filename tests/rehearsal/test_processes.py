@@ -34,8 +34,9 @@ def processes(tmp_path):
         yield running
 
 
-def test_leaving_the_block_ends_children_and_their_detached_children(tmp_path):
+def test_leaving_the_block_ends_children_and_their_detached_children(tmp_path, monkeypatch):
     folder = tmp_path / "work"
+    monkeypatch.setattr("rehearsal.processes.SETTLE_S", 0.2)
     with Processes(folder=folder, root=tmp_path) as running:
         running.start("sleeps", SLEEP, environment=tools.environment())
         running.start("detaches", [sys.executable, "-c", DETACHED], environment=tools.environment()).wait(timeout_s=20)
