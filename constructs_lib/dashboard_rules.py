@@ -1,0 +1,95 @@
+"""What CloudWatch demands of a dashboard's body; it is checked at synth, since no emulator and no `cdk synth` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_WIDGETS = 500
+COLUMNS = 24
+MAX_HEIGHT = 1000
+KINDS = {"metric", "text", "alarm", "log", "explorer", "custom"}
+VIEWS = {"timeSeries", "singleValue", "gauge", "bar", "pie", "table"}
+SEARCH = re.compile(
+    r"^SEARCH\('\{[^{}',]+(,[^{}',]+)*\} [^']+', '(p\d{1,2}|Average|Minimum|Maximum|Sum|SampleCount)'\)$"
+)
+
+
+def problems(body: Mapping[str, Any]) -> list[str]:
+    """Everything that is wrong with the body; empty: CloudWatch would take it."""
+    widgets = body.get("widgets", [])
+    found = [] if 0 < len(widgets) <= MAX_WIDGETS else [f"{len(widgets)} widgets; 1 to {MAX_WIDGETS} are allowed"]
+    for number, widget in enumerate(widgets):
+        found += [f"widget {number}: {problem}" for problem in (*_place(widget), *_content(widget))]
+    found += _overlaps(widgets)
+    ids = [variable.get("id") for variable in body.get("variables", [])]
+    if len(ids) != len(set(ids)):
+        found.append("two variables have the same id")
+    for variable in body.get("variables", []):
+        found += [f"variable {variable.get('id')}: {problem}" for problem in _variable(variable)]
+    return found
+
+
+def _place(widget: Mapping[str, Any]) -> Iterator[str]:
+    if not 1 <= widget["width"] <= COLUMNS or widget["x"] < 0 or widget["x"] + widget["width"] > COLUMNS:
+        yield f"columns {widget['x']} to {widget['x'] + widget['width']} do not fit into {COLUMNS}"
+    if not 1 <= widget["height"] <= MAX_HEIGHT or widget["y"] < 0:
+        yield f"height {widget['height']} at row {widget['y']}"
+
+
+def _content(widget: Mapping[str, Any]) -> Iterator[str]:
+    properties = widget.get("properties", {})
+    if widget["type"] not in KINDS:
+        yield f"no such type: {widget['type']}"
+    elif widget["type"] == "text" and not properties.get("markdown"):
+        yield "a text widget without markdown"
+    elif widget["type"] == "alarm" and not 1 <= len(properties.get("alarms", ())) <= 100:
+        yield "an alarm widget shows 1 to 100 alarms"
+    elif widget["type"] == "metric":
+        yield from _metric(properties)
+
+
+def _metric(properties: Mapping[str, Any]) -> Iterator[str]:
+    if not properties.get("region"):
+        yield "no region"
+    if properties.get("view", "timeSeries") not in VIEWS:
+        yield f"no such view: {properties['view']}"
+    if not properties.get("metrics"):
+        yield "no metrics"
+    ids: list[str] = []
+    for metric in properties.get("metrics", ()):
+        if len(metric) == 1 and isinstance(metric[0], Mapping):
+            expression = metric[0].get("expression", "")
+            ids.append(metric[0].get("id", ""))
+            if expression.startswith("SEARCH") and not SEARCH.match(expression):
+                yield f"no valid SEARCH: {expression}"
+            elif not expression:
+                yield "an expression is missing"
+        else:
+            names = [part for part in metric if not isinstance(part, Mapping)]
+            if len(names) < 2 or len(names) % 2:
+                yield f"a metric is a namespace, a name and pairs of dimensions: {metric}"
+    if len(ids) != len(set(ids)) or any(not re.match(r"^[a-z]\w*$", name) for name in ids):
+        yield f"ids of expressions must be unique and start with a lower-case letter: {ids}"
+
+
+def _variable(variable: Mapping[str, Any]) -> Iterator[str]:
+    if variable.get("type") not in {"property", "pattern"}:
+        yield "type is property or pattern"
+    elif variable["type"] not in variable:
+        yield f"what it replaces ({variable['type']}) is missing"
+    if variable.get("inputType") not in {"input", "radio", "select"}:
+        yield "inputType is input, radio or select"
+    if ("search" in variable) != ("populateFrom" in variable) or ("search" in variable) == ("values" in variable):
+        yield "values, or search with populateFrom"
+
+
+def _overlaps(widgets: list[Mapping[str, Any]]) -> Iterator[str]:
+    cells: dict[tuple[int, int], int] = {}
+    for number, widget in enumerate(widgets):
+        for x in range(widget["x"], widget["x"] + widget["width"]):
+            for y in range(widget["y"], widget["y"] + widget["height"]):
+                if (other := cells.setdefault((x, y), number)) != number:
+                    yield f"widgets {other} and {number} overlap"
+                    return
