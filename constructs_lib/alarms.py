@@ -1,0 +1,101 @@
+"""Alarms on runs and results. Those on the watchdog and on idle nodes are the pipeline's own."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cw
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+from specdecode import names
+
+ERROR_RATE = 0.05
+"""Share of failed requests in any block above which its speed figures are no fair sample (the report says so too)."""
+REGRESSION = 0.9
+"""Speed-up relative to the last good run of the same experiment below which something got worse."""
+
+
+class ResultAlarms(Construct):
+    """`alarms`: a run that failed, a block with failed requests, a speed-up that fell against the last good run.
+
+    The last two use Metrics Insights, since the arms and test cases of future experiments are not known here and an
+    alarm cannot watch a SEARCH. Each description ends in what to do.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, state_machine: sfn.IStateMachine) -> None:
+        super().__init__(scope, id)
+        period = Duration.minutes(5)
+        failed = cw.MathExpression(
+            expression="SUM(METRICS())",
+            label="Runs that did not succeed",
+            period=period,
+            using_metrics={
+                name: cw.Metric(
+                    namespace="AWS/States",
+                    metric_name=metric,
+                    dimensions_map={"StateMachineArn": state_machine.state_machine_arn},
+                    statistic="Sum",
+                    period=period,
+                )
+                for name, metric in (
+                    ("failed", "ExecutionsFailed"),
+                    ("timedout", "ExecutionsTimedOut"),
+                    ("aborted", "ExecutionsAborted"),
+                )
+            },
+        )
+        self.alarms = [
+            self._alarm(
+                "RunFailed",
+                metric=failed,
+                threshold=0,
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                description="A run failed, timed out or was stopped. "
+                "Runbook: `specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
+            ),
+            self._alarm(
+                "RequestErrors",
+                metric=_insights("MAX", "ErrorRate", period),
+                threshold=ERROR_RATE,
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                description=f"More than {ERROR_RATE:.0%} of the requests of a block failed: its figures are no fair "
+                "sample. Runbook: open the run's report, section What failed; then the serving pod's log.",
+            ),
+            self._alarm(
+                "SpeedupRegression",
+                metric=_insights("MIN", "SpeedupOverLastRun", period),
+                threshold=REGRESSION,
+                operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
+                description=f"A speed-up fell below {REGRESSION:.0%} of the last good run's. "
+                "Runbook: `specdecode compare LAST_RUN THIS_RUN` shows which case and whether versions differ.",
+            ),
+        ]
+
+    def _alarm(
+        self,
+        id: str,
+        *,
+        metric: cw.IMetric,
+        threshold: float,
+        operator: cw.ComparisonOperator,
+        description: str,
+    ) -> cw.Alarm:
+        return cw.Alarm(
+            self,
+            id,
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=operator,
+            evaluation_periods=1,
+            treat_missing_data=cw.TreatMissingData.NOT_BREACHING,
+            alarm_description=description,
+        )
+
+
+def _insights(function: str, metric: str, period: Duration) -> cw.MathExpression:
+    """The extreme of a metric over all arms and test cases, as a Metrics Insights query."""
+    return cw.MathExpression(
+        expression=f'SELECT {function}({metric}) FROM SCHEMA("{names.METRIC_NAMESPACE}", TestCase, Variant)',  # noqa: S608 - our names
+        label=metric,
+        period=period,
+        using_metrics={},
+    )

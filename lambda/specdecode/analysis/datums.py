@@ -1,0 +1,66 @@
+"""CloudWatch metric data of a comparison, in the form that `specdecode.benchmark.publish.Publisher` sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.analysis.result import CaseResult, Comparison, Verdict
+from specdecode.benchmark.publish import Datum
+
+
+def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -> list[Datum]:
+    """Speedup, OutputsIdentical and CostPerMillionOutputTokens of every arm and case, with both sets of dimensions.
+
+    `previous`: the last good run of the same experiment; with it also SpeedupOverLastRun, the ratio of both speed-ups
+    (an alarm watches it). Cases that could not be judged give no Speedup: a figure without a fair sample is none.
+    """
+    return [
+        datum
+        for name, value, variant, case in _values(comparison, previous)
+        for datum in _with_dimensions(comparison, name, value, variant, case)
+    ]
+
+
+def _values(comparison: Comparison, previous: Comparison | None) -> Iterator[tuple[str, float, str, str]]:
+    for arm in comparison.arms:
+        if arm.cost_per_million is not None:
+            yield "CostPerMillionOutputTokens", arm.cost_per_million, arm.variant, arm.case
+    before = _speedups(previous) if previous else {}
+    for (variant, case), result in _judged(comparison).items():
+        if result.headline:
+            yield "Speedup", result.headline.ratio, variant, case
+            if (variant, case) in before:
+                yield "SpeedupOverLastRun", result.headline.ratio / before[variant, case], variant, case
+    for pair in comparison.pairs:
+        for result in pair.cases:
+            if result.equality.compared and result.equality.expected:
+                share = result.equality.identical / result.equality.compared
+                yield "OutputsIdentical", share, pair.variant, result.case
+
+
+def _judged(comparison: Comparison) -> dict[tuple[str, str], CaseResult]:
+    return {
+        (pair.variant, result.case): result
+        for pair in comparison.pairs
+        for result in pair.cases
+        if result.verdict is not Verdict.CANNOT_SAY
+    }
+
+
+def _speedups(comparison: Comparison) -> dict[tuple[str, str], float]:
+    return {key: result.headline.ratio for key, result in _judged(comparison).items() if result.headline}
+
+
+def _with_dimensions(comparison: Comparison, name: str, value: float, variant: str, case: str) -> Iterator[Datum]:
+    labels = {item.name: item.label for item in comparison.experiment.variants}
+    cases = {item.name: item.label for item in comparison.experiment.workload.cases}
+    arm = [{"Name": "Variant", "Value": labels[variant]}, {"Name": "TestCase", "Value": cases[case]}]
+    for dimensions in (arm, [{"Name": "Experiment", "Value": comparison.experiment.name}, *arm]):
+        yield {
+            "MetricName": name,
+            "Dimensions": dimensions,
+            "Timestamp": comparison.context.finished_at.timestamp(),
+            "Unit": "None",
+            "Values": [value],
+            "Counts": [1.0],
+        }
