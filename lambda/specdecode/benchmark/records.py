@@ -14,14 +14,23 @@ class ErrorKind(StrEnum):
     """How a request failed; one category each, so that started = completed + failed."""
 
     CONNECT = "connect"
+    """No connection: refused, unreachable, unknown name, TLS handshake."""
     TIMEOUT = "timeout"
+    """Not finished within the request's time, from the attempt to connect on."""
     RESET = "reset"
+    """The connection broke, or closed before any answer."""
     TRUNCATED = "truncated"
+    """Closed orderly, but before the answer's end."""
     HTTP = "http"
+    """A status other than 200."""
     PROTOCOL = "protocol"
+    """Not HTTP, not an event stream, not JSON, not UTF-8, not a completion."""
     SERVER = "server"
+    """An error object in a 200 answer."""
     EMPTY = "empty"
+    """A whole answer without any text."""
     CANCELLED = "cancelled"
+    """Ended by the benchmark itself (interrupted)."""
 
 
 class RequestError(BaseModel):
@@ -43,6 +52,8 @@ class Chunk(BaseModel):
     """Characters of text in it (content and reasoning together)."""
     tokens: int | None = None
     """Tokens in it by the server's running `usage`, where the server sends one with each chunk."""
+    reasoning_chars: int = 0
+    """How many of `chars`, at the start of the chunk's text, are reasoning and not content."""
 
 
 class RequestRecord(BaseModel):
@@ -75,7 +86,14 @@ class RequestRecord(BaseModel):
     """The server's usage.completion_tokens."""
     prompt_sha256: str
     output: str
+    """All text in order of arrival, reasoning and content."""
     finish_reason: str | None
     error: RequestError | None = None
+    usage_problem: str | None = None
+    """Why the server's `usage` is not believed (the token counts are then None), or that there was none."""
+    events: int = 0
+    """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
+    session: int = 0
+    """Which process of the run measured it: 0, or 1, 2 … after a run was resumed."""
     client_lag_s: float = 0.0
     """Largest delay of the client's own event loop while this request ran: above 5 ms the times are doubtful."""

@@ -1,0 +1,15 @@
+"""Token accounting: three ways to count, so that a figure can be laid beside anyone's."""
+
+from specdecode.benchmark.accounting.base import Accounting, Figures, Mode, Retokenize
+from specdecode.benchmark.accounting.llmperf import LlmperfAccounting
+from specdecode.benchmark.accounting.usage import UsageAccounting
+
+
+def accounting_of(mode: Mode, *, retokenize: Retokenize | None = None) -> Accounting:
+    """The accounting of that name; `retokenize` matters to LLMPerf's two only."""
+    if mode == "usage":
+        return UsageAccounting()
+    return LlmperfAccounting(patched=mode == "neuron", retokenize=retokenize)
+
+
+__all__ = ["Accounting", "Figures", "Mode", "Retokenize", "accounting_of"]

@@ -1,0 +1,154 @@
+"""What a streamed completion says: text, token counts, why it ended. One event at a time, with its time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specdecode.benchmark.records import Chunk, ErrorKind
+
+DONE = b"[DONE]"
+_SHOWN = 200
+
+
+class AnswerError(ValueError):
+    """The answer is no completion, or is the server's own error."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Answer:
+    """Events of one streamed completion (chat or plain), taken in order."""
+
+    __slots__ = (
+        "_counted",
+        "_finished",
+        "chunks",
+        "completion_tokens",
+        "events",
+        "finish_reason",
+        "parts",
+        "prompt_tokens",
+        "usage_problem",
+    )
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+        self.parts: list[str] = []
+        self.events = 0
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        self.finish_reason: str | None = None
+        self.usage_problem: str | None = "the server sent no usage"
+        self._counted = 0
+        self._finished = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether the server said that this was all of it."""
+        return self._finished or self.finish_reason is not None
+
+    @property
+    def finished(self) -> bool:
+        """Whether `[DONE]` came."""
+        return self._finished
+
+    def take(self, event: bytes, at_s: float) -> None:
+        """Take one event that arrived `at_s` after the request was sent. Raises AnswerError."""
+        if event == DONE:
+            self._finished = True
+            return
+        message = _parsed(event)
+        error = message.get("error")
+        if error or message.get("object") == "error":
+            raise AnswerError(ErrorKind.SERVER, _error_text(error or message))
+        usage = message.get("usage")
+        running = self._take_usage(usage) if usage is not None else None
+        choices = message.get("choices")
+        if not isinstance(choices, list):
+            raise AnswerError(ErrorKind.PROTOCOL, f"an event without choices: {event[:_SHOWN]!r}")
+        if not choices:
+            return
+        self.events += 1
+        choice = choices[0]
+        try:
+            delta = choice.get("delta")
+            if delta is None:
+                reasoning, content = "", choice.get("text") or ""
+            else:
+                reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
+                content = delta.get("content") or ""
+            self.finish_reason = choice.get("finish_reason") or self.finish_reason
+            text = reasoning + content
+        except (AttributeError, TypeError):
+            raise AnswerError(ErrorKind.PROTOCOL, f"not a completion's event: {event[:_SHOWN]!r}") from None
+        if text:
+            self._add(at_s, text, len(reasoning), running)
+
+    def _add(self, at_s: float, text: str, reasoning_chars: int, running: int | None) -> None:
+        tokens = None
+        if running is not None:
+            tokens = max(running - self._counted, 0)
+            self._counted = running
+        if not text.isascii():
+            text = text.encode("utf-8", "replace").decode()  # a lone surrogate escape is valid JSON and no text
+        self.parts.append(text)
+        self.chunks.append(
+            Chunk.model_construct(at_s=at_s, chars=len(text), tokens=tokens, reasoning_chars=reasoning_chars)
+        )
+
+    def _take_usage(self, usage: Any) -> int | None:
+        """Keep the server's counts; the running number of completion tokens."""
+        try:
+            prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        except AttributeError:
+            prompt, completion = None, None
+        if type(prompt) is not int or type(completion) is not int or prompt < 0 or completion < 0:
+            self.prompt_tokens = self.completion_tokens = None
+            self.usage_problem = f"the server's usage makes no sense: {json.dumps(usage)[:_SHOWN]}"
+            return None
+        self.prompt_tokens, self.completion_tokens, self.usage_problem = prompt, completion, None
+        return completion
+
+    def check_usage(self, requested_tokens: int) -> None:
+        """Drop counts that contradict the stream itself: fewer tokens than chunks with text, or more than asked for."""
+        count = self.completion_tokens
+        if count is None:
+            return
+        if count < len(self.chunks):
+            self.usage_problem = f"usage counts {count} tokens, but {len(self.chunks)} chunks with text came"
+        elif count > requested_tokens:
+            self.usage_problem = f"usage counts {count} tokens, but at most {requested_tokens} were asked for"
+        else:
+            return
+        self.prompt_tokens = self.completion_tokens = None
+
+
+def _parsed(event: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(event.decode())
+    except UnicodeDecodeError:
+        raise AnswerError(ErrorKind.PROTOCOL, f"an event is not UTF-8: {event[:_SHOWN]!r}") from None
+    except (ValueError, RecursionError):
+        raise AnswerError(ErrorKind.PROTOCOL, f"an event is not JSON: {event[:_SHOWN]!r}") from None
+    if not isinstance(message, dict):
+        raise AnswerError(ErrorKind.PROTOCOL, f"an event is not a JSON object: {event[:_SHOWN]!r}")
+    return message
+
+
+def _error_text(error: Any) -> str:
+    text = error.get("message") if isinstance(error, dict) else None
+    return str(text or error)[:500]
+
+
+def error_in_body(body: bytes) -> str:
+    """The message of an error answer, as OpenAI-compatible servers write it, else the start of the body."""
+    try:
+        message = json.loads(body.decode())
+    except (ValueError, RecursionError):
+        return body[:500].decode("utf-8", "replace").strip()
+    if isinstance(message, dict):
+        return _error_text(message.get("error") or message)
+    return str(message)[:500]

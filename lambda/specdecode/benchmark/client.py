@@ -1,0 +1,226 @@
+"""Sends one request on a connection of its own and records what came back and when."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
+from specdecode.benchmark.clock import Clock, LoopLag
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.http1 import HttpError, ResponseParser
+from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
+from specdecode.benchmark.sse import EventTooLong, SseParser
+from specdecode.benchmark.transport import connect
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRequest:
+    """One request before it is sent."""
+
+    case: str
+    index: int
+    warmup: bool
+    body: dict[str, Any]
+    prompt: str
+    """What is hashed into the record: the prompt text, or the messages as JSON."""
+    input_tokens: int
+    output_tokens: int
+    timeout_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """Sends requests of one arm."""
+
+    endpoint: Endpoint
+    run_id: str
+    variant: str
+    round: int
+    session: int
+    clock: Clock
+    loop_lag: LoopLag
+
+    async def request(
+        self, plan: PlannedRequest, deliver: Callable[[RequestRecord], None], scheduled_s: float | None = None
+    ) -> None:
+        """Send `plan`; `deliver` gets its record in every case, even when this task is cancelled."""
+        exchange = _Exchange()
+        started_at = time.time()
+        attempted = time.monotonic()
+        payload = self.endpoint.request_bytes("POST", self.endpoint.completions_path(plan.body), plan.body)
+        error: RequestError | None = None
+        connection = None
+        try:
+            async with asyncio.timeout(plan.timeout_s):
+                try:
+                    connection = await connect(self.endpoint.address, exchange)
+                except OSError as failure:
+                    error = _error(ErrorKind.CONNECT, f"cannot connect to {self.endpoint.url}: {failure}")
+                else:
+                    exchange.sent = time.monotonic()
+                    try:
+                        await connection.send(payload)
+                    except OSError as failure:
+                        exchange.closed(failure, time.monotonic())
+                    await exchange.ended.wait()
+                    error = exchange.error
+        except TimeoutError:
+            error = _error(ErrorKind.TIMEOUT, exchange.progress(plan.timeout_s))
+        except asyncio.CancelledError:
+            error = _error(ErrorKind.CANCELLED, "the benchmark was stopped")
+            raise
+        finally:
+            if connection is not None:
+                connection.close()
+            sent = exchange.sent or attempted
+            deliver(self._record(plan, exchange, error, started_at, sent, scheduled_s))
+
+    def _record(
+        self,
+        plan: PlannedRequest,
+        exchange: _Exchange,
+        error: RequestError | None,
+        started_at: float,
+        sent: float,
+        scheduled_s: float | None,
+    ) -> RequestRecord:
+        answer = exchange.answer
+        answer.check_usage(plan.output_tokens)
+        end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else time.monotonic()
+        if error is None and not answer.chunks:
+            error = _error(ErrorKind.EMPTY, "the answer ended without any text")
+        return RequestRecord.model_construct(
+            run_id=self.run_id,
+            variant=self.variant,
+            case=plan.case,
+            round=self.round,
+            index=plan.index,
+            warmup=plan.warmup,
+            started_at=started_at,
+            scheduled_s=scheduled_s,
+            sent_s=self.clock.since_start(sent),
+            end_s=end - sent,
+            chunks=tuple(answer.chunks),
+            requested_input_tokens=plan.input_tokens,
+            requested_output_tokens=plan.output_tokens,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+            prompt_sha256=hashlib.sha256(plan.prompt.encode()).hexdigest(),
+            output="".join(answer.parts),
+            finish_reason=answer.finish_reason,
+            error=error,
+            client_lag_s=max(exchange.lag, self.loop_lag.largest_since(sent)),
+            usage_problem=answer.usage_problem,
+            events=answer.events,
+            session=self.session,
+        )
+
+
+def _error(kind: ErrorKind, message: str, http_status: int | None = None) -> RequestError:
+    return RequestError(kind=kind, message=message[:1000], http_status=http_status)
+
+
+class _Exchange:
+    """The answer's bytes on their way through HTTP, server-sent events and the completion (a transport.Sink)."""
+
+    def __init__(self) -> None:
+        self.answer = Answer()
+        self.ended = asyncio.Event()
+        self.error: RequestError | None = None
+        self.sent = 0.0
+        self.last_at = 0.0
+        self.lag = 0.0
+        self._http = ResponseParser()
+        self._sse: SseParser | None = None
+        self._body = bytearray()
+
+    def received(self, data: bytes, at: float, lag: float) -> None:
+        if self.ended.is_set():
+            return
+        self.last_at = at
+        if lag > self.lag:
+            self.lag = lag
+        try:
+            body = self._http.feed(data)
+            if self._sse is None and self._http.status is not None:
+                self._begin()
+            if self._sse is None:
+                self._body += body
+            elif body:
+                for event in self._sse.feed(body):
+                    self.answer.take(event, at - self.sent)
+        except (HttpError, EventTooLong) as failure:
+            self._end(_error(ErrorKind.PROTOCOL, str(failure)))
+        except AnswerError as failure:
+            self._end(_error(failure.kind, str(failure)))
+        else:
+            if self.answer.finished:
+                self._end(None)
+            elif self._http.complete:
+                self._end_of_body(None)
+
+    def closed(self, error: OSError | None, at: float) -> None:
+        if self.ended.is_set():
+            return
+        self.last_at = at
+        self._http.close()
+        self._end_of_body(error)
+
+    def progress(self, timeout_s: float) -> str:
+        """How far the answer had come, for the message of a timeout."""
+        if not self.sent:
+            return f"no connection within {timeout_s:g} s"
+        if not self.answer.chunks:
+            return f"no text within {timeout_s:g} s"
+        last = self.answer.chunks[-1].at_s
+        return f"not complete within {timeout_s:g} s: {len(self.answer.chunks)} chunks, the last after {last:.3f} s"
+
+    def _begin(self) -> None:
+        """The head is complete: an event stream is read as it comes, everything else is kept whole."""
+        if self._http.status == 200 and "text/event-stream" in self._http.headers.get("content-type", ""):
+            self._sse = SseParser()
+
+    def _end_of_body(self, error: OSError | None) -> None:
+        if self._sse is not None:
+            try:
+                for event in self._sse.finish():
+                    self.answer.take(event, self.last_at - self.sent)
+            except AnswerError as failure:
+                self._end(_error(failure.kind, str(failure)))
+                return
+        status = self._http.status
+        if self.answer.finished or (self.answer.whole and self._http.complete):
+            self._end(None)
+        elif error is not None:
+            self._end(_error(ErrorKind.RESET, f"the connection broke: {error}"))
+        elif status is None:
+            self._end(_error(ErrorKind.RESET, "the server closed the connection before it answered"))
+        elif status != 200:
+            self._end(_error(ErrorKind.HTTP, f"status {status}: {error_in_body(bytes(self._body))}", status))
+        elif self._sse is not None:
+            chunks = len(self.answer.chunks)
+            self._end(_error(ErrorKind.TRUNCATED, f"the stream ended after {chunks} chunks without saying it was done"))
+        else:
+            self._end(self._not_a_stream())
+
+    def _not_a_stream(self) -> RequestError:
+        try:
+            message = json.loads(bytes(self._body).decode())
+        except (ValueError, RecursionError):
+            message = None
+        if isinstance(message, dict) and (message.get("error") or message.get("object") == "error"):
+            return _error(ErrorKind.SERVER, error_in_body(bytes(self._body)))
+        if not self._http.complete:
+            return _error(ErrorKind.TRUNCATED, "the connection closed before the answer was complete")
+        kind = self._http.headers.get("content-type", "no content type")
+        return _error(ErrorKind.PROTOCOL, f"not an event stream ({kind}): {bytes(self._body[:200])!r}")
+
+    def _end(self, error: RequestError | None) -> None:
+        self.error = error
+        self.ended.set()

@@ -1,0 +1,50 @@
+"""The run's clock, and how late this process itself is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+
+TICK_S = 0.02
+_NOTABLE_LAG_S = 0.001
+_KEPT = 4096
+
+
+class Clock:
+    """Seconds since the run began, on the monotonic clock."""
+
+    def __init__(self, *, already_s: float = 0.0) -> None:
+        self.origin = time.monotonic() - already_s
+        """Monotonic time of the run's beginning; `already_s` is how old a resumed run is."""
+
+    def since_start(self, monotonic: float) -> float:
+        return monotonic - self.origin
+
+    def now(self) -> float:
+        return time.monotonic() - self.origin
+
+
+class LoopLag:
+    """Measures the event loop's delays: a tick that comes late makes everything beside it late too."""
+
+    def __init__(self) -> None:
+        self._late: deque[tuple[float, float]] = deque(maxlen=_KEPT)
+
+    async def watch(self) -> None:
+        """Run beside the load until cancelled."""
+        while True:
+            expected = time.monotonic() + TICK_S
+            await asyncio.sleep(TICK_S)
+            now = time.monotonic()
+            if now - expected > _NOTABLE_LAG_S:
+                self._late.append((now, now - expected))
+
+    def largest_since(self, monotonic: float) -> float:
+        """Largest delay noticed since then, in seconds; 0 below a millisecond."""
+        largest = 0.0
+        for at, late in reversed(self._late):
+            if at < monotonic:
+                break
+            largest = max(largest, late)
+        return largest

@@ -1,0 +1,107 @@
+"""The engine's own speculation counters, read from `/metrics` before and after a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.fetch import fetch
+
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
+_POSITION = re.compile(r'position="(\d+)"')
+_PREFIX = "spec_decode_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeculationCounters:
+    """Totals since the server started (or, after `since`, of a block)."""
+
+    drafts: int
+    draft_tokens: int
+    accepted_tokens: int
+    accepted_per_position: tuple[int, ...] = ()
+
+    def since(self, before: SpeculationCounters) -> SpeculationCounters | None:
+        """The difference; None when the server was restarted in between."""
+        positions = tuple(
+            after - (before.accepted_per_position[i] if i < len(before.accepted_per_position) else 0)
+            for i, after in enumerate(self.accepted_per_position)
+        )
+        if min(self.drafts - before.drafts, self.draft_tokens - before.draft_tokens, *positions, 0) < 0:
+            return None
+        return SpeculationCounters(
+            drafts=self.drafts - before.drafts,
+            draft_tokens=self.draft_tokens - before.draft_tokens,
+            accepted_tokens=self.accepted_tokens - before.accepted_tokens,
+            accepted_per_position=positions,
+        )
+
+    def contradiction(self, *, output_tokens: int | None, requests: int) -> str | None:
+        """Why they cannot be of this block, or None.
+
+        Every step gives the accepted tokens and one more, so that tokens = steps + accepted, but for the first token
+        of an answer (the prompt's step) and up to k tokens cut off at its end.
+        """
+        if self.accepted_tokens > self.draft_tokens:
+            return f"{self.accepted_tokens} tokens accepted of {self.draft_tokens} drafted"
+        if self.accepted_per_position and sum(self.accepted_per_position) != self.accepted_tokens:
+            return "accepted tokens per position do not add up to accepted tokens"
+        if output_tokens is None or not self.drafts:
+            return None
+        written = self.drafts + self.accepted_tokens
+        per_step = -(-self.draft_tokens // self.drafts) + 1
+        if not output_tokens - requests - per_step * requests <= written <= output_tokens + per_step * requests:
+            return f"steps + accepted tokens = {written}, but {output_tokens} tokens came"
+        return None
+
+
+async def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
+    """None where the server has none (no `/metrics`, or speculation is off)."""
+    try:
+        reply = await fetch(endpoint, "GET", "/metrics")
+    except OSError:
+        return None
+    return parse_counters(reply.body.decode("utf-8", "replace")) if reply.status == 200 else None
+
+
+def parse_counters(text: str) -> SpeculationCounters | None:
+    """From Prometheus text: vLLM's `vllm:spec_decode_*_total`, under any engine's prefix, summed over its engines."""
+    totals: dict[str, float] = {}
+    positions: dict[int, float] = {}
+    for line in text.splitlines():
+        if _PREFIX not in line or line.startswith("#"):
+            continue
+        match = _SAMPLE.match(line)
+        if match is None:
+            continue
+        name, labels, value = match[1], match[2] or "", _number(match[3])
+        if value is None:
+            continue
+        name = name.rpartition(_PREFIX)[2].removesuffix("_total")
+        position = _POSITION.search(labels)
+        if name == "num_accepted_tokens_per_pos" and position:
+            positions[int(position[1])] = positions.get(int(position[1]), 0.0) + value
+        else:
+            totals[name] = totals.get(name, 0.0) + value
+    return _counters(totals, positions)
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> SpeculationCounters | None:
+    if "num_draft_tokens" not in totals or "num_accepted_tokens" not in totals:
+        return None
+    return SpeculationCounters(
+        drafts=int(totals.get("num_drafts", 0)),
+        draft_tokens=int(totals["num_draft_tokens"]),
+        accepted_tokens=int(totals["num_accepted_tokens"]),
+        accepted_per_position=tuple(int(positions[key]) for key in sorted(positions)),
+    )

@@ -1,0 +1,113 @@
+"""Brings a block's results to where they are wanted: S3, CloudWatch, LLMPerf's files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from specdecode.benchmark.accounting import Accounting
+from specdecode.benchmark.llmperf_files import LlmperfRun, llmperf_files
+from specdecode.benchmark.metrics import Block
+from specdecode.benchmark.publish import Publisher, metric_data
+from specdecode.benchmark.results import Results
+from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.model import TestCase
+
+SUMMARY = "summary.json"
+
+
+@dataclass(kw_only=True)
+class Delivery:
+    """All methods block (they talk to AWS) and return what went wrong, in words."""
+
+    results: Results
+    spec: BenchmarkSpec
+    accounting: Accounting
+    upload: str | None
+    publish: bool
+    earlier_summary: dict[str, Any] | None = None
+    """What other processes of this run (waves, rounds) have summed up before."""
+    _s3: S3Folder | None = field(init=False, default=None)
+    _publisher: Publisher | None = field(init=False, default=None)
+    _pending: set[Path] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        if self.upload is not None:
+            self._s3 = S3Folder(self.upload)
+        if self.publish:
+            self._publisher = Publisher(namespace=self.spec.metric_namespace, folder=self.results.folder)
+
+    def fetch_earlier(self, raw_names: Iterable[str]) -> list[str]:
+        """Bring what this run measured before: a pod that is started again goes on, other rounds are kept."""
+        names = [*raw_names, SUMMARY]
+        if self._publisher is not None:
+            names.append(self._publisher.spool.name)
+        try:
+            for name in names:
+                if self._s3 is not None and not (self.results.folder / name).exists():
+                    content = self._s3.get(name)
+                    if content is not None:
+                        self.results.write(name, content)
+        except S3Error as error:
+            return [str(error)]
+        summary = self.results.folder / SUMMARY
+        if summary.exists():
+            self.earlier_summary = json.loads(summary.read_text())
+        return []
+
+    def block(self, block: Block, variant: str, label: str, case: TestCase, model: str) -> list[str]:
+        """A block has ended: write LLMPerf's files, upload, publish."""
+        self._pending |= {self.results.raw_path(variant, case.name), self.results.folder / SUMMARY}
+        self._pending |= self._write_llmperf(block, variant, case, model)
+        problems = self._upload()
+        if self._publisher is not None and block.records:
+            data = metric_data(
+                block,
+                accounting=self.accounting,
+                experiment=self.spec.experiment,
+                variant=label,
+                case=case.label,
+                at=max(record.started_at + record.end_s for record in block.records),
+            )
+            problems += self._publisher.publish(data)
+        return problems
+
+    def finish(self) -> list[str]:
+        """Try once more what did not go through."""
+        problems: list[str] = []
+        if self._publisher is not None and self._publisher.unsent:
+            problems += self._publisher.publish([])
+            if self._publisher.unsent:
+                self._pending.add(self._publisher.spool)
+        return problems + self._upload()
+
+    def _write_llmperf(self, block: Block, variant: str, case: TestCase, model: str) -> set[Path]:
+        workload = self.spec.workload
+        run = LlmperfRun(
+            model=model,
+            mean_input_tokens=workload.input_tokens,
+            mean_output_tokens=workload.output_tokens,
+            num_concurrent_requests=workload.concurrency,
+            sampling_params={"temperature": workload.temperature},
+            timestamp=int(time.time()),
+        )
+        window_s = block.window_s if block.records else 0.0
+        files = llmperf_files(block.records, run=run, accounting=self.accounting, window_s=window_s)
+        folder = f"llmperf/{variant}/{case.name}/round-{self.spec.round}"
+        return {self.results.write(f"{folder}/{name}", content) for name, content in files.items()}
+
+    def _upload(self) -> list[str]:
+        if self._s3 is None:
+            return []
+        for path in sorted(self._pending):
+            try:
+                self._s3.put(path.relative_to(self.results.folder).as_posix(), path.read_bytes())
+            except S3Error as error:
+                return [str(error)]
+            self._pending.discard(path)
+        return []

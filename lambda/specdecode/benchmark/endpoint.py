@@ -1,0 +1,49 @@
+"""One OpenAI-compatible server: where it is and what it understands."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from specdecode import __version__
+from specdecode.benchmark.transport import Address
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """An arm's server. `url` is with or without `/v1`."""
+
+    url: str
+    address: Address
+    root: str
+    """Path before `/v1`."""
+    api_key: str | None = None
+
+    @classmethod
+    def of(cls, url: str, *, api_key: str | None = None) -> Endpoint:
+        """Raises ValueError for what is no http(s) URL."""
+        root = urlsplit(url).path.rstrip("/").removesuffix("/v1")
+        return cls(url=url, address=Address.of(url), root=root, api_key=api_key)
+
+    def completions_path(self, body: dict[str, Any]) -> str:
+        """Path of the endpoint that takes `body`."""
+        return "/v1/chat/completions" if "messages" in body else "/v1/completions"
+
+    def request_bytes(self, method: str, path: str, body: dict[str, Any] | None = None) -> bytes:
+        """A whole HTTP/1.1 request on a connection of its own."""
+        content = b"" if body is None else json.dumps(body).encode()
+        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
+        head = [
+            f"{method} {self.root}{path} HTTP/1.1",
+            f"Host: {host}:{self.address.port}",
+            f"User-Agent: specdecode/{__version__}",
+            "Accept: text/event-stream, application/json;q=0.9, */*;q=0.1",
+            "Connection: close",
+        ]
+        if self.api_key:
+            head.append(f"Authorization: Bearer {self.api_key}")
+        if body is not None:
+            head += ["Content-Type: application/json", f"Content-Length: {len(content)}"]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + content

@@ -1,0 +1,136 @@
+"""An HTTP/1.1 response, decoded incrementally (RFC 9112): just what one streamed answer on one connection needs.
+
+A client of ours and not a library's, because a load generator must neither sit on bytes nor spend its CPU on
+generality: docs/benchmarks.md has the comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+MAX_HEAD_BYTES = 64 * 1024
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\Z", re.DOTALL)
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: .*)?\Z", re.DOTALL)
+
+
+class HttpError(ValueError):
+    """What the server sent is not an HTTP/1.1 response."""
+
+
+class _State(Enum):
+    HEAD = auto()
+    CHUNK_SIZE = auto()
+    CHUNK_DATA = auto()
+    CHUNK_END = auto()
+    TRAILER = auto()
+    LENGTH = auto()
+    UNTIL_CLOSE = auto()
+    DONE = auto()
+
+
+class ResponseParser:
+    """Feed bytes as they arrive, get the body bytes that they hold."""
+
+    __slots__ = ("_remaining", "_rest", "_state", "headers", "status")
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        """None until the head is complete."""
+        self.headers: dict[str, str] = {}
+        """Names in lower case; of repeated ones the last."""
+        self._state = _State.HEAD
+        self._rest = b""
+        self._remaining = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the body ended as its framing says."""
+        return self._state is _State.DONE
+
+    def feed(self, data: bytes) -> bytes:
+        """Body bytes in `data`. Raises HttpError."""
+        buffer = self._rest + data if self._rest else data
+        self._rest = b""
+        position = 0
+        body: list[bytes] = []
+        while self._state is not _State.DONE:
+            if self._state is _State.CHUNK_DATA or self._state is _State.LENGTH:
+                piece = buffer[position : position + self._remaining]
+                if not piece:
+                    break
+                body.append(piece)
+                position += len(piece)
+                self._remaining -= len(piece)
+                if self._remaining == 0:
+                    self._state = _State.CHUNK_END if self._state is _State.CHUNK_DATA else _State.DONE
+            elif self._state is _State.UNTIL_CLOSE:
+                body.append(buffer[position:])
+                position = len(buffer)
+                break
+            else:
+                end = self._take_delimited(buffer, position)
+                if end is None:
+                    break
+                position = end
+        if self._state is not _State.DONE:
+            self._rest = buffer[position:]
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def close(self) -> bool:
+        """Tell that the server closed the connection; whether the body is whole."""
+        if self._state is _State.UNTIL_CLOSE:
+            self._state = _State.DONE
+        return self.complete
+
+    def _take_delimited(self, buffer: bytes, position: int) -> int | None:
+        """Read the head, a size line, a chunk's end or a trailer line; its end, or None when more bytes are needed."""
+        delimiter = b"\r\n\r\n" if self._state is _State.HEAD else b"\r\n"
+        end = buffer.find(delimiter, position)
+        if end < 0:
+            if len(buffer) - position > MAX_HEAD_BYTES:
+                raise HttpError("the response head or a chunk's size line does not end")
+            return None
+        line = buffer[position:end]
+        if self._state is _State.HEAD:
+            self._read_head(line)
+        elif self._state is _State.CHUNK_SIZE:
+            match = _CHUNK_SIZE.match(line)
+            if match is None:
+                raise HttpError(f"not a chunk size: {line[:40]!r}")
+            self._remaining = int(match[1], 16)
+            self._state = _State.CHUNK_DATA if self._remaining else _State.TRAILER
+        elif self._state is _State.CHUNK_END:
+            if line:
+                raise HttpError(f"a chunk is longer than its size says: {line[:40]!r}")
+            self._state = _State.CHUNK_SIZE
+        elif not line:
+            self._state = _State.DONE
+        return end + len(delimiter)
+
+    def _read_head(self, head: bytes) -> None:
+        status_line, *lines = head.split(b"\r\n")
+        match = _STATUS_LINE.match(status_line)
+        if match is None:
+            raise HttpError(f"not an HTTP/1.1 response: {status_line[:60]!r}")
+        status = int(match[1])
+        if 100 <= status < 200:
+            return
+        self.status = status
+        for line in lines:
+            name, colon, value = line.partition(b":")
+            if not colon:
+                raise HttpError(f"not a header: {line[:60]!r}")
+            self.headers[name.decode("latin-1").lower()] = value.strip().decode("latin-1")
+        self._state = self._framing(status)
+
+    def _framing(self, status: int) -> _State:
+        if "chunked" in self.headers.get("transfer-encoding", "").lower():
+            return _State.CHUNK_SIZE
+        length = self.headers.get("content-length")
+        if length is None:
+            return _State.DONE if status in (204, 304) else _State.UNTIL_CLOSE
+        if not length.isdecimal():
+            raise HttpError(f"not a content length: {length[:40]!r}")
+        self._remaining = int(length)
+        return _State.LENGTH if self._remaining else _State.DONE

@@ -1,0 +1,105 @@
+"""When requests are sent."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Send = Callable[[int, float | None], Awaitable[None]]
+"""Sends request `index`; the second argument is when it was due on the monotonic clock (open loop), else None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadPlan:
+    """How much, how fast, how long. With `rate` the loop is open, else closed with `concurrency`."""
+
+    requests: int | None
+    """None: as many as `duration_s` allows."""
+    concurrency: int = 1
+    rate: float | None = None
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    duration_s: float | None = None
+    """No request is sent after that; those under way end in their own time."""
+    ramp_s: float = 0.0
+    """Concurrency or rate grows from nothing to its full value over that time."""
+    seed: int = 11111
+
+
+async def run_load(plan: LoadPlan, send: Send, *, indices: Iterator[int]) -> None:
+    """Send requests as planned and return when all have ended. `indices` says which ones, in order."""
+    if plan.rate is None:
+        await _closed_loop(plan, send, indices)
+    else:
+        await _open_loop(plan, send, indices)
+
+
+async def _closed_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None:
+    """`concurrency` workers, each sending its next request when its last has ended."""
+    begin = time.monotonic()
+    left = math.inf if plan.requests is None else plan.requests
+
+    async def worker(number: int) -> None:
+        nonlocal left
+        if plan.ramp_s:
+            await asyncio.sleep(plan.ramp_s * number / plan.concurrency)
+        while left > 0 and (plan.duration_s is None or time.monotonic() - begin < plan.duration_s):
+            index = next(indices, None)
+            if index is None:
+                return
+            left -= 1
+            await send(index, None)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(plan.concurrency):
+            group.create_task(worker(number))
+
+
+async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None:
+    """Every request at its time, however many are still under way: a slow server does not slow the load."""
+    begin = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for number, due_s in enumerate(arrival_times(plan)):
+            if (plan.requests is not None and number >= plan.requests) or (
+                plan.duration_s is not None and due_s >= plan.duration_s
+            ):
+                return
+            index = next(indices, None)
+            if index is None:
+                return
+            due = begin + due_s
+            delay = due - time.monotonic()
+            if delay > 0:
+                await asyncio.sleep(delay)
+            group.create_task(_as_coroutine(send(index, due)))
+
+
+async def _as_coroutine(sending: Awaitable[None]) -> None:
+    await sending
+
+
+def arrival_times(plan: LoadPlan) -> Iterator[float]:
+    """Seconds from the beginning at which requests are due, for ever.
+
+    Unit-rate arrivals (evenly spaced, or a Poisson process) are mapped through the inverse of the expected number of
+    arrivals by time t: rate * t after the ramp, rate * t^2 / (2 * ramp) within it.
+    """
+    rate = plan.rate
+    if rate is None:
+        raise ValueError("a closed loop has no arrival times")
+    rng = random.Random(plan.seed)
+    expected = 0.0
+    within_ramp = rate * plan.ramp_s / 2
+    while True:
+        if plan.arrivals == "poisson":
+            expected += rng.expovariate(1.0)
+        if expected < within_ramp:
+            yield math.sqrt(2 * plan.ramp_s * expected / rate)
+        else:
+            yield plan.ramp_s / 2 + expected / rate
+        if plan.arrivals == "constant":
+            expected += 1

@@ -1,0 +1,141 @@
+"""CloudWatch metrics of a block of requests, as the public sample names them; kept on disk until they are sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from specdecode.benchmark.accounting import Accounting
+from specdecode.benchmark.metrics import AcceptanceRate, Block, ErrorRate, NoValue, TokensPerStep
+from specdecode.benchmark.results import replace_file
+
+MAX_DATA_PER_CALL = 1000
+MAX_VALUES_PER_DATUM = 150
+MAX_CALL_BYTES = 900_000
+"""PutMetricData's limits: 1000 metrics, 150 distinct values of a metric, 1 MB (here with room for the encoding)."""
+_LARGEST = 2.0**360
+_SPOOL = "metrics-unsent.jsonl"
+_DIMENSION_LENGTH = 1024
+
+Datum = dict[str, Any]
+
+
+def metric_data(
+    block: Block, *, accounting: Accounting, experiment: str, variant: str, case: str, at: float
+) -> list[Datum]:
+    """The block's metrics with both sets of dimensions. `at`: wall clock of its last answer."""
+    figures = [accounting.figures(record) for record in block.completed]
+    series: dict[tuple[str, str], list[float | None]] = {
+        ("TTFT", "Seconds"): [f.ttft_s for f in figures],
+        ("InterTokenLatency", "Seconds"): [f.inter_token_latency_s for f in figures],
+        ("EndToEndLatency", "Seconds"): [f.end_to_end_latency_s for f in figures],
+        ("RequestOutputThroughput", "Count/Second"): [f.output_throughput for f in figures],
+        ("InputTokens", "Count"): [f.input_tokens for f in figures],
+        ("OutputTokens", "Count"): [f.output_tokens for f in figures],
+        ("TokensPerStep", "Count"): [_or_none(lambda r=record: TokensPerStep.value(r)) for record in block.completed],
+        ("AcceptanceRate", "None"): [_or_none(lambda: AcceptanceRate.block_value(block))],
+        ("ErrorRate", "None"): [_or_none(lambda: ErrorRate.block_value(block))],
+    }
+    arm = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
+    data = []
+    for dimensions in (arm, [{"Name": "Experiment", "Value": experiment}, *arm]):
+        for (name, unit), values in series.items():
+            for part in _counted([value for value in values if value is not None]):
+                data.append({"MetricName": name, "Dimensions": dimensions, "Timestamp": at, "Unit": unit, **part})
+    return data
+
+
+def _or_none(value: Any) -> float | None:
+    try:
+        return float(value())
+    except NoValue:
+        return None
+
+
+def _counted(values: Sequence[float]) -> Iterator[dict[str, list[float]]]:
+    """Values and how often each occurs, at most MAX_VALUES_PER_DATUM distinct ones at a time."""
+    counts = list(Counter(float(value) for value in values).items())
+    for start in range(0, len(counts), MAX_VALUES_PER_DATUM):
+        part = counts[start : start + MAX_VALUES_PER_DATUM]
+        yield {"Values": [value for value, _ in part], "Counts": [float(count) for _, count in part]}
+
+
+def problems(datum: Datum) -> list[str]:
+    """Why CloudWatch would refuse the datum; it refuses the whole call for one bad value."""
+    found = [f"{datum['MetricName']}: no value"] if not datum["Values"] else []
+    for value in datum["Values"]:
+        if not math.isfinite(value) or abs(value) > _LARGEST:
+            found.append(f"{datum['MetricName']}: {value} is not a number that CloudWatch takes")
+    for dimension in datum["Dimensions"]:
+        value = dimension["Value"]
+        if not value.strip() or len(value) > _DIMENSION_LENGTH or value.startswith(":") or not value.isascii():
+            found.append(f"{datum['MetricName']}: {value!r} is no value for the dimension {dimension['Name']}")
+    return found
+
+
+def calls(data: Iterable[Datum]) -> Iterator[list[Datum]]:
+    """The data in as few calls as CloudWatch's limits allow."""
+    batch: list[Datum] = []
+    size = 0
+    for datum in data:
+        length = len(json.dumps(datum))
+        if batch and (len(batch) == MAX_DATA_PER_CALL or size + length > MAX_CALL_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(datum)
+        size += length
+    if batch:
+        yield batch
+
+
+class Publisher:
+    """Sends metrics; what cannot be sent waits in the run's folder, and is sent before anything newer."""
+
+    def __init__(self, *, namespace: str, folder: Path) -> None:
+        self._namespace = namespace
+        self.spool = folder / _SPOOL
+
+    @cached_property
+    def _client(self) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client("cloudwatch", config=Config(retries={"mode": "standard", "max_attempts": 4}))
+
+    def publish(self, data: Sequence[Datum]) -> list[str]:
+        """Send what waits and then `data`; what went wrong, in words. Never raises for CloudWatch's sake."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        wrong = [problem for datum in data for problem in problems(datum)]
+        waiting = [*self._waiting(), *calls(datum for datum in data if not problems(datum))]
+        while waiting:
+            try:
+                self._client.put_metric_data(Namespace=self._namespace, MetricData=waiting[0])
+            except (BotoCoreError, ClientError) as error:
+                wrong.append(f"CloudWatch did not take the metrics, kept in {self.spool}: {error}")
+                break
+            waiting.pop(0)
+        self._keep(waiting)
+        return wrong
+
+    @property
+    def unsent(self) -> int:
+        """Metrics that wait."""
+        return sum(len(call) for call in self._waiting())
+
+    def _waiting(self) -> list[list[Datum]]:
+        if not self.spool.exists():
+            return []
+        return [json.loads(line) for line in self.spool.read_text().splitlines()]
+
+    def _keep(self, waiting: Sequence[list[Datum]]) -> None:
+        if waiting:
+            self.spool.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.spool, "".join(json.dumps(call) + "\n" for call in waiting).encode())
+        else:
+            self.spool.unlink(missing_ok=True)

@@ -1,0 +1,78 @@
+"""A run's folder: raw records as they come, and what was measured before (`raw/<variant>/<case>.jsonl`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from specdecode.benchmark.records import ErrorKind, RequestRecord
+
+
+class BadResults(ValueError):
+    """The folder holds something else than this run's records; the message says what to do."""
+
+
+class Results:
+    """Appends records; each is on disk, in one piece, before the next is taken."""
+
+    def __init__(self, folder: Path, *, run_id: str) -> None:
+        self.folder = folder
+        self._run_id = run_id
+
+    def raw_path(self, variant: str, case: str) -> Path:
+        return self.folder / "raw" / variant / f"{case}.jsonl"
+
+    def append(self, record: RequestRecord) -> None:
+        path = self.raw_path(record.variant, record.case)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(record.model_dump_json().encode() + b"\n")
+
+    def load(self, variant: str, case: str) -> list[RequestRecord]:
+        """What was measured before. A line that a kill cut short is dropped, and so are cancelled requests: those
+        are to be measured again. Raises BadResults.
+        """
+        path = self.raw_path(variant, case)
+        if not path.exists():
+            return []
+        lines = path.read_bytes().split(b"\n")
+        records: list[RequestRecord] = []
+        for number, line in enumerate(lines, 1):
+            if not line:
+                continue
+            try:
+                record = RequestRecord.model_validate_json(line)
+            except ValidationError as error:
+                if number == len(lines):
+                    continue
+                raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
+            if record.run_id != self._run_id:
+                raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
+            if record.error is None or record.error.kind is not ErrorKind.CANCELLED:
+                records.append(record)
+        kept = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
+        if kept != path.read_bytes():
+            replace_file(path, kept)
+        return records
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        """Write a file of the run whole or not at all."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content.encode() if isinstance(content, str) else content)
+        return path
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Atomic: a kill leaves the old content or the new."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    os.replace(partial, path)  # noqa: PTH105  (the same thing, and says that it is atomic)
+
+
+def measured_indices(records: Iterable[RequestRecord], round_: int) -> set[int]:
+    """Indices of measured requests that a resumed run need not send again."""
+    return {record.index for record in records if record.round == round_ and not record.warmup}

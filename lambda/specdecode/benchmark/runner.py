@@ -1,0 +1,268 @@
+"""A whole benchmark: probe the arms, load them case by case, keep, upload and publish what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from specdecode.benchmark.accounting import accounting_of
+from specdecode.benchmark.arm import Arm
+from specdecode.benchmark.client import Client
+from specdecode.benchmark.clock import Clock, LoopLag
+from specdecode.benchmark.counters import SpeculationCounters
+from specdecode.benchmark.delivery import Delivery
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.load import LoadPlan
+from specdecode.benchmark.metrics import Block, ErrorRate, Slo
+from specdecode.benchmark.probe import probe
+from specdecode.benchmark.progress import Progress
+from specdecode.benchmark.prompts import Prompt, prompts_of
+from specdecode.benchmark.records import RequestRecord
+from specdecode.benchmark.results import Results, measured_indices
+from specdecode.benchmark.schedule import Step, steps
+from specdecode.benchmark.summary import SCHEMA_VERSION, block_summary, formulas, merged
+from specdecode.benchmark.tokens import token_counter
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.model import TestCase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a specification does not say."""
+
+    folder: Path
+    upload: str | None = None
+    publish: bool = False
+    duration_s: float | None = None
+    """Instead of the workload's number of requests."""
+    arrivals: Literal["poisson", "constant"] = "poisson"
+    ramp_s: float = 0.0
+    slo: Slo = field(default_factory=Slo)
+    speculative_tokens: Mapping[str, int] = field(default_factory=dict)
+    """Variant -> k, for estimating the acceptance rate where the server has no counters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a benchmark came to."""
+
+    summary: dict[str, Any]
+    problems: tuple[str, ...]
+    """What went wrong beside single requests: uploads, metrics."""
+
+    @property
+    def error_rates(self) -> dict[str, float]:
+        """`variant/case` -> share of failed requests, 1 where there is no block."""
+        return {
+            f"{block['variant']}/{block['case']}": block["metrics"].get(ErrorRate.tag, 1.0)
+            for block in self.summary["blocks"]
+        }
+
+
+class Benchmark:
+    """One run of a specification against its endpoints."""
+
+    def __init__(
+        self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: Progress
+    ) -> None:
+        self._spec, self._endpoints, self._options, self._progress = spec, endpoints, options, progress
+        self._results = Results(options.folder, run_id=spec.run_id)
+        self._counter, not_exact = token_counter(spec.tokenizer)
+        self._notes = [not_exact] if not_exact else []
+        self._accounting = accounting_of(
+            spec.accounting, retokenize=self._counter.count if self._counter.exact else None
+        )
+        self._delivery = Delivery(
+            results=self._results,
+            spec=spec,
+            accounting=self._accounting,
+            upload=options.upload,
+            publish=options.publish,
+        )
+        self._problems: list[str] = []
+        self._arms: dict[str, Arm] = {}
+        self._kept: dict[tuple[str, str], list[RequestRecord]] = {}
+        self._counters: dict[tuple[str, str], SpeculationCounters] = {}
+        self._blocks: list[dict[str, Any]] = []
+        self._started_at = time.time()
+
+    async def run(self) -> Outcome:
+        """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
+        workload = self._spec.workload
+        prompts = {case.name: self._prompts(case) for case in workload.cases}
+        self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, self._raw_names())
+        self._kept = {
+            (arm.variant, case.name): self._results.load(arm.variant, case.name)
+            for arm in self._spec.arms
+            for case in workload.cases
+        }
+        for note in self._notes:
+            self._progress.message(note)
+        loop_lag = LoopLag()
+        watching = asyncio.create_task(loop_lag.watch())
+        try:
+            await self._probe_arms(prompts, loop_lag)
+            names = [arm.variant for arm in self._spec.arms]
+            cases = {case.name: case for case in workload.cases}
+            for step in steps(arms=names, cases=list(cases), order=workload.load):
+                await self._step(step, cases[step.case], prompts[step.case])
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+        self._problems += self._delivery.finish()
+        return Outcome(summary=self._summary(), problems=tuple(self._problems))
+
+    def _prompts(self, case: TestCase) -> list[Prompt]:
+        workload = self._spec.workload
+        return prompts_of(case, workload, self._counter, count=workload.requests + workload.warmup_requests)
+
+    def _raw_names(self) -> list[str]:
+        return [f"raw/{arm.variant}/{case.name}.jsonl" for arm in self._spec.arms for case in self._spec.workload.cases]
+
+    async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
+        """All arms before the first is loaded: an arm that does not answer must not cost the others' time."""
+        earlier = [record for records in self._kept.values() for record in records]
+        session = 1 + max((record.session for record in earlier), default=-1)
+        begun = min((record.started_at - record.sent_s for record in earlier), default=self._started_at)
+        clock = Clock(already_s=max(0.0, self._started_at - begun))
+        for arm in self._spec.arms:
+            client = Client(
+                endpoint=self._endpoints[arm.variant],
+                run_id=self._spec.run_id,
+                variant=arm.variant,
+                round=self._spec.round,
+                session=session,
+                clock=clock,
+                loop_lag=loop_lag,
+            )
+            prompt = next(iter(prompts.values()))[-1]
+            facts = await probe(client, model=self._spec.model, prompt=prompt, workload=self._spec.workload)
+            self._arms[arm.variant] = Arm(
+                client=client,
+                facts=facts,
+                label=arm.label,
+                speculative_tokens=self._options.speculative_tokens.get(arm.variant),
+            )
+            self._progress.message(f"{arm.variant} answers at {client.endpoint.url} as {facts.model}")
+
+    async def _step(self, step: Step, case: TestCase, prompts: list[Prompt]) -> None:
+        gc.collect()
+        gc.freeze()
+        async with asyncio.TaskGroup() as group:
+            for name in step.arms:
+                group.create_task(self._load(self._arms[name], case, prompts))
+        for name in step.arms:
+            await self._deliver(self._arms[name], case)
+
+    async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt]) -> None:
+        workload, options = self._spec.workload, self._options
+        variant = arm.client.variant
+        kept = self._kept[variant, case.name]
+        skip = measured_indices(kept, self._spec.round)
+        requests = None if options.duration_s else workload.requests
+        plan = LoadPlan(
+            requests=requests,
+            concurrency=workload.concurrency,
+            rate=workload.rate,
+            arrivals=options.arrivals,
+            duration_s=options.duration_s,
+            ramp_s=options.ramp_s,
+            seed=workload.seed,
+        )
+
+        def deliver(record: RequestRecord) -> None:
+            kept.append(record)
+            self._results.append(record)
+            self._progress.record(record)
+
+        self._progress.begin(variant, case.name, requests=requests, measured=len(skip))
+        if requests is None or len(skip) < requests:
+            counters = await arm.load(
+                case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=deliver
+            )
+            if counters is not None and not skip:
+                self._counters[variant, case.name] = counters
+        self._progress.end(variant, case.name)
+
+    async def _deliver(self, arm: Arm, case: TestCase) -> None:
+        variant = arm.client.variant
+        counters = self._counters.get((variant, case.name))
+        records = [
+            record
+            for record in self._kept[variant, case.name]
+            if record.round == self._spec.round and not record.warmup
+        ]
+        contradiction = _contradiction(counters, records)
+        trusted = counters is not None and contradiction is None
+        block = Block(
+            records=records,
+            slo=self._options.slo,
+            drafted_tokens=counters.draft_tokens if counters and trusted else None,
+            accepted_tokens=counters.accepted_tokens if counters and trusted else None,
+            speculative_tokens=arm.speculative_tokens,
+        )
+        summary = {"variant": variant, "case": case.name, "round": self._spec.round, **block_summary(block)}
+        if counters is not None:
+            summary["counters"] = {
+                "drafts": counters.drafts,
+                "draft_tokens": counters.draft_tokens,
+                "accepted_tokens": counters.accepted_tokens,
+                "accepted_per_position": list(counters.accepted_per_position),
+                "trusted": trusted,
+                "contradiction": contradiction,
+            }
+        self._blocks.append(summary)
+        if summary["client"]["doubtful"]:
+            lag_ms = summary["client"]["largest_lag_s"] * 1000
+            self._progress.message(f"{variant}/{case.name}: this client was up to {lag_ms:.1f} ms late itself")
+        self._results.write("summary.json", json.dumps(self._summary(), indent=2))
+        problems = await asyncio.to_thread(self._delivery.block, block, variant, arm.label, case, arm.facts.model)
+        for problem in problems:
+            self._progress.message(problem)
+        self._problems += problems
+
+    def _summary(self) -> dict[str, Any]:
+        spec = self._spec
+        summary = {
+            "schema_version": SCHEMA_VERSION,
+            "run_id": spec.run_id,
+            "experiment": spec.experiment,
+            "started_at": self._started_at,
+            "load": str(spec.workload.load),
+            "accounting": {"mode": self._accounting.mode, "description": self._accounting.description},
+            "prompt_tokens": self._counter.description,
+            "formulas": formulas(),
+            "arms": {
+                name: {"url": arm.client.endpoint.url, "label": arm.label, **arm.facts.as_dict()}
+                for name, arm in self._arms.items()
+            },
+            "blocks": self._blocks,
+            "notes": self._notes,
+            "problems": self._problems,
+        }
+        return merged(summary, self._delivery.earlier_summary)
+
+
+def _contradiction(counters: SpeculationCounters | None, records: list[RequestRecord]) -> str | None:
+    if counters is None:
+        return None
+    tokens = [record.completion_tokens for record in records]
+    known = None if None in tokens else sum(token or 0 for token in tokens)
+    return counters.contradiction(output_tokens=known, requests=len(records))
+
+
+def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:
+    """The blocks in which more than `max_error_rate` of the requests failed, or all of them."""
+    return [
+        f"{name}: {rate:.0%} of the requests failed"
+        for name, rate in outcome.error_rates.items()
+        if rate > max_error_rate or rate >= 1
+    ]

@@ -1,0 +1,55 @@
+"""A folder in S3, for results. boto3 is imported when the first byte moves: it costs half a CPU second."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+CONTENT_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json"}
+
+
+class S3Error(Exception):
+    """S3 did not take or give a file; the message says which and why."""
+
+
+class S3Folder:
+    """`s3://bucket/prefix/`."""
+
+    def __init__(self, uri: str) -> None:
+        scheme, _, rest = uri.partition("://")
+        bucket, _, prefix = rest.partition("/")
+        if scheme != "s3" or not bucket:
+            raise ValueError(f"{uri!r} is not an s3://bucket/prefix/ address")
+        self.bucket = bucket
+        self.prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
+        self.uri = f"s3://{self.bucket}/{self.prefix}"
+
+    @cached_property
+    def _client(self) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        return boto3.client("s3", config=Config(retries={"mode": "standard", "max_attempts": 5}))
+
+    def get(self, name: str) -> bytes | None:
+        """Content, or None where there is no such file. Raises S3Error."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return bytes(self._client.get_object(Bucket=self.bucket, Key=self.prefix + name)["Body"].read())
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404", "AccessDenied"):
+                return None  # without s3:ListBucket a missing key is denied, not missing
+            raise S3Error(f"cannot read {self.uri}{name}: {error}") from None
+        except BotoCoreError as error:
+            raise S3Error(f"cannot read {self.uri}{name}: {error}") from None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Raises S3Error."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        kind = CONTENT_TYPES.get(name[name.rfind(".") :], "application/octet-stream")
+        try:
+            self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, ContentType=kind)
+        except (BotoCoreError, ClientError) as error:
+            raise S3Error(f"cannot write {self.uri}{name}: {error}") from None

@@ -1,0 +1,67 @@
+"""Server-sent events, decoded incrementally (WHATWG HTML, section 9.2.6): the borders of reads mean nothing."""
+
+from __future__ import annotations
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""Longest event that is accepted; a server that never ends one is broken, not generous."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class EventTooLong(ValueError):
+    """An event grew past MAX_EVENT_BYTES."""
+
+
+class SseParser:
+    """Feed bytes as they arrive, get the data of each event that became complete.
+
+    Lines end in CR LF, LF or CR; comments, `event:`, `id:` and `retry:` carry nothing for us and are dropped.
+    """
+
+    __slots__ = ("_after_cr", "_data", "_started", "_tail")
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._data: list[bytes] = []
+        self._after_cr = False
+        self._started = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Data of the events that `data` completes, in order. Raises EventTooLong."""
+        if self._after_cr or b"\r" in data:
+            data = self._with_lf_only(data)
+        lines = (self._tail + data).split(b"\n") if self._tail else data.split(b"\n")
+        self._tail = lines.pop()
+        if len(self._tail) > MAX_EVENT_BYTES:
+            raise EventTooLong(f"an event is longer than {MAX_EVENT_BYTES} bytes")
+        events: list[bytes] = []
+        for line in lines:
+            self._take_line(line, events)
+        return events
+
+    def finish(self) -> list[bytes]:
+        """The event whose lines are whole but whose closing blank line never came. An unfinished line is dropped."""
+        events: list[bytes] = []
+        self._take_line(b"", events)
+        return events
+
+    def _take_line(self, line: bytes, events: list[bytes]) -> None:
+        if not self._started:
+            self._started = True
+            line = line.removeprefix(_BOM)
+        if not line:
+            if self._data:
+                events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
+                self._data = []
+        elif line.startswith(b"data:"):
+            self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+        elif line == b"data":
+            self._data.append(b"")
+
+    def _with_lf_only(self, data: bytes) -> bytes:
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+        if data:
+            self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

@@ -1,0 +1,80 @@
+"""How long a text is in tokens: by the model's own tokenizer where it is at hand, else estimated."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+CHARACTERS_PER_TOKEN = 4.0
+"""Of English text with a vocabulary of 32,000 to 150,000 tokens."""
+
+
+class TokenCounter(Protocol):
+    """Counts tokens of a text, without any special tokens."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the counts are the model's own."""
+
+    @property
+    def description(self) -> str: ...
+
+    def count(self, text: str) -> int: ...
+
+    def cut(self, text: str, tokens: int) -> str:
+        """The longest start of `text` with at most `tokens` tokens."""
+
+
+class EstimatedTokens:
+    """A count from the number of characters."""
+
+    exact = False
+    description = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
+
+    def count(self, text: str) -> int:
+        return max(1, math.ceil(len(text) / CHARACTERS_PER_TOKEN))
+
+    def cut(self, text: str, tokens: int) -> str:
+        return text[: int(tokens * CHARACTERS_PER_TOKEN)]
+
+
+class TokenizerFile:
+    """Counts by a `tokenizer.json` (needs the package `tokenizers`, which the engine images have)."""
+
+    exact = True
+
+    def __init__(self, tokenizer: Any, path: Path) -> None:
+        self._tokenizer = tokenizer
+        self.description = f"exact, {path}"
+        self.count = lru_cache(maxsize=4096)(self._count)
+
+    def _count(self, text: str) -> int:
+        return len(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def cut(self, text: str, tokens: int) -> str:
+        offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        end = len(text) if len(offsets) <= tokens else offsets[tokens - 1][1] if tokens > 0 else 0
+        while self._count(text[:end]) > tokens:
+            end -= 1
+        return text[:end]
+
+
+def token_counter(folder: str | None) -> tuple[TokenCounter, str | None]:
+    """The best counter for a model's folder (or a tokenizer.json), and why it is not an exact one if one was asked for.
+
+    Never raises: a benchmark with prompts of estimated length is better than none, and says so.
+    """
+    if folder is None:
+        return EstimatedTokens(), None
+    path = Path(folder)
+    path = path / "tokenizer.json" if path.is_dir() else path
+    try:
+        from tokenizers import Tokenizer  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        return EstimatedTokens(), "the package `tokenizers` is not installed: prompt lengths are estimated"
+    try:
+        return TokenizerFile(Tokenizer.from_file(str(path)), path), None
+    except Exception as error:  # tokenizers raises bare Exception
+        return EstimatedTokens(), f"cannot read {path} ({error}): prompt lengths are estimated"

@@ -1,0 +1,166 @@
+"""One connection, one request, and when each byte of the answer reached this machine.
+
+Plain connections are read with `recvmsg` and the kernel's receive time stamp (SO_TIMESTAMPNS), so that a chunk's
+time is when it arrived and not when this process got round to it; where the kernel gives none, and over TLS, it is
+the time of the read. The difference of the two is the client's own lag, measured on every read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import struct
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+READ_SIZE = 256 * 1024
+_SO_TIMESTAMPNS = 35
+"""Linux's SO_TIMESTAMPNS (asm-generic/socket.h); the Python module does not name it."""
+_TIMESPEC = struct.Struct("@ll")
+_ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
+_MAX_BELIEVABLE_LAG_S = 60.0
+
+
+class Sink(Protocol):
+    """Who takes what arrives. All times are `time.monotonic()`."""
+
+    def received(self, data: bytes, at: float, lag: float) -> None:
+        """Bytes, when they arrived, and how much later they were read (0 where unknown)."""
+
+    def closed(self, error: OSError | None, at: float) -> None:
+        """The connection ended, orderly (None) or not. Nothing follows."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an endpoint listens."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Address of an http(s) URL. Raises ValueError."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not an http:// or https:// URL")
+        tls = ssl.create_default_context() if parts.scheme == "https" else None
+        return cls(host=parts.hostname, port=parts.port or (443 if tls else 80), tls=tls)
+
+
+class Connection(Protocol):
+    """An open connection."""
+
+    async def send(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+
+
+async def connect(address: Address, sink: Sink) -> Connection:
+    """Open a connection whose bytes go to `sink`. Raises OSError (ssl.SSLError is one)."""
+    loop = asyncio.get_running_loop()
+    if address.tls is not None:
+        transport, _ = await loop.create_connection(
+            lambda: _TlsProtocol(sink), address.host, address.port, ssl=address.tls
+        )
+        return _TlsConnection(transport)
+    error: OSError | None = None
+    for family, kind, protocol, _, target in await _resolve(loop, address):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            await loop.sock_connect(sock, target)
+        except OSError as failure:
+            sock.close()
+            error = failure
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return _PlainConnection(loop, sock, sink)
+    raise error or OSError(f"{address.host} has no address")
+
+
+_Resolved = list[tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]]
+
+
+async def _resolve(loop: asyncio.AbstractEventLoop, address: Address) -> _Resolved:
+    """Addresses of a host; numeric ones without a thread."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, address.host)
+            return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address.host, address.port))]
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    return [(int(family), int(kind), protocol, name, target) for family, kind, protocol, name, target in found]
+
+
+class _PlainConnection:
+    """A non-blocking socket on the loop's selector."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, sock: socket.socket, sink: Sink) -> None:
+        self._loop, self._sock, self._sink = loop, sock, sink
+        self._open = True
+        loop.add_reader(sock.fileno(), self._readable)
+
+    async def send(self, data: bytes) -> None:
+        await self._loop.sock_sendall(self._sock, data)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def _readable(self) -> None:
+        try:
+            data, ancillary, _, _ = self._sock.recvmsg(READ_SIZE, _ANCILLARY_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(error)
+            return
+        now = time.monotonic()
+        if not data:
+            self._end(None)
+            return
+        lag = 0.0
+        if ancillary:
+            seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
+            lag = time.time() - (seconds + nanoseconds * 1e-9)
+            if not 0.0 <= lag <= _MAX_BELIEVABLE_LAG_S:
+                lag = 0.0
+        self._sink.received(data, now - lag, lag)
+
+    def _end(self, error: OSError | None) -> None:
+        self.close()
+        self._sink.closed(error, time.monotonic())
+
+
+class _TlsConnection:
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    async def send(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.abort()
+
+
+class _TlsProtocol(asyncio.Protocol):
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def data_received(self, data: bytes) -> None:
+        self._sink.received(data, time.monotonic(), 0.0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = exc if isinstance(exc, OSError) else OSError(str(exc)) if exc else None
+        self._sink.closed(error, time.monotonic())
