@@ -1,0 +1,114 @@
+"""One short rehearsal, inspected by many tests: a run that succeeds, then one whose engine is killed."""
+
+import io
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from specdecode.cli.runs_deployment import Execution
+from specdecode.experiment import load_preset
+
+from rehearsal import tools
+from rehearsal.console import Progress
+from rehearsal.processes import processes_naming
+from rehearsal.rehearse import rehearsal
+
+SMALL = {
+    "workload.cases": ["repeat-line", "library-docs"],
+    "workload.requests": 4,
+    "workload.output_tokens": 48,
+}
+"""Enough to exercise every step; too little to measure anything."""
+LONG = SMALL | {"workload.requests": 400, "workload.output_tokens": 512}
+"""Load that lasts until the engine is killed."""
+
+
+@dataclass(kw_only=True)
+class Rehearsed:
+    """What was seen of a rehearsal while it ran and after."""
+
+    log: str = ""
+    succeeded: Execution | None = None
+    failed: Execution | None = None
+    folder: Path | None = None
+    """The successful run's folder, as it was downloaded."""
+    diagnostics: Path | None = None
+    """The failed run's folder."""
+    executed: dict[str, str] | None = None
+    """State machine definition and function code as the emulator executed them: name -> text or SHA-256."""
+    metrics: list[dict[str, Any]] | None = None
+    dashboards: list[str] | None = None
+    assembly: Path | None = None
+    replicas: dict[str, int] | None = None
+    """Size of the NodePool after each run."""
+    nodes: list[str] | None = None
+    """Nodes before the stacks were deleted."""
+    left: list[int] | None = None
+
+
+@pytest.fixture(scope="session")
+def rehearsed(tmp_path_factory):
+    tools.check()
+    out = Rehearsed(replicas={})
+    text = io.StringIO()
+    experiment = load_preset("rehearsal")
+    target = tmp_path_factory.mktemp("results")
+    with rehearsal(Progress(console=Console(file=text, width=160))) as running:
+        running.deploy()
+        running.import_models(experiment)
+        out.assembly = running.deployment.assembly
+
+        run = running.start("first", {"experiment": "rehearsal", "set": SMALL})
+        out.succeeded = run.follow(running.progress)
+        out.folder = running.download(run.run_id, to=target)
+        out.replicas["after success"] = running.replicas()
+        out.executed = _executed(running, run.arn)
+        watch = running.services.client("cloudwatch")
+        out.metrics = watch.list_metrics(Namespace="Qwen/LLMPerf")["Metrics"]
+        out.dashboards = [entry["DashboardName"] for entry in watch.list_dashboards()["DashboardEntries"]]
+
+        run = running.start("second", {"experiment": "rehearsal", "set": LONG})
+        out.failed = run.follow(running.progress, watching=_Killer(running.processes.folder))
+        out.diagnostics = running.download(run.run_id, to=target)
+        out.replicas["after failure"] = running.replicas()
+        out.nodes = running.nodes()
+
+        running.destroy()
+    out.left = running.left()
+    out.log = text.getvalue()
+    yield out
+    running.forget()
+
+
+class _Killer:
+    """Kills the serving engines once the benchmark is well under way."""
+
+    def __init__(self, folder):
+        self.folder, self.seen, self.done = folder, 0, False
+
+    def __call__(self, state, message):
+        if state != "Benchmark" or self.done:
+            return
+        self.seen += 1
+        if self.seen < 5:
+            return
+        for pid in processes_naming(self.folder):
+            if b"vllm\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                self.done = True
+
+
+def _executed(running, execution):
+    states = running.services.client("stepfunctions")
+    machine = states.describe_state_machine_for_execution(executionArn=execution)
+    functions = running.services.client("lambda")
+    code = {
+        function["FunctionName"]: function["CodeSha256"]
+        for page in functions.get_paginator("list_functions").paginate()
+        for function in page["Functions"]
+    }
+    return {"definition": machine["definition"], **code}

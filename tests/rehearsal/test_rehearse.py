@@ -1,0 +1,139 @@
+"""The whole path: what ran is what `cdk deploy` would bring to AWS, its answer is right, and nothing is left of it."""
+
+import base64
+import hashlib
+import json
+import statistics
+from collections import defaultdict
+
+import pytest
+from specdecode.analysis import Comparison
+from specdecode.benchmark.records import RequestRecord
+
+pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
+
+
+def template(rehearsed, stack):
+    return json.loads((rehearsed.assembly / f"{stack}.template.json").read_text())["Resources"]
+
+
+def flattened(value):
+    """A Fn::Join as text, references as `*`."""
+    if isinstance(value, str):
+        return [value]
+    separator, parts = value["Fn::Join"]
+    assert separator == ""
+    return [part if isinstance(part, str) else "*" for part in parts]
+
+
+def test_both_runs_ended_as_they_should(rehearsed):
+    assert (rehearsed.succeeded.status, rehearsed.succeeded.cause) == ("SUCCEEDED", "")
+    assert rehearsed.failed.status == "FAILED"
+
+
+def test_the_definition_that_ran_is_the_templates(rehearsed):
+    [machine] = [
+        resource
+        for resource in template(rehearsed, "SpecDecodeStack").values()
+        if resource["Type"] == "AWS::StepFunctions::StateMachine"
+    ]
+    position, ran = 0, rehearsed.executed["definition"]
+    for part in flattened(machine["Properties"]["DefinitionString"]):
+        if part != "*":
+            position = ran.index(part, position) + len(part)
+    assert json.loads(ran)["QueryLanguage"] == "JSONata"
+
+
+def test_the_functions_code_is_the_assemblys(rehearsed):
+    assets = json.loads((rehearsed.assembly / "SpecDecodeStack.assets.json").read_text())["files"]
+    [bundle] = [
+        rehearsed.assembly / asset["source"]["path"]
+        for asset in assets.values()
+        if asset["source"]["path"].endswith(".zip") and "bundle" in asset.get("displayName", "").lower()
+    ]
+    expected = base64.b64encode(hashlib.sha256(bundle.read_bytes()).digest()).decode()
+    pipeline = {name: sha for name, sha in rehearsed.executed.items() if name.startswith("SpecDecodeStack-Pipeline")}
+    assert len(pipeline) >= 10
+    assert set(pipeline.values()) == {expected}
+
+
+def test_metrics_arrive_under_the_samples_names(rehearsed):
+    names = {metric["MetricName"] for metric in rehearsed.metrics}
+    assert {
+        "TTFT", "InterTokenLatency", "EndToEndLatency", "RequestOutputThroughput", "InputTokens", "OutputTokens",
+    } <= names  # fmt: skip
+    dimensions = [{d["Name"]: d["Value"] for d in metric["Dimensions"]} for metric in rehearsed.metrics]
+    assert {d["Variant"] for d in dimensions} == {"Base", "SD"}
+    assert {frozenset(d) for d in dimensions} >= {frozenset({"Variant", "TestCase"})}
+    assert rehearsed.dashboards
+
+
+def test_the_run_folder_is_complete(rehearsed):
+    files = {path.relative_to(rehearsed.folder).as_posix() for path in rehearsed.folder.rglob("*") if path.is_file()}
+    assert {"experiment.yaml", "plan.json", "state.json", "report.html", "report.md", "report.json"} <= files
+    assert {f"raw/{arm}/{case}.jsonl" for arm in ("base", "sd") for case in ("repeat-line", "library-docs")} <= files
+    html = (rehearsed.folder / "report.html").read_text()
+    assert "<html" in html
+    assert "http://" not in html.replace("http://www.w3.org", "")
+
+
+def test_the_reports_figures_follow_from_the_raw_files_beside_it(rehearsed):
+    comparison = Comparison.model_validate_json((rehearsed.folder / "report.json").read_bytes())
+    totals, times = defaultdict(int), defaultdict(list)
+    for path in (rehearsed.folder / "raw").rglob("*.jsonl"):
+        for line in path.read_text().splitlines():
+            record = RequestRecord.model_validate_json(line)
+            if not record.warmup:
+                assert record.error is None
+                assert record.completion_tokens == record.requested_output_tokens == 48
+                totals[record.variant, record.case] += record.completion_tokens
+                times[record.variant, record.case].append(record.end_s)
+    assert len(totals) == 4
+    for key, total in totals.items():
+        arm = comparison.arm(*key)
+        assert (arm.completed, arm.output_tokens) == (4, total)
+        assert arm.metrics["end_to_end_latency"].p50 == pytest.approx(statistics.median(times[key]))
+        assert arm.metrics["end_to_end_latency"].max == pytest.approx(max(times[key]))
+
+
+def test_both_arms_wrote_the_same(rehearsed):
+    comparison = Comparison.model_validate_json((rehearsed.folder / "report.json").read_bytes())
+    [pair] = comparison.pairs
+    assert [(case.equality.compared, case.equality.identical) for case in pair.cases] == [(4, 4), (4, 4)]
+
+
+def test_every_state_was_shown_with_its_time(rehearsed):
+    for state in (
+        "Plan",
+        "StageModels",
+        "AcquireCapacity",
+        "Compile",
+        "Serve",
+        "Smoke",
+        "Benchmark",
+        "StopArms",
+        "Report",
+    ):
+        assert f"✓   {state} " in rehearsed.log
+    assert "✓ Deploy both stacks" in rehearsed.log
+
+
+def test_a_killed_engine_fails_the_run_with_a_readable_cause(rehearsed):
+    assert rehearsed.failed.error == "BenchmarkFailed"
+    assert "died under load" in rehearsed.failed.cause
+    assert "Traceback" not in rehearsed.failed.cause
+
+
+def test_diagnostics_are_kept(rehearsed):
+    kept = rehearsed.diagnostics / "diagnostics"
+    assert json.loads((kept / "diagnosis.json").read_text())["cause"]
+    assert [path for path in kept.rglob("*serving*") if path.stat().st_size]
+
+
+def test_nothing_that_costs_money_is_left(rehearsed):
+    assert rehearsed.replicas == {"after success": 0, "after failure": 0}
+    assert not [name for name in rehearsed.nodes if "trn2" in name]
+
+
+def test_no_process_is_left(rehearsed):
+    assert rehearsed.left == []
