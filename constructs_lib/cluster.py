@@ -83,15 +83,22 @@ class Cluster(Construct):
                 ],
             )
         self.system_nodes = self._system_nodes(settings, private)
-        self._acknowledge()
+        self._settle_provider(settings)
 
-    def _acknowledge(self) -> None:
+    def _settle_provider(self, settings: Settings) -> None:
+        """Bring CDK's own kubectl provider to our log retention, and acknowledge the policies that it writes."""
         provider = self.cluster.node.find_child("KubectlProvider")
         acknowledge_managed(
             self.cluster.node.find_child("Role"),
             "AmazonEKSClusterPolicy",
             reason="The policy that EKS requires of a cluster role.",
         )
+        for construct in provider.node.find_all():
+            if isinstance(construct, logs.CfnLogGroup):
+                construct.retention_in_days = settings.log_retention_days
+                construct.apply_removal_policy(RemovalPolicy.DESTROY)
+                # Else a manifest could invoke the function first, and Lambda would make the group without retention.
+                self.cluster.node.find_child("KubectlReadyBarrier").node.add_dependency(construct)
         by_cdk = "Written by CDK's kubectl provider, which offers no choice of policies."
         acknowledge_managed(
             provider,

@@ -19,6 +19,7 @@ class Outputs(Construct):
         *,
         bucket: s3.IBucket,
         state_machine: sfn.IStateMachine,
+        dashboard_name: str,
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
@@ -30,6 +31,11 @@ class Outputs(Construct):
                 "StateMachineConsole",
                 f"{console}/states/home?region={settings.region}#/statemachines/view/{state_machine.state_machine_arn}",
                 "Start and follow runs by hand",
+            ),
+            (
+                "DashboardUrl",
+                f"{console}/cloudwatch/home?region={settings.region}#dashboards/dashboard/{dashboard_name}",
+                "Both arms side by side, the pipeline, the node",
             ),
             (
                 "KubeconfigCommand",

@@ -9,6 +9,7 @@ from constructs_lib.alerts import Alerts
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
+from constructs_lib.dashboard import Dashboard
 from constructs_lib.guards import GuardFunction
 from constructs_lib.outputs import Outputs
 from constructs_lib.pipeline import Pipeline
@@ -76,5 +77,20 @@ class SpecDecodeStack(ProjectStack):
             "TeardownGuard", guard="teardown", properties={"StateMachineArn": pipeline.state_machine.state_machine_arn}
         )
         teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline)
-        Outputs(self, "Outputs", bucket=artifacts.bucket, state_machine=pipeline.state_machine, settings=settings)
+        dashboard = Dashboard(
+            self,
+            "Dashboard",
+            settings=settings,
+            state_machine=pipeline.state_machine,
+            cluster_name=settings.cluster_name,
+            alarms=pipeline.alarms,
+        )
+        Outputs(
+            self,
+            "Outputs",
+            bucket=artifacts.bucket,
+            state_machine=pipeline.state_machine,
+            dashboard_name=dashboard.name,
+            settings=settings,
+        )
         Alerts(self, "Alerts", settings=settings).receive(self)

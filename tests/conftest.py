@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.templates import Templates
+
 ROOT = Path(__file__).resolve().parents[1]
 STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
 Template = dict[str, Any]
@@ -87,3 +89,9 @@ def synthesize(folder: Path, **context: Any) -> Assembly:
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assembly]:
     """The app with default settings, synthesized once a session."""
     yield synthesize(tmp_path_factory.mktemp("default"))
+
+
+@pytest.fixture(scope="session")
+def templates(assembly: Assembly) -> Templates:
+    """Both templates as they are deployed."""
+    return Templates({stack: assembly.raw(stack) for stack in STACKS})

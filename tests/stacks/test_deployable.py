@@ -1,0 +1,128 @@
+"""What `cdk deploy` needs of the templates beyond their content."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import STACKS, Assembly, synthesize
+from tests.templates import Templates
+
+pytestmark = pytest.mark.synth
+
+
+def test_synth_asks_no_account(assembly: Assembly) -> None:
+    manifest = json.loads((assembly.folder / "manifest.json").read_text())
+    assert "missing" not in manifest
+    for stack in STACKS:
+        assert manifest["artifacts"][stack]["environment"] == "aws://unknown-account/us-east-2"
+    text = json.dumps([assembly.raw(stack) for stack in STACKS])
+    assert "111122223333" not in text
+    assert "dummy" not in text
+
+
+def test_synth_is_deterministic(assembly: Assembly, tmp_path: Path) -> None:
+    again = synthesize(tmp_path)
+    for stack in STACKS:
+        assert again.raw(stack) == assembly.raw(stack)
+
+
+def test_templates_take_no_parameter_but_the_bootstrap_version(assembly: Assembly) -> None:
+    for stack in STACKS:
+        assert set(assembly.raw(stack)["Parameters"]) == {"BootstrapVersion"}
+
+
+def test_stacks_stay_far_from_cloudformations_limits(assembly: Assembly) -> None:
+    for stack in STACKS:
+        template = assembly.folder / f"{stack}.template.json"
+        assert len(assembly.raw(stack)["Resources"]) < 300
+        assert template.stat().st_size < 800_000
+        assert len(assembly.raw(stack).get("Outputs", {})) < 50
+
+
+def test_deploying_spec_decode_brings_the_cluster(assembly: Assembly) -> None:
+    manifest = json.loads((assembly.folder / "manifest.json").read_text())
+    assert "TrainiumClusterStack" in manifest["artifacts"]["SpecDecodeStack"]["dependencies"]
+
+
+def test_the_bundle_is_one_object_for_lambdas_and_pods(templates: Templates) -> None:
+    keys, uris = set(), set()
+    for function in templates.properties("AWS::Lambda::Function").values():
+        if function.get("Handler", "").startswith("specdecode."):
+            assert function["Runtime"] == "python3.11"
+            assert function["Architectures"] == ["x86_64"]
+            keys.add((function["Code"]["S3Bucket"], function["Code"]["S3Key"]))
+            variables = function["Environment"]["Variables"]
+            if "BUNDLE_URI" in variables:
+                uris.add(variables["BUNDLE_URI"])
+    ((bucket, key),) = keys
+    assert uris == {f"s3://{bucket}/{key}"}
+
+
+def test_every_log_group_of_ours_forgets(templates: Templates) -> None:
+    groups = templates.properties("AWS::Logs::LogGroup")
+    assert len(groups) > 15
+    for name, group in groups.items():
+        assert group.get("RetentionInDays") == 30, name
+
+
+def test_every_function_has_a_log_group_of_the_template(templates: Templates) -> None:
+    """By reference, or by the name that Lambda would give it (CDK's provider)."""
+    named = {group.get("LogGroupName") for group in templates.properties("AWS::Logs::LogGroup").values()}
+    for stack, name, function in templates.resources("AWS::Lambda::Function"):
+        if "AWSCDKCfnUtils" in name:
+            continue  # CDK gives its CfnJson handler none; it runs at deployments only.
+        by_name = f"/aws/lambda/{templates.resolve(stack, {'Ref': name})}"
+        assert "LogGroup" in function["Properties"].get("LoggingConfig", {}) or by_name in named, name
+
+
+def test_the_cluster_is_closed_and_talks(templates: Templates) -> None:
+    (cluster,) = templates.properties("AWS::EKS::Cluster").values()
+    assert cluster["AccessConfig"] == {
+        "AuthenticationMode": "API",
+        "BootstrapClusterCreatorAdminPermissions": False,
+    }
+    assert cluster["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+    assert cluster["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
+    assert cluster["Version"] == "1.35"
+    assert cluster["EncryptionConfig"][0]["Resources"] == ["secrets"]
+    assert {item["Type"] for item in cluster["Logging"]["ClusterLogging"]["EnabledTypes"]} == {
+        "api",
+        "audit",
+        "authenticator",
+        "controllerManager",
+        "scheduler",
+    }
+    assert cluster["BootstrapSelfManagedAddons"] is False
+
+
+def test_buckets_are_private_and_kept(templates: Templates) -> None:
+    buckets = list(templates.resources("AWS::S3::Bucket"))
+    assert len(buckets) == 2
+    for _, name, bucket in buckets:
+        assert set(bucket["Properties"]["PublicAccessBlockConfiguration"].values()) == {True}, name
+        assert bucket["DeletionPolicy"] == "Retain", name
+        rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+        assert any("AbortIncompleteMultipartUpload" in rule for rule in rules), name
+
+
+def test_cfn_lint(assembly: Assembly) -> None:
+    """W3005 is the CDK's redundant DependsOn; W3010 dislikes literal zones, which keep the synth offline."""
+    result = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("cfn-lint")),
+            "--ignore-checks",
+            "W3005",
+            "W3010",
+            "--regions",
+            "us-east-2",
+            "--",
+            *(str(assembly.folder / f"{stack}.template.json") for stack in STACKS),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout

@@ -1,0 +1,55 @@
+"""The Helm releases: pinned charts, and values that mean what they say."""
+
+import pytest
+
+from constructs_lib.versions import KARPENTER_CHART, NEURON_CHART
+from tests.templates import Templates
+
+pytestmark = pytest.mark.synth
+
+
+def test_charts_are_pinned_and_come_from_public_ecr(templates: Templates) -> None:
+    assert {
+        release: (chart["Repository"], chart["Version"], chart["Namespace"])
+        for release, chart in templates.charts().items()
+    } == {
+        "karpenter-crd": ("oci://public.ecr.aws/karpenter/karpenter-crd", KARPENTER_CHART, "kube-system"),
+        "karpenter": ("oci://public.ecr.aws/karpenter/karpenter", KARPENTER_CHART, "kube-system"),
+        "neuron": ("oci://public.ecr.aws/neuron/neuron-helm-chart", NEURON_CHART, "neuron-dra-driver"),
+    }
+
+
+def test_neuron_chart_runs_the_dra_driver_and_nothing_beside_it(templates: Templates) -> None:
+    values = templates.charts()["neuron"]["Values"]
+    assert values == {
+        "draDriver": {"enabled": True},
+        "devicePlugin": {"enabled": False},
+        "npd": {"enabled": False},
+    }
+
+
+def test_karpenter_values(templates: Templates) -> None:
+    values = templates.charts()["karpenter"]["Values"]
+    assert values["replicas"] == 2
+    assert values["settings"]["clusterName"] == "specdecode"
+    assert values["settings"]["interruptionQueue"] == "specdecode"
+    # A boolean false here would be dropped by the chart's `{{- with }}`, and true is the default.
+    assert "ignoreDRARequests" not in values["settings"]
+    assert values["serviceAccount"]["annotations"]["eks.amazonaws.com/role-arn"].startswith("arn:")
+    assert values["controller"]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
+
+
+def test_add_ons_are_pinned(templates: Templates) -> None:
+    add_ons = {item["AddonName"]: item for item in templates.properties("AWS::EKS::Addon").values()}
+    assert set(add_ons) == {
+        "vpc-cni",
+        "kube-proxy",
+        "coredns",
+        "aws-mountpoint-s3-csi-driver",
+        "amazon-cloudwatch-observability",
+    }
+    for name, add_on in add_ons.items():
+        assert "eksbuild" in add_on["AddonVersion"], name
+    assert '"enableNetworkPolicy": "true"' in add_ons["vpc-cni"]["ConfigurationValues"]
+    # Mountpoint uses the pods' own credentials.
+    assert "ServiceAccountRoleArn" not in add_ons["aws-mountpoint-s3-csi-driver"]

@@ -1,0 +1,214 @@
+"""Who may do what: no action with a wildcard, every `*` resource justified, every service account its own prefix."""
+
+import pytest
+from specdecode import names
+
+from constructs_lib import karpenter_policies
+from constructs_lib.service_accounts import READS, WRITES
+from tests.conftest import Assembly
+from tests.templates import Templates, as_list
+
+pytestmark = pytest.mark.synth
+
+WITHOUT_RESOURCE_TYPE = {
+    "Lambda's network interfaces, checked before one exists": {
+        "ec2:AssignPrivateIpAddresses",
+        "ec2:CreateNetworkInterface",
+        "ec2:DeleteNetworkInterface",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:UnassignPrivateIpAddresses",
+    },
+    "X-Ray takes no resource": {
+        "xray:GetSamplingRules",
+        "xray:GetSamplingTargets",
+        "xray:PutTelemetryRecords",
+        "xray:PutTraceSegments",
+    },
+    "Log delivery of Step Functions (docs.aws.amazon.com/step-functions/latest/dg/cw-logs.html)": {
+        "logs:CreateLogDelivery",
+        "logs:DeleteLogDelivery",
+        "logs:DescribeLogGroups",
+        "logs:DescribeResourcePolicies",
+        "logs:GetLogDelivery",
+        "logs:ListLogDeliveries",
+        "logs:PutResourcePolicy",
+        "logs:UpdateLogDelivery",
+    },
+    "Karpenter's read-only calls": {
+        action
+        for statement in karpenter_policies.resource_discovery()
+        if statement.resources == ["*"]
+        for action in statement.actions
+    },
+    "PutMetricData, confined by a condition": {"cloudwatch:PutMetricData"},
+}
+"""Why a statement may have the resource `*` -> the only actions that may."""
+
+
+def test_no_finding_of_cdk_nag_is_unexplained(assembly: Assembly) -> None:
+    assert assembly.findings == ()
+
+
+def test_no_action_has_a_wildcard(templates: Templates) -> None:
+    for name, statement in templates.statements():
+        assert statement["Effect"] == "Allow", name
+        for action in as_list(statement["Action"]):
+            assert "*" not in action, (name, action)
+
+
+def test_every_star_resource_is_justified(templates: Templates) -> None:
+    justified = set().union(*WITHOUT_RESOURCE_TYPE.values())
+    used = set()
+    for name, statement in templates.statements():
+        if "*" in as_list(statement["Resource"]):
+            actions = set(as_list(statement["Action"]))
+            assert actions <= justified, (name, actions - justified)
+            used |= actions
+            if "cloudwatch:PutMetricData" in actions:
+                assert actions == {"cloudwatch:PutMetricData"}
+                assert set(statement["Condition"]["StringEquals"]) == {"cloudwatch:namespace"}, name
+    assert used == justified, f"justified and not needed: {justified - used}"
+
+
+def test_managed_policies_are_those_that_aws_demands(templates: Templates) -> None:
+    managed = {
+        arn.rpartition("policy/")[2]
+        for properties in templates.properties("AWS::IAM::Role").values()
+        for arn in properties.get("ManagedPolicyArns", ())
+        if isinstance(arn, str)
+    }
+    assert not [name for name in managed if "FullAccess" in name]
+    assert managed == {
+        "AmazonEKSClusterPolicy",
+        "AmazonEKSWorkerNodePolicy",
+        "AmazonEKS_CNI_Policy",
+        "AmazonEC2ContainerRegistryPullOnly",
+        "AmazonSSMManagedInstanceCore",
+        "CloudWatchAgentServerPolicy",
+        # CDK's kubectl provider.
+        "AmazonEC2ContainerRegistryReadOnly",
+        "AmazonElasticContainerRegistryPublicReadOnly",
+        "service-role/AWSLambdaBasicExecutionRole",
+        "service-role/AWSLambdaVPCAccessExecutionRole",
+    }
+
+
+@pytest.mark.parametrize("component", sorted(names.SERVICE_ACCOUNTS))
+def test_a_service_account_reads_and_writes_its_own_prefixes(templates: Templates, component: str) -> None:
+    reads, writes, lists = set(), set(), set()
+    for name, statement in templates.statements():
+        if not name.startswith(f"SpecDecodeStack/ServiceAccounts{component.capitalize()}Role"):
+            continue
+        actions = set(as_list(statement["Action"]))
+        keys = {arn.partition("/")[2] for arn in as_list(statement["Resource"])}
+        if "s3:PutObject" in actions:
+            writes |= keys
+        if "s3:GetObject" in actions:
+            reads |= keys
+        if "s3:ListBucket" in actions:
+            lists |= set(as_list(statement["Condition"]["StringLike"]["s3:prefix"]))
+        assert not {action for action in actions if action.startswith("s3:Delete")}
+    bundle = {key for key in reads if key.endswith(".zip")}
+    assert len(bundle) == (component != "serving")
+    assert reads - bundle == lists == {f"{prefix}*" for prefix in READS[component]}
+    assert writes == ({f"{WRITES[component]}*"} if component in WRITES else set())
+
+
+def test_only_the_benchmark_publishes_metrics_of_the_experiment(templates: Templates) -> None:
+    publishers = [
+        name
+        for name, statement in templates.statements()
+        if "cloudwatch:PutMetricData" in as_list(statement["Action"])
+        and statement["Condition"]["StringEquals"]["cloudwatch:namespace"] == names.METRIC_NAMESPACE
+    ]
+    assert len(publishers) == 1
+    assert publishers[0].startswith("SpecDecodeStack/ServiceAccountsBenchmarkRole")
+
+
+def test_a_role_of_a_service_account_is_for_that_account_alone(templates: Templates) -> None:
+    subjects = set()
+    for properties in templates.properties("Custom::AWSCDKCfnJson").values():
+        condition = str(properties["Value"])
+        assert ':aud":"sts.amazonaws.com"' in condition
+        subjects.add(condition.rpartition("system:serviceaccount:")[2].removesuffix('"}'))
+    assert subjects == {
+        "kube-system:karpenter",
+        "amazon-cloudwatch:cloudwatch-agent",
+        *(f"{names.NAMESPACE}:{account}" for account in names.SERVICE_ACCOUNTS.values()),
+    }
+
+
+SIDS = {
+    "NodeLifecycle": {
+        "AllowScopedEC2InstanceAccessActions",
+        "AllowScopedEC2LaunchTemplateAccessActions",
+        "AllowScopedEC2InstanceActionsWithTags",
+        "AllowScopedResourceCreationTagging",
+        "AllowScopedResourceTagging",
+        "AllowScopedDeletion",
+    },
+    "IamIntegration": {
+        "AllowPassingInstanceRole",
+        "AllowScopedInstanceProfileCreationActions",
+        "AllowScopedInstanceProfileTagActions",
+        "AllowScopedInstanceProfileActions",
+    },
+    "EksIntegration": {"AllowAPIServerEndpointDiscovery"},
+    "Interruption": {"AllowInterruptionQueueActions"},
+    "ResourceDiscovery": {
+        "AllowRegionalReadActions",
+        "AllowSSMReadActions",
+        "AllowPricingReadActions",
+        "AllowUnscopedInstanceProfileListAction",
+        "AllowInstanceProfileReadActions",
+    },
+}
+
+
+def test_karpenters_policies_are_complete_and_split_as_upstream(templates: Templates) -> None:
+    found = {
+        name.partition("/Karpenter")[2].partition("Policy")[0]: {
+            statement["Sid"] for statement in properties["PolicyDocument"]["Statement"]
+        }
+        for name, properties in templates.properties("AWS::IAM::ManagedPolicy").items()
+    }
+    assert found == SIDS
+
+
+def test_what_karpenter_creates_or_ends_carries_the_clusters_tag(templates: Templates) -> None:
+    owned = "kubernetes.io/cluster/specdecode"
+    for name, statement in templates.statements():
+        sid = statement.get("Sid", "")
+        if sid in SIDS["NodeLifecycle"] | SIDS["IamIntegration"] - {"AllowPassingInstanceRole"}:
+            if sid == "AllowScopedEC2InstanceAccessActions":
+                assert "Condition" not in statement
+                continue
+            keys = set(statement["Condition"]["StringEquals"])
+            assert {f"aws:RequestTag/{owned}", f"aws:ResourceTag/{owned}"} & keys, (name, sid)
+    (passing,) = [s for _, s in templates.statements() if s.get("Sid") == "AllowPassingInstanceRole"]
+    assert as_list(passing["Resource"])[0].startswith("arn:aws:service:us-east-2:111122223333:NodeRole")
+
+
+def test_lambda_functions_reach_the_api_server_through_their_own_security_groups(templates: Templates) -> None:
+    rules = templates.properties("AWS::EC2::SecurityGroupIngress")
+    assert {(rule["FromPort"], rule["ToPort"], rule["IpProtocol"]) for rule in rules.values()} == {(443, 443, "tcp")}
+    (cluster_group,) = {rule["GroupId"] for rule in rules.values()}
+    sources = {rule["SourceSecurityGroupId"] for rule in rules.values()}
+    assert cluster_group not in sources
+    for name, function in templates.properties("AWS::Lambda::Function").items():
+        environment = function.get("Environment", {}).get("Variables", {})
+        if "CLUSTER_ENDPOINT" in environment and "VpcConfig" in function:
+            assert set(function["VpcConfig"]["SecurityGroupIds"]) <= sources, name
+
+
+def test_admission_of_functions_is_by_groups_that_are_bound(templates: Templates) -> None:
+    bound = {
+        subject["name"]
+        for obj in templates.manifests().values()
+        if obj["kind"].endswith("Binding")
+        for subject in obj["subjects"]
+    }
+    for name, entry in templates.properties("AWS::EKS::AccessEntry").items():
+        if entry.get("Type") == "STANDARD":
+            assert set(entry["KubernetesGroups"]) <= bound, name

@@ -1,0 +1,121 @@
+"""Every Kubernetes object in the templates, resolved, against strict schemas and the kinds' own rules."""
+
+import pytest
+from kubernetes_validate import SchemaNotFoundError, validate
+from specdecode import names
+
+from rehearsal.kubernetes import resources, schema, validation
+from tests.templates import Templates
+
+pytestmark = pytest.mark.synth
+KUBERNETES = "1.35"
+REGISTRY = {
+    (value.api_version, value.kind): value
+    for value in vars(resources).values()
+    if isinstance(value, resources.Resource)
+}
+
+
+def test_every_object_is_strictly_valid(templates: Templates) -> None:
+    checked = 0
+    for name, obj in templates.manifests().items():
+        known = REGISTRY.get((obj["apiVersion"], obj["kind"]))
+        if known is not None:
+            unknown, causes = schema.problems(known, obj)
+            assert not unknown and not causes, (name, unknown, causes)
+            validation.check(None, known, schema.with_defaults(schema.schema_of(known), obj), None)
+            checked += 1
+        try:
+            validate(obj, KUBERNETES, strict=True)
+            checked += 1
+        except SchemaNotFoundError:
+            assert known is not None, f"{name}: nothing can check a {obj['kind']}"
+    assert checked > 20
+
+
+def test_unknown_keys_of_a_nodepool_would_be_seen(templates: Templates) -> None:
+    pool = templates.manifest("NodePool", names.NODEPOOL)
+    pool["spec"]["disruption"]["consolidateafter"] = "Never"
+    unknown, _ = schema.problems(resources.NODE_POOLS, pool)
+    assert unknown == ['unknown field "spec.disruption.consolidateafter"']
+
+
+def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
+    spec = templates.manifest("NodePool", names.NODEPOOL)["spec"]
+    assert spec["replicas"] == 0
+    assert spec["limits"] == {"nodes": "1"}
+    assert spec["disruption"] == {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
+    template = spec["template"]
+    assert template["metadata"]["labels"] == {names.ACCELERATOR_LABEL: "trn2"}
+    assert template["spec"]["expireAfter"] == "Never"
+    assert template["spec"]["terminationGracePeriod"] == "10m"
+    assert template["spec"]["taints"] == [{"key": names.NEURON_TAINT, "value": "true", "effect": "NoSchedule"}]
+    requirements = {item["key"]: item["values"] for item in template["spec"]["requirements"]}
+    assert requirements["node.kubernetes.io/instance-type"] == ["trn2.48xlarge"]
+    assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
+
+
+def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:
+    overlay = templates.manifest("NodeOverlay", "trn2-price")
+    assert overlay["spec"]["price"] == "35.7608"
+    gates = templates.charts()["karpenter"]["Values"]["settings"]["featureGates"]
+    assert gates == {"staticCapacity": True, "reservedCapacity": True, "nodeOverlay": True}
+
+
+def test_the_node_class_pins_what_may_change_under_a_run(templates: Templates) -> None:
+    spec = templates.manifest("EC2NodeClass", "trn2-sdk-2-26")["spec"]
+    assert spec["amiSelectorTerms"] == [{"alias": "al2023@v20260224"}]
+    assert all(set(term) == {"id"} for term in spec["subnetSelectorTerms"] + spec["securityGroupSelectorTerms"])
+    assert spec["metadataOptions"]["httpTokens"] == "required"
+    assert spec["metadataOptions"]["httpPutResponseHopLimit"] == 1
+    assert spec["instanceStorePolicy"] == "RAID0"
+    assert all(volume["ebs"]["encrypted"] for volume in spec["blockDeviceMappings"])
+
+
+@pytest.mark.parametrize("devices", [8, 16])
+def test_claim_templates_take_one_device_group_at_lnc_2(templates: Templates, devices: int) -> None:
+    claim = templates.manifest("ResourceClaimTemplate", names.claim_template(devices, 2))
+    assert claim["apiVersion"] == "resource.k8s.io/v1"
+    assert claim["metadata"]["namespace"] == names.NAMESPACE
+    spec = claim["spec"]["spec"]["devices"]
+    (request,) = spec["requests"]
+    assert request["exactly"]["count"] == devices
+    assert request["exactly"]["deviceClassName"] == "neuron.aws.com"
+    assert spec["constraints"] == [
+        {"requests": ["neurons"], "matchAttribute": f"resource.aws.com/devicegroup{devices}_id"}
+    ]
+    parameters = spec["config"][0]["opaque"]["parameters"]
+    assert parameters == {"apiVersion": "neuron.aws.com/v1", "kind": "NeuronConfig", "logicalNeuronCore": 2}
+
+
+def test_volumes_are_read_only_views_with_the_pods_own_rights(templates: Templates) -> None:
+    handles = set()
+    for prefix in ("models", "compiled"):
+        volume = templates.manifest("PersistentVolume", names.model_pv(prefix))["spec"]
+        claim = templates.manifest("PersistentVolumeClaim", names.model_pv(prefix))
+        assert volume["accessModes"] == claim["spec"]["accessModes"] == ["ReadOnlyMany"]
+        assert {"read-only", f"prefix {prefix}/", "region us-east-2"} <= set(volume["mountOptions"])
+        attributes = volume["csi"]["volumeAttributes"]
+        assert attributes["authenticationSource"] == "pod"
+        assert attributes["stsRegion"] == "us-east-2"
+        assert attributes["mountpointContainerResourcesRequestsCpu"]
+        assert attributes["mountpointContainerResourcesRequestsMemory"]
+        assert volume["claimRef"] == {"namespace": names.NAMESPACE, "name": claim["metadata"]["name"]}
+        assert claim["spec"]["volumeName"] == names.model_pv(prefix)
+        handles.add(volume["csi"]["volumeHandle"])
+    assert len(handles) == 2
+
+
+def test_every_service_account_has_its_own_role(templates: Templates) -> None:
+    roles = {}
+    for account in names.SERVICE_ACCOUNTS.values():
+        obj = templates.manifest("ServiceAccount", account)
+        assert obj["metadata"]["namespace"] == names.NAMESPACE
+        roles[account] = obj["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
+    assert len(set(roles.values())) == len(names.SERVICE_ACCOUNTS)
+
+
+def test_one_object_a_resource_because_prune_is_off(templates: Templates) -> None:
+    for name, properties in templates.properties("Custom::AWSCDK-EKS-KubernetesResource").items():
+        assert "PruneLabel" not in properties, name
+    assert len(templates.manifests()) > 20

@@ -1,0 +1,76 @@
+"""The templates, construct by construct: a change shows as the diff of the one file that it belongs to."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from tests.conftest import STACKS, Assembly
+
+pytestmark = pytest.mark.synth
+
+CONSTRUCTS = {
+    "TrainiumClusterStack": (
+        "Addons",
+        "Eks",
+        "GuardAccess",
+        "Guards",
+        "Interruption",
+        "Karpenter",
+        "Network",
+        "NeuronDra",
+        "NodeAccess",
+        "NodeRole",
+        "Observability",
+        "Staging",
+        "Trainium",
+    ),
+    "SpecDecodeStack": (
+        "Alerts",
+        "Artifacts",
+        "Claims",
+        "Dashboard",
+        "Guards",
+        "Pipeline",
+        "ServiceAccounts",
+        "Volumes",
+        "Workspace",
+    ),
+}
+OF_CDK = ("AWSCDK", "CustomS3", "CDKMetadata")
+"""Resources that the CDK adds to a stack by itself."""
+
+
+def part(template: dict[str, Any], construct: str, others: tuple[str, ...]) -> dict[str, Any]:
+    """The resources of `construct`: those whose logical id begins with its id, and with no longer one."""
+    longer = tuple(name for name in others if name.startswith(construct) and name != construct)
+    return {
+        name: resource
+        for name, resource in template["Resources"].items()
+        if name.startswith(construct) and not (longer and name.startswith(longer))
+    }
+
+
+@pytest.mark.parametrize(("stack", "construct"), [(s, c) for s, many in CONSTRUCTS.items() for c in many])
+def test_construct(assembly: Assembly, snapshot: SnapshotAssertion, stack: str, construct: str) -> None:
+    resources = part(assembly.template(stack), construct, CONSTRUCTS[stack])
+    assert resources
+    assert resources == snapshot(extension_class=JSONSnapshotExtension)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_stack(assembly: Assembly, snapshot: SnapshotAssertion, stack: str) -> None:
+    template = assembly.template(stack)
+    summary = {
+        "resources": dict(sorted(Counter(item["Type"] for item in template["Resources"].values()).items())),
+        "outputs": {k: v for k, v in template.get("Outputs", {}).items() if "Export" not in v},
+    }
+    assert summary == snapshot(extension_class=JSONSnapshotExtension)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_every_resource_is_in_a_construct_of_the_list(assembly: Assembly, stack: str) -> None:
+    for name in assembly.template(stack)["Resources"]:
+        assert name.startswith((*CONSTRUCTS[stack], *OF_CDK)), name
