@@ -6,6 +6,7 @@ import copy
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -102,7 +103,7 @@ class FakeCluster:
         if method == "PATCH" and not sub:
             assert headers["Content-Type"] == "application/apply-patch+yaml"
             assert options == {"fieldManager": "specdecode", "force": "true"}
-            kubernetes_validate.validate(body, VERSION, strict=True)
+            _validate(json.dumps(body))
             assert key == (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
             return _ok(self.put(body))
         if key not in self.objects:
@@ -143,6 +144,11 @@ class FakeCluster:
                 for label, equals, value in wanted
             )
         ]
+
+
+@cache
+def _validate(document: str) -> None:
+    kubernetes_validate.validate(json.loads(document), VERSION, strict=True)
 
 
 def _ok(body: Any) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class World:
         self.cluster = FakeCluster(lambda: self.time)
         self.cluster.react = self.react
         self.cluster.put({"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": {"replicas": 0}})
+        self.cluster.put(_ready({"kind": "Node", "metadata": _meta("system-node", {})}))
         services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch}
         self.rt = Runtime(
             environ={
@@ -114,10 +116,8 @@ class World:
         try:
             found = diagnose.diagnose(self.given(run_id, error=caught), self.rt)
         finally:
-            try:
+            with contextlib.suppress(StepFailed):
                 self.finish("StopArms", run_id)
-            except StepFailed:
-                pass
             release.release(self.given(run_id), self.rt)
         return found
 

@@ -1,0 +1,339 @@
+"""Every waiting state x every fault: the right error, a readable cause, and nothing left behind that costs money."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from specdecode import names
+from specdecode.cluster.errors import ClusterUnavailable, Conflict
+from specdecode.cluster.resources import KubeObject
+from specdecode.tasks import watchdog
+from specdecode.tasks.errors import (
+    BenchmarkFailed,
+    CapacityUnavailable,
+    CompileFailed,
+    ServeNotReady,
+    SmokeFailed,
+    StagingFailed,
+    StepFailed,
+)
+
+from tests.specdecode.tasks.aws_fake import client_error
+from tests.specdecode.tasks.cluster_fake import refused, status
+from tests.specdecode.tasks.world import WAITING, World
+
+ORDER = list(WAITING)
+
+
+@dataclass(frozen=True)
+class PodFault:
+    """What befalls a pod, and what people are told."""
+
+    name: str
+    happens: Callable[[KubeObject], None]
+    row: str
+    """Row of assets/diagnosis.yaml."""
+
+
+def waiting(reason: str, message: str = "", **status_: object) -> Callable[[KubeObject], None]:
+    def befall(pod: KubeObject) -> None:
+        pod["status"] = {
+            "phase": "Pending",
+            "containerStatuses": [
+                {"name": "main", "image": "engine:1", "state": {"waiting": {"reason": reason, "message": message}}}
+                | status_
+            ],
+        }
+
+    return befall
+
+
+def never_ready(pod: KubeObject) -> None:
+    pod["status"] = {"phase": "Running", "conditions": []}
+
+
+def unschedulable(pod: KubeObject) -> None:
+    pod["spec"] = {}
+    pod["status"] = {
+        "phase": "Pending",
+        "conditions": [
+            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: cannot allocate claims"}
+        ],
+    }
+
+
+def out_of_memory(pod: KubeObject) -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "main", "image": "e", "lastState": ended}]}
+
+
+def node_lost(pod: KubeObject) -> None:
+    pod["spec"]["nodeName"] = "a-node-that-was"
+
+
+CRASHED = {"restartCount": 5, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+POD_FAULTS = [
+    PodFault("crash-loop", waiting("CrashLoopBackOff", **CRASHED), "crash-loop"),
+    PodFault("out of memory", out_of_memory, "out-of-memory"),
+    PodFault("image pull", waiting("ImagePullBackOff", "manifest unknown"), "image-pull"),
+    PodFault("bad container configuration", waiting("CreateContainerConfigError", "no such key"), "container-config"),
+    PodFault("never ready", never_ready, "too-slow"),
+    PodFault("unschedulable", unschedulable, "unschedulable"),
+    PodFault("node vanishes", node_lost, "node-lost"),
+]
+POD_STATES: dict[str, tuple[str, type[StepFailed]]] = {
+    "StageModels": ("staging", StagingFailed),
+    "Compile": ("compile", CompileFailed),
+    "Serve": ("serving", ServeNotReady),
+    "Smoke": ("smoke", SmokeFailed),
+    "Benchmark": ("benchmark", BenchmarkFailed),
+}
+
+
+def up_to(world: World, step: str) -> None:
+    """Bring a run to the door of `step`."""
+    world.plan()
+    for earlier in ORDER[: ORDER.index(step)]:
+        world.finish(earlier)
+
+
+def assert_nothing_left(world: World) -> None:
+    assert world.workloads() == []
+    assert world.replicas == 0
+    assert world.rt.lease.read().claims == ()
+
+
+def diagnosis(world: World) -> dict[str, str]:
+    return json.loads(world.s3.objects["runs/run-1/diagnostics/diagnosis.json"])
+
+
+@pytest.mark.parametrize("fault", POD_FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("step", POD_STATES)
+def test_pod_fault(step, fault):
+    component, error_type = POD_STATES[step]
+    world = World()
+    up_to(world, step)
+    world.trouble[component] = fault.happens
+    with pytest.raises(error_type) as caught:
+        world.finish(step)
+    found = world.clean_up(caught.value)
+    assert found.Error == error_type.__name__
+    assert diagnosis(world)["row"] == fault.row, diagnosis(world)
+    assert "runs/run-1/diagnostics/pods.json" in world.s3.objects
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("code", [1, 70])
+@pytest.mark.parametrize("step", [step for step in POD_STATES if step != "Serve"])
+def test_job_fails(step, code):
+    component, error_type = POD_STATES[step]
+    world = World(job_fails={component: code})
+    up_to(world, step)
+    with pytest.raises(error_type, match="BackoffLimitExceeded.*exit code") as caught:
+        world.finish(step)
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == ("compiler-crash" if code == 70 else "unknown")
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize(
+    ("row", "log"),
+    [
+        ("driver-too-new", "ERROR nrt_init failed: driver version 2.29 is not supported"),
+        ("hugging-face-denied", "401 Client Error: Unauthorized for url: https://huggingface.co/meta-llama/x"),
+        ("s3-denied", "upload failed: An error occurred (AccessDenied) when calling the PutObject operation"),
+        ("disk-full", "OSError: [Errno 28] No space left on device"),
+        ("artifact-incomplete", "specdecode: compiled/abc has no COMPLETE.json: it was never finished; not serving"),
+    ],
+)
+def test_the_cause_is_read_from_the_pod_s_log(row, log):
+    world = World()
+    up_to(world, "Serve")
+    world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
+    with pytest.raises(ServeNotReady) as caught:
+        world.finish("Serve")
+    for pod in world.cluster.all("Pod"):
+        world.cluster.logs[pod["metadata"]["name"]] = log
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == row
+    logs = {key: value for key, value in world.s3.objects.items() if "/diagnostics/logs/" in key}
+    assert any(key.endswith(".previous.log") for key in logs)
+    assert all(value.decode() == log for value in logs.values())
+    assert_nothing_left(world)
+
+
+def test_the_node_never_comes():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    with pytest.raises(CapacityUnavailable, match="Karpenter has not asked for a node yet") as caught:
+        world.finish("AcquireCapacity")
+    assert "no usable node" in world.clean_up(caught.value).Cause
+    assert_nothing_left(world)
+
+
+def test_no_capacity_gives_karpenter_s_reason():
+    world = World(node_comes=False)
+    up_to(world, "AcquireCapacity")
+    world.cluster.put(
+        {
+            "kind": "Event",
+            "metadata": {"name": "e", "namespace": "default"},
+            "type": "Warning",
+            "reason": "InsufficientCapacityError",
+            "message": "NodeClaim trn2-x event: no instance type has enough capacity",
+            "involvedObject": {"kind": "NodeClaim", "name": "trn2-x"},
+            "lastTimestamp": "2026-08-01T12:05:00Z",
+        }
+    )
+    with pytest.raises(CapacityUnavailable, match="InsufficientCapacityError") as caught:
+        world.finish("AcquireCapacity")
+    assert "no trn2.48xlarge to give" in world.clean_up(caught.value).Cause
+    assert diagnosis(world)["row"] == "no-capacity"
+    assert_nothing_left(world)
+
+
+def test_a_node_without_published_devices_is_not_used():
+    world = World(slices_published=False)
+    up_to(world, "AcquireCapacity")
+    with pytest.raises(CapacityUnavailable, match="has published no devices"):
+        world.finish("AcquireCapacity")
+
+
+def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
+    world = World()
+    up_to(world, "Benchmark")
+    world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
+    world.trouble["benchmark"] = lambda pod: None
+    before = world.time
+    with pytest.raises(BenchmarkFailed, match="died under load") as caught:
+        world.finish("Benchmark")
+    assert world.time == before
+    world.clean_up(caught.value)
+    assert_nothing_left(world)
+
+
+def test_an_arm_whose_pod_is_gone_is_seen_too():
+    world = World()
+    up_to(world, "Benchmark")
+    world.cluster.react = lambda: None
+    world.cluster.objects = {key: obj for key, obj in world.cluster.objects.items() if key[0] != "Pod"}
+    with pytest.raises(BenchmarkFailed, match="died under load"):
+        world.finish("Benchmark")
+
+
+@pytest.mark.parametrize(
+    "answer", [status(429), status(500), status(503), refused()], ids=["429", "500", "503", "refused"]
+)
+@pytest.mark.parametrize("step", WAITING)
+def test_the_api_server_stumbles(step, answer):
+    world = World()
+    up_to(world, step)
+    world.cluster.fail_times(3, answer)
+    assert world.finish(step)[-1].done
+
+
+@pytest.mark.parametrize("answer", [status(500), refused()], ids=["500", "refused"])
+@pytest.mark.parametrize("step", WAITING)
+def test_the_api_server_is_away(step, answer):
+    """The step is retried by the state machine (no final error); after that, the evidence says why there is none."""
+    world = World()
+    up_to(world, step)
+    world.cluster.fault = lambda method, path: answer
+    with pytest.raises(ClusterUnavailable) as caught:
+        world.finish(step)
+    assert not isinstance(caught.value, StepFailed)
+    with pytest.raises(ClusterUnavailable):
+        world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "cluster-away"
+    assert diagnosis(world)["missing"]
+    world.cluster.fault = lambda method, path: None
+    world.states.executions = {key: "FAILED" for key in world.states.executions}
+    for _ in range(2):
+        watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark"])
+def test_a_conflict_is_retried_by_the_state_machine(step):
+    world = World()
+    up_to(world, step)
+    world.cluster.fault = lambda method, path: status(409) if method == "PATCH" else None
+    with pytest.raises(Conflict) as caught:
+        world.finish(step)
+    assert not isinstance(caught.value, StepFailed)
+    world.cluster.fault = lambda method, path: None
+    assert world.finish(step)[-1].done
+
+
+@pytest.mark.parametrize("step", [step for step in WAITING if step != "StopArms"])
+def test_s3_denies(step):
+    world = World()
+    up_to(world, step)
+
+    def deny(operation: str, key: str) -> None:
+        if "diagnostics" not in key and operation != "PutObject":
+            raise client_error("AccessDenied", "GetObject", 403)
+
+    world.s3.before = deny
+    with pytest.raises(Exception, match="AccessDenied") as caught:
+        world.finish(step)
+    world.s3.before = lambda operation, key: None
+    assert "S3 refused" in world.clean_up(caught.value).Cause
+    assert_nothing_left(world)
+
+
+def test_cloudwatch_throttles_and_the_watchdog_still_did_its_work():
+    world = World()
+    up_to(world, "Serve")
+    world.states.executions = {key: "ABORTED" for key in world.states.executions}
+    world.cloudwatch.throttled = 1
+    with pytest.raises(Exception, match="Throttling"):
+        watchdog.watch(world.given("watchdog"), world.rt)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", WAITING)
+def test_the_execution_ends_anywhere_and_the_watchdog_alone_cleans_up(step):
+    world = World()
+    up_to(world, step)
+    world.states.executions = {key: "TIMED_OUT" for key in world.states.executions}
+    watchdog.watch(world.given("watchdog"), world.rt)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+def test_the_watchdog_leaves_running_and_waiting_runs_alone():
+    world = World()
+    up_to(world, "Benchmark")
+    world.plan("run-2")
+    before = world.workloads()
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert (found.ended, found.cleaned, found.replicas) == ((), (), 1)
+    assert world.workloads() == before
+
+
+def test_the_watchdog_reports_a_node_that_nobody_holds():
+    world = World()
+    world.cluster.put(
+        {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
+    )
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert found.nodes_without_lease == 1
+    metrics = {item["MetricName"]: item["Value"] for item in world.cloudwatch.data}
+    assert metrics == {"WatchdogHeartbeat": 1, "NodesWithoutLease": 1, "RunsReleasedByWatchdog": 0}
+
+
+def test_workloads_that_never_leave_do_not_keep_the_node():
+    world = World()
+    up_to(world, "StopArms")
+    world.cluster.react = lambda: None
+    stuck = next(obj for obj in world.cluster.all("Pod"))
+    stuck["metadata"]["deletionTimestamp"] = world.time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.clean_up(ServeNotReady("x"))
+    assert world.replicas == 0
+    assert world.rt.lease.read().claims == ()
+    assert f"Pod/{stuck['metadata']['name']}" in world.workloads()
