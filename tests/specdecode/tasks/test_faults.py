@@ -132,7 +132,7 @@ def test_job_fails(step, code):
     component, error_type = POD_STATES[step]
     world = World(job_fails={component: code})
     up_to(world, step)
-    with pytest.raises(error_type, match="BackoffLimitExceeded.*exit code") as caught:
+    with pytest.raises(error_type, match=r"BackoffLimitExceeded.*exit code") as caught:
         world.finish(step)
     world.clean_up(caught.value)
     assert diagnosis(world)["row"] == ("compiler-crash" if code == 70 else "unknown")

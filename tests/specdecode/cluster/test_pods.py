@@ -1,0 +1,99 @@
+"""What pods, Jobs and claims say about themselves."""
+
+import pytest
+from specdecode.cluster.jobs import Phase, job_state
+from specdecode.cluster.pods import Kind, is_ready, problems
+
+
+def pod(name="p", **status):
+    return {"metadata": {"name": name}, "spec": {"nodeName": "n"}, "status": status}
+
+
+def node(name="n", ready="True"):
+    return {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+def container(state=None, last=None, restarts=0):
+    return {"name": "main", "image": "i", "state": state or {}, "lastState": last or {}, "restartCount": restarts}
+
+
+def ended(code, reason="Error"):
+    return {"terminated": {"exitCode": code, "reason": reason}}
+
+
+def waiting(reason):
+    return {"waiting": {"reason": reason, "message": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("subject", "kind", "fatal"),
+    [
+        (pod(conditions=[{"type": "PodScheduled", "status": "False", "message": "m"}]), Kind.UNSCHEDULABLE, False),
+        (pod(phase="Failed", reason="Evicted"), Kind.EVICTED, True),
+        (pod(phase="Failed", reason="NodeLost"), Kind.NODE_LOST, True),
+        (pod(containerStatuses=[container(waiting("ErrImagePull"))]), Kind.IMAGE_PULL, False),
+        (pod(containerStatuses=[container(waiting("ImagePullBackOff"))]), Kind.IMAGE_PULL, True),
+        (pod(containerStatuses=[container(waiting("RunContainerError"))]), Kind.CONTAINER_CONFIG, True),
+        (pod(containerStatuses=[container(ended(137, "OOMKilled"))]), Kind.OUT_OF_MEMORY, True),
+        (pod(containerStatuses=[container(last=ended(137, "OOMKilled"))]), Kind.OUT_OF_MEMORY, True),
+        (pod(containerStatuses=[container(ended(3))]), Kind.EXITED, False),
+        (pod(containerStatuses=[container({}, ended(3), restarts=1)]), Kind.EXITED, False),
+        (pod(containerStatuses=[container({}, ended(3), restarts=3)]), Kind.CRASH_LOOP, True),
+        (pod(containerStatuses=[container(waiting("CrashLoopBackOff"), ended(3), restarts=1)]), Kind.CRASH_LOOP, True),
+        (pod(initContainerStatuses=[container(waiting("InvalidImageName"))]), Kind.IMAGE_PULL, True),
+    ],
+)
+def test_one_problem(subject, kind, fatal):
+    (found,) = problems([subject], nodes=[node()])
+    assert (found.kind, found.fatal) == (kind, fatal)
+
+
+def test_a_pod_whose_node_is_gone_or_not_ready():
+    (gone,) = problems([pod(phase="Running")], nodes=[node("other")])
+    (away,) = problems([pod(phase="Running")], nodes=[node(ready="Unknown")])
+    assert (gone.kind, gone.fatal) == (Kind.NODE_LOST, True)
+    assert (away.kind, away.fatal) == (Kind.NODE_LOST, False)
+
+
+def test_probe_and_mount_events_count_for_their_pod_only():
+    events = [
+        {"type": "Warning", "reason": reason, "message": "m", "involvedObject": {"name": about}}
+        for reason, about in (("Unhealthy", "p"), ("FailedMount", "p"), ("FailedMount", "q"), ("Pulled", "p"))
+    ]
+    assert [found.kind for found in problems([pod()], events=events)] == [Kind.NOT_READY, Kind.MOUNT]
+
+
+def test_a_pod_that_did_its_work_has_no_problem():
+    assert problems([pod(phase="Succeeded", containerStatuses=[container(ended(1))])]) == []
+
+
+def test_the_fatal_come_first():
+    mild = pod("mild", containerStatuses=[container(ended(3))])
+    bad = pod("bad", containerStatuses=[container(waiting("ImagePullBackOff"))])
+    assert [found.pod for found in problems([mild, bad])] == ["bad", "mild"]
+
+
+def test_a_pod_on_its_way_out_is_not_ready():
+    ready = pod(conditions=[{"type": "Ready", "status": "True"}])
+    assert is_ready(ready)
+    ready["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z"
+    assert not is_ready(ready)
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "words"),
+    [
+        ({"active": 1}, Phase.ACTIVE, "1 pod running"),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, Phase.COMPLETE, "complete"),
+        (
+            {"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": "DeadlineExceeded"}]},
+            Phase.FAILED,
+            "DeadlineExceeded",
+        ),
+        ({"conditions": [{"type": "Failed", "status": "False"}]}, Phase.ACTIVE, "0 pod running"),
+    ],
+)
+def test_job_state(status, phase, words):
+    found = job_state({"status": status})
+    assert found.phase is phase
+    assert words in found.message
