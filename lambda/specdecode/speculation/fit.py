@@ -99,10 +99,10 @@ def _acceptance(points: Sequence[StepPoint]) -> float:
     def loss(a: float) -> float:
         return math.fsum((expected_tokens(a, point.k) / point.tokens_per_step - 1.0) ** 2 for point in points)
 
-    grid = [number / 200.0 for number in range(201)]
+    grid = [number / 20.0 for number in range(21)]
     centre = min(grid, key=loss)
-    low, high = max(0.0, centre - 0.005), min(1.0, centre + 0.005)
-    for _ in range(60):
+    low, high = max(0.0, centre - 0.05), min(1.0, centre + 0.05)
+    for _ in range(30):
         left, right = low + 0.382 * (high - low), low + 0.618 * (high - low)
         if loss(left) < loss(right):
             high = right

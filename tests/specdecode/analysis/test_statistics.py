@@ -1,0 +1,117 @@
+"""The small statistics against published tables, and their behaviour on simulated runs."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from specdecode.analysis.statistics import (
+    LogMean,
+    combine,
+    incomplete_beta,
+    log_mean,
+    median,
+    paired_log_ratio,
+    quantile,
+    stddev,
+    t_cdf,
+    t_quantile,
+    welch_log_ratio,
+)
+
+
+@pytest.mark.parametrize(
+    ("p", "df", "expected"),
+    [
+        (0.975, 1, 12.70620474),
+        (0.975, 2, 4.30265273),
+        (0.975, 7, 2.36462425),
+        (0.975, 49, 2.00957524),
+        (0.995, 4, 4.60409487),
+        (0.95, 30, 1.69726089),
+        (0.975, 1e7, 1.95996421),
+    ],
+)
+def test_t_quantiles_of_the_tables(p: float, df: float, expected: float) -> None:
+    assert t_quantile(p, df) == pytest.approx(expected, rel=1e-7)
+
+
+def test_t_cdf_inverts_its_quantile_and_is_symmetric() -> None:
+    assert t_cdf(t_quantile(0.9, 3.7), 3.7) == pytest.approx(0.9)
+    assert t_cdf(-1.3, 5) == pytest.approx(1 - t_cdf(1.3, 5))
+    assert t_cdf(0.0, 5) == pytest.approx(0.5)
+
+
+def test_incomplete_beta_has_its_closed_forms() -> None:
+    assert incomplete_beta(1, 1, 0.3) == pytest.approx(0.3)
+    assert incomplete_beta(2, 3, 0.4) == pytest.approx(0.5248)
+    assert (incomplete_beta(2, 3, 0.0), incomplete_beta(2, 3, 1.0)) == (0.0, 1.0)
+
+
+def test_quantiles_are_linear_and_the_median_is_the_true_one() -> None:
+    assert quantile([1, 2, 3, 4], 0.25) == 1.75
+    assert median([4, 1, 3, 2]) == 2.5, "not the upper median of the public sample"
+    assert quantile([5.0], 0.99) == 5.0
+
+
+def test_stddev_is_the_samples() -> None:
+    assert stddev([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(math.sqrt(32 / 7))
+    assert stddev([3]) == 0.0
+
+
+def test_no_values_are_an_error() -> None:
+    for call in (lambda: quantile([], 0.5), lambda: log_mean([])):
+        with pytest.raises(ValueError, match="no values"):
+            call()
+
+
+def test_one_pair_gives_a_ratio_without_an_interval() -> None:
+    found = paired_log_ratio([4.0], [2.0])
+    assert found.ratio == pytest.approx(2.0)
+    assert found.interval() is None
+
+
+def test_the_paired_interval_is_the_textbook_one() -> None:
+    found = log_mean([0.1, 0.2, 0.3, 0.4])
+    half = 3.182446305 * math.sqrt((0.05 / 3) / 4)
+    assert found.interval() == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half)))
+
+
+def test_a_speedup_and_its_inverse_are_mirror_images() -> None:
+    a, b = [1.0, 1.2, 1.1, 0.9], [2.0, 2.1, 2.4, 1.8]
+    forward, backward = paired_log_ratio(a, b).interval(), paired_log_ratio(b, a).interval()
+    assert forward is not None
+    assert backward == pytest.approx((1 / forward[1], 1 / forward[0]))
+
+
+def test_pairing_removes_what_the_prompts_differ_in() -> None:
+    rng = random.Random(3)
+    prompts = [rng.lognormvariate(0, 1.0) for _ in range(8)]
+    base = [p * rng.lognormvariate(0, 0.01) for p in prompts]
+    fast = [p / 2 * rng.lognormvariate(0, 0.01) for p in prompts]
+    tight, loose = paired_log_ratio(base, fast).interval(), welch_log_ratio(base, fast).interval()
+    assert tight is not None
+    assert loose is not None
+    assert tight[1] / tight[0] < 1.1 < loose[1] / loose[0]
+
+
+def test_combining_equal_parts_adds_their_degrees_of_freedom() -> None:
+    part = LogMean(0.5, 0.01, 7.0, 8)
+    both = combine((part, part), (0.5, 0.5))
+    assert (both.mean, both.variance, both.df, both.n) == pytest.approx((0.5, 0.005, 14.0, 16))
+    assert combine((part, LogMean(0.1, 0.0, 0.0, 1)), (0.5, 0.5)).interval() is None
+
+
+@pytest.mark.parametrize("n", [8, 50])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_coverage_of_the_interval(n: int, skewed: bool) -> None:
+    """A short form of benchmarks/statistics.py: 600 runs, true ratio 1.5, at least 93% covered."""
+    rng = random.Random(n + skewed)
+    covered = 0
+    for _ in range(600):
+        noise = [(rng.expovariate(1.0) * 0.3 + 0.8 if skewed else rng.lognormvariate(0, 0.1)) for _ in range(2 * n)]
+        interval = paired_log_ratio([1.5 * value for value in noise[:n]], noise[n:]).interval()
+        assert interval is not None
+        covered += interval[0] <= 1.5 <= interval[1]
+    assert covered >= 0.93 * 600

@@ -1,0 +1,143 @@
+"""Leviathan's formulas against published and measured calibration points."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from specdecode.speculation import (
+    acceptance_from_positions,
+    acceptance_from_tokens,
+    best_k,
+    draft_acceptance_rate,
+    expected_tokens,
+    expected_tokens_from_positions,
+    speedup,
+)
+
+RATES = st.floats(0.0, 1.0)
+KS = st.integers(1, 20)
+
+
+def simulated_tokens(a: float, k: int, steps: int, seed: int) -> float:
+    """Tokens per step of a process that accepts each draft token with chance a until the first rejection."""
+    rng = random.Random(seed)
+    total = 0
+    for _ in range(steps):
+        accepted = 0
+        while accepted < k and rng.random() < a:
+            accepted += 1
+        total += 1 + accepted
+    return total / steps
+
+
+@pytest.mark.parametrize(("a", "k"), [(0.2, 3), (0.6, 7), (0.9, 15)])
+def test_expected_tokens_is_what_the_process_yields(a: float, k: int) -> None:
+    assert simulated_tokens(a, k, 40_000, seed=7) == pytest.approx(expected_tokens(a, k), rel=0.02)
+
+
+def test_limits() -> None:
+    assert expected_tokens(0.0, 7) == 1.0
+    assert expected_tokens(1.0, 7) == 8.0
+    assert expected_tokens(0.5, 0) == 1.0
+    assert speedup(0.9, 0, 0.3, 0.2) == 1.0, "without drafting there is nothing to verify"
+
+
+@given(RATES, KS)
+def test_acceptance_from_tokens_inverts_expected_tokens(a: float, k: int) -> None:
+    assert expected_tokens(acceptance_from_tokens(expected_tokens(a, k), k), k) == pytest.approx(expected_tokens(a, k))
+
+
+@given(RATES, KS)
+def test_the_draft_acceptance_rate_reproduces_tokens_per_step_exactly(a: float, k: int) -> None:
+    tokens = expected_tokens(a, k)
+    assert 1 + k * draft_acceptance_rate(tokens, k) == pytest.approx(tokens)
+
+
+@given(st.floats(0.05, 0.95), st.integers(2, 20))
+def test_the_two_acceptance_rates_are_different_numbers(a: float, k: int) -> None:
+    assert draft_acceptance_rate(expected_tokens(a, k), k) < a
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99))
+def test_without_overhead_speculation_pays_if_and_only_if_a_exceeds_c(a: float, c: float) -> None:
+    if abs(a - c) < 1e-6:
+        return
+    assert (best_k(a, c)[0] > 0) == (a > c)
+
+
+@pytest.mark.parametrize(
+    ("c", "expected"),
+    [(0.05, {0.4: 2, 0.6: 4, 0.8: 8, 0.9: 13}), (0.2, {0.4: 1, 0.6: 2, 0.8: 4, 0.9: 7})],
+)
+def test_table_of_best_k(c: float, expected: dict[float, int]) -> None:
+    assert {a: best_k(a, c)[0] for a in expected} == expected
+
+
+def test_best_k_zero_is_allowed() -> None:
+    assert best_k(0.1, 0.3) == (0, 1.0)
+    assert best_k(0.6, 0.05, 3.0) == (0, 1.0), "verification that dear is never worth it"
+
+
+# trn2.48xlarge, `vllm bench serve`, Neuron SDK tutorials: (k, accepted length E, TPOT without, with)
+GPT_OSS = (1, 1.68, 7.00, 5.82)
+EAGLE3 = (3, 3.22, 10.52, 6.41)
+
+
+@pytest.mark.parametrize(("point", "step"), [(GPT_OSS, 1.40), (EAGLE3, 1.96)])
+def test_step_cost_at_the_measured_points(point: tuple[int, float, float, float], step: float) -> None:
+    _, tokens, before, after = point
+    assert tokens / (before / after) == pytest.approx(step, abs=0.005)
+
+
+def test_eagle3_point_gives_both_acceptance_rates() -> None:
+    k, tokens, before, after = EAGLE3
+    a = acceptance_from_tokens(tokens, k)
+    assert a == pytest.approx(0.857, abs=0.001)
+    assert draft_acceptance_rate(tokens, k) == pytest.approx(0.74, abs=0.001)
+    per_draft_token = (tokens / (before / after) - 1) / k
+    assert per_draft_token == pytest.approx(0.32, abs=0.002)
+    assert speedup(a, k, per_draft_token) == pytest.approx(before / after)
+
+
+def test_eagle3_rates_per_position() -> None:
+    """86/72/63% of the drafts reached positions 1, 2, 3: E = 1 + 0.86 + 0.72 + 0.63."""
+    conditional = acceptance_from_positions((860, 720, 630), 1000)
+    assert conditional == pytest.approx((0.86, 0.72 / 0.86, 0.63 / 0.72))
+    assert expected_tokens_from_positions(conditional) == pytest.approx(3.21)
+
+
+@pytest.mark.parametrize(
+    ("gain", "k", "c", "a"),
+    [
+        (1.348, 7, 0.02, 0.35),
+        (1.348, 7, 0.10, 0.57),
+        (3.0, 7, 0.02, 0.73),
+        (3.0, 7, 0.10, 0.87),
+        (3.0, 15, 0.02, 0.75),
+        (3.0, 15, 0.10, 0.89),
+    ],
+)
+def test_what_the_published_speedups_imply(gain: float, k: int, c: float, a: float) -> None:
+    assert acceptance_from_tokens(gain * (1 + k * c), k) == pytest.approx(a, abs=0.006)
+
+
+def test_the_405b_gain_exceeds_what_speculation_alone_can_give() -> None:
+    bound = speedup(1.0, 7, 0.1)
+    assert bound == pytest.approx(8 / 1.7)
+    assert bound < 5.45, "so quantization is in the published figure"
+
+
+def test_positions_that_were_never_reached_are_left_out() -> None:
+    assert acceptance_from_positions((5, 0, 0), 10) == (0.5, 0.0)
+    assert acceptance_from_positions((), 10) == ()
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: expected_tokens(1.2, 3), lambda: expected_tokens(0.5, -1), lambda: acceptance_from_tokens(2.0, 0)]
+)
+def test_impossible_arguments_are_refused(call: object) -> None:
+    with pytest.raises(ValueError, match=r"acceptance|k must"):
+        call()  # type: ignore[operator]
