@@ -21,6 +21,12 @@ from rehearsal.processes import Child, Processes
 START_S = 60.0
 """Longest start of a server on a busy machine, in seconds."""
 
+CLUSTER = "specdecode"
+"""The EKS cluster's name (the default of `clusterName`), for which the Lambdas' tokens are signed."""
+
+ISSUER = f"https://oidc.eks.{tools.REGION}.amazonaws.com/id/REHEARSAL"
+"""OIDC issuer of the cluster: the double signs pods' tokens as it, the emulator's IAM trusts it."""
+
 WAIT_SCALE = 0.02
 """A Wait of 60 s in the state machine takes 1.2 s: nothing here takes the hours that those waits are made for."""
 
@@ -65,6 +71,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
                 *(tools.CLOUD_PYTHON, "-m", "rehearsal.kubernetes", "--port", "0"),
                 *("--state-dir", processes.folder / "kubernetes", "--image-path", tools.IMAGE),
                 *("--aws-endpoint", _endpoint(bound), "--region", tools.REGION, "--node-delay", str(node_delay_s)),
+                *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER),
             ],
             environment=tools.environment(),
         )
@@ -94,6 +101,7 @@ def start_aws(processes: Processes, bound: socket.socket, *, url: str, ca_file: 
                 "SPECDECODE_KUBE_URL": url,
                 "SPECDECODE_KUBE_CA": str(ca_file),
                 "SPECDECODE_KUBE_TOKEN": token,
+                "SPECDECODE_KUBE_ISSUER": ISSUER,
                 "MINISTACK_REGION": tools.REGION,
                 "SFN_WAIT_SCALE": str(WAIT_SCALE),
             }

@@ -1,7 +1,7 @@
 """`python -m rehearsal.cloud --socket FD --state-dir DIR`: serve the embedded AWS until SIGTERM.
 
 The socket is bound by the parent, so that its port is known (to the Kubernetes double, for one) before this starts and
-nobody else can take it. SPECDECODE_KUBE_URL, _CA and _TOKEN say where the cluster's API is.
+nobody else can take it. SPECDECODE_KUBE_URL, _CA, _TOKEN and _ISSUER describe the cluster's API.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def endpoint_of_double(kubernetes: Kubernetes, create: Callable[..., Any]) -> Ca
         if response[0] < 400 and cluster is not None:
             cluster["endpoint"] = kubernetes.url
             cluster["certificateAuthority"]["data"] = base64.b64encode(kubernetes.ca_file.read_bytes()).decode()
-            cluster["identity"]["oidc"]["issuer"] = f"{kubernetes.url}/oidc"
+            cluster["identity"]["oidc"]["issuer"] = kubernetes.issuer
             cluster["status"] = "ACTIVE"
         return response
 

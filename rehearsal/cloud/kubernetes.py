@@ -33,6 +33,8 @@ class Kubernetes:
     url: str
     ca_file: Path
     token: str
+    issuer: str = ""
+    """OIDC issuer of the tokens that pods get."""
 
     @classmethod
     def from_environment(cls) -> Kubernetes:
@@ -41,6 +43,7 @@ class Kubernetes:
             url=os.environ.pop("SPECDECODE_KUBE_URL"),
             ca_file=Path(os.environ.pop("SPECDECODE_KUBE_CA")),
             token=os.environ.pop("SPECDECODE_KUBE_TOKEN"),
+            issuer=os.environ.pop("SPECDECODE_KUBE_ISSUER"),
         )
 
     def request(
