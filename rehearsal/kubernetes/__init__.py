@@ -1,0 +1,1 @@
+"""A Kubernetes API double with the controllers, Karpenter and node that a rehearsal needs. See README.md."""

@@ -1,0 +1,76 @@
+"""`python -m rehearsal.kubernetes`: start the double; one JSON line on stdout says when and where it is ready."""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+
+from rehearsal.kubernetes.instance import Instance, Options
+
+
+def options(arguments: list[str]) -> Options:
+    parser = argparse.ArgumentParser(prog="python -m rehearsal.kubernetes", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="HTTPS port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--state-dir", type=Path, required=True, help="certificates, volumes and logs")
+    parser.add_argument(
+        "--image-path", type=Path, required=True, help="the folder whose bin/ the pods' PATH begins with"
+    )
+    parser.add_argument(
+        "--aws-endpoint", default="", help="the AWS emulator; without it EKS tokens and S3 volumes fail"
+    )
+    parser.add_argument("--region", default="us-east-2", help="AWS region that pods are told")
+    parser.add_argument("--cluster-name", default="rehearsal", help="cluster name that EKS tokens are signed for")
+    parser.add_argument(
+        "--oidc-issuer",
+        default="https://oidc.eks.us-east-2.amazonaws.com/id/REHEARSAL",
+        help="issuer of the IRSA tokens",
+    )
+    parser.add_argument("--admin-token", default="", help="the administrator's bearer token; made up when not given")
+    parser.add_argument("--node-delay", type=float, default=3.0, help="seconds from a NodeClaim to its Node")
+    parser.add_argument("--system-nodes", type=int, default=2, help="m7i.large nodes that exist from the start")
+    parser.add_argument(
+        "--backoff", type=float, default=10.0, help="seconds before the first retry of a container or Job"
+    )
+    given = parser.parse_args(arguments)
+    return Options(**{**vars(given), "admin_token": given.admin_token or secrets.token_urlsafe(24)})
+
+
+def _end_with_parent(stop: asyncio.Event) -> None:
+    """Set `stop` when the parent process ends: nothing outlives who started it."""
+    try:
+        parent = os.pidfd_open(os.getppid())
+    except (AttributeError, OSError):
+        return
+    asyncio.get_running_loop().add_reader(parent, stop.set)
+
+
+async def _run(chosen: Options) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    _end_with_parent(stop)
+    instance = Instance(chosen)
+    try:
+        ready = await instance.start()
+        print(json.dumps(ready), flush=True)
+        await stop.wait()
+    finally:
+        await instance.stop()
+
+
+def main() -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_run(options(sys.argv[1:])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the API server's admission changes or refuses on creation: service accounts, the EKS pod-identity webhook."""
+
+from collections.abc import Callable
+
+from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.objects import Json, annotations_of, name_of, namespace_of
+from rehearsal.kubernetes.resources import Resource
+from rehearsal.kubernetes.store import Store
+
+ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
+TOKEN_VOLUME = "aws-iam-token"
+AUDIENCE = "sts.amazonaws.com"
+
+Hook = Callable[[Store, Resource, Json], None]
+
+
+class Hooks:
+    """Admission in order: each hook may change the object in place or raise an ApiError."""
+
+    def __init__(self) -> None:
+        self._hooks: list[Hook] = [require_service_account]
+
+    def add(self, hook: Hook) -> None:
+        self._hooks.append(hook)
+
+    def admit(self, store: Store, resource: Resource, obj: Json) -> None:
+        for hook in self._hooks:
+            hook(store, resource, obj)
+
+
+def require_service_account(store: Store, resource: Resource, obj: Json) -> None:
+    """A pod whose ServiceAccount does not exist is refused, as by the ServiceAccount admission plugin."""
+    if resource is not r.PODS:
+        return
+    name, namespace = obj["spec"]["serviceAccountName"], namespace_of(obj)
+    if store.get(r.SERVICE_ACCOUNTS, namespace, name) is None:
+        why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise errors.forbidden(resource, name_of(obj), why)
+
+
+def pod_identity_webhook(region: str) -> Hook:
+    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region."""
+
+    def mutate(store: Store, resource: Resource, obj: Json) -> None:
+        if resource is not r.PODS:
+            return
+        spec = obj["spec"]
+        account = store.get(r.SERVICE_ACCOUNTS, namespace_of(obj), spec["serviceAccountName"])
+        role = annotations_of(account).get(ROLE_ANNOTATION) if account else None
+        if role is None:
+            return
+        values = {
+            "AWS_STS_REGIONAL_ENDPOINTS": "regional",
+            "AWS_DEFAULT_REGION": region,
+            "AWS_REGION": region,
+            "AWS_ROLE_ARN": role,
+            "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKEN_MOUNT}/token",
+        }
+        for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+            env = container.setdefault("env", [])
+            present = {variable["name"] for variable in env}
+            env.extend({"name": key, "value": value} for key, value in values.items() if key not in present)
+            mount = {"name": TOKEN_VOLUME, "mountPath": TOKEN_MOUNT, "readOnly": True}
+            container.setdefault("volumeMounts", []).append(mount)
+        token = {"serviceAccountToken": {"audience": AUDIENCE, "expirationSeconds": 86400, "path": "token"}}
+        volume = {"name": TOKEN_VOLUME, "projected": {"sources": [token], "defaultMode": 0o644}}
+        spec.setdefault("volumes", []).append(volume)
+
+    return mutate

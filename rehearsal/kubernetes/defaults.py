@@ -1,0 +1,145 @@
+"""What the API server fills in where an object is silent."""
+
+from collections.abc import Callable
+from typing import Any
+
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes import schema
+from rehearsal.kubernetes.objects import Json, name_of
+from rehearsal.kubernetes.resources import Resource
+
+
+def fill(resource: Resource, obj: Json) -> None:
+    """Complete `obj` in place with the defaults of its kind."""
+    if resource.is_custom:
+        obj["spec"] = schema.with_defaults(schema.custom_definitions()[resource.kind]["spec"], obj.get("spec") or {})
+    elif filler := _FILLERS.get(resource):
+        filler(obj)
+
+
+def _set(target: Json, **values: Any) -> None:
+    for key, value in values.items():
+        target.setdefault(key, value)
+
+
+def pod_spec(spec: Json) -> None:
+    _set(spec, restartPolicy="Always", terminationGracePeriodSeconds=30, dnsPolicy="ClusterFirst", securityContext={})
+    _set(spec, schedulerName="default-scheduler", enableServiceLinks=True)
+    for container in [*spec.get("initContainers", ()), *spec.get("containers", ())]:
+        _container(container)
+    for volume in spec.get("volumes", ()):
+        for kind in ("configMap", "secret", "projected", "downwardAPI"):
+            if kind in volume:
+                _set(volume[kind], defaultMode=0o644)
+        for source in volume.get("projected", {}).get("sources", ()):
+            if "serviceAccountToken" in source:
+                _set(source["serviceAccountToken"], expirationSeconds=3600)
+
+
+def _container(container: Json) -> None:
+    image = container.get("image", "")
+    latest = ":" not in image.rsplit("/", 1)[-1] or image.endswith(":latest")
+    _set(container, imagePullPolicy="Always" if latest and "@" not in image else "IfNotPresent", resources={})
+    _set(container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File")
+    limits = container["resources"].get("limits") or {}
+    if limits:
+        container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
+    for port in container.get("ports", ()):
+        _set(port, protocol="TCP")
+    for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if name in container:
+            _set(container[name], timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3)
+            if "httpGet" in container[name]:
+                _set(container[name]["httpGet"], path="/", scheme="HTTP")
+    for variable in container.get("env", ()):
+        if "fieldRef" in variable.get("valueFrom", {}):
+            _set(variable["valueFrom"]["fieldRef"], apiVersion="v1")
+
+
+def _pod(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    pod_spec(spec)
+    _set(spec, serviceAccountName="default", preemptionPolicy="PreemptLowerPriority", priority=0)
+    spec["serviceAccount"] = spec["serviceAccountName"]
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(t.get("key") in (key, None) for t in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+
+
+def _deployment(obj: Json) -> None:
+    spec = obj["spec"]
+    _set(spec, replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600, strategy={})
+    _set(spec["strategy"], type="RollingUpdate")
+    if spec["strategy"]["type"] == "RollingUpdate":
+        _set(spec["strategy"], rollingUpdate={})
+        _set(spec["strategy"]["rollingUpdate"], maxSurge="25%", maxUnavailable="25%")
+    pod_spec(spec["template"].setdefault("spec", {}))
+
+
+def _replica_set(obj: Json) -> None:
+    _set(obj["spec"], replicas=1)
+    pod_spec(obj["spec"].setdefault("template", {}).setdefault("spec", {}))
+
+
+def _daemon_set(obj: Json) -> None:
+    _set(obj["spec"], revisionHistoryLimit=10, updateStrategy={"type": "RollingUpdate"})
+    pod_spec(obj["spec"]["template"].setdefault("spec", {}))
+
+
+def _job(obj: Json) -> None:
+    spec = obj["spec"]
+    _set(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
+    _set(spec, podReplacementPolicy="TerminatingOrFailed")
+    if "completions" not in spec and "parallelism" not in spec:
+        _set(spec, completions=1)
+    _set(spec, parallelism=1)
+    pod_spec(spec["template"].setdefault("spec", {}))
+
+
+def _service(obj: Json) -> None:
+    spec = obj.setdefault("spec", {})
+    _set(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
+    _set(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+    for port in spec.get("ports", ()):
+        _set(port, protocol="TCP", targetPort=port["port"])
+
+
+def _namespace(obj: Json) -> None:
+    obj.setdefault("spec", {})["finalizers"] = ["kubernetes"]
+    obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name_of(obj)
+
+
+def _claim_spec(spec: Json) -> None:
+    for request in spec.get("devices", {}).get("requests", ()):
+        if "exactly" in request:
+            _set(request["exactly"], allocationMode="ExactCount")
+            if request["exactly"]["allocationMode"] == "ExactCount":
+                _set(request["exactly"], count=1)
+
+
+def _volume(obj: Json) -> None:
+    _set(obj["spec"], volumeMode="Filesystem", persistentVolumeReclaimPolicy="Retain")
+
+
+def _roles(obj: Json) -> None:
+    for subject in obj.get("subjects", ()):
+        if subject["kind"] in ("User", "Group"):
+            _set(subject, apiGroup="rbac.authorization.k8s.io")
+
+
+_FILLERS: dict[Resource, Callable[[Json], None]] = {
+    r.PODS: _pod,
+    r.DEPLOYMENTS: _deployment,
+    r.REPLICA_SETS: _replica_set,
+    r.DAEMON_SETS: _daemon_set,
+    r.JOBS: _job,
+    r.SERVICES: _service,
+    r.NAMESPACES: _namespace,
+    r.CLAIMS: lambda obj: _claim_spec(obj["spec"]),
+    r.CLAIM_TEMPLATES: lambda obj: _claim_spec(obj["spec"]["spec"]),
+    r.VOLUMES: _volume,
+    r.VOLUME_CLAIMS: lambda obj: _set(obj["spec"], volumeMode="Filesystem"),
+    r.ROLE_BINDINGS: _roles,
+    r.CLUSTER_ROLE_BINDINGS: _roles,
+}

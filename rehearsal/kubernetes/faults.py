@@ -1,0 +1,82 @@
+"""Faults that a rehearsal injects: what a cluster does on a bad day."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+
+from aiohttp import web
+
+from rehearsal.kubernetes import errors
+from rehearsal.kubernetes.objects import Json
+
+_API_FAULTS = {
+    429: ("TooManyRequests", "Too many requests, please try again later."),
+    500: ("InternalError", "Internal error occurred: injected by the rehearsal"),
+    503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
+    409: (
+        "Conflict",
+        "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
+    ),
+}
+_WRITES = ("POST", "PUT", "PATCH", "DELETE")
+
+
+@dataclass
+class ApiFault:
+    """The next `count` requests (writes only, for a 409) are answered with `code`, or cut off with code 0."""
+
+    code: int
+    count: int
+    path: str = ""
+
+
+@dataclass
+class Faults:
+    """The faults that are on. `node_delay` None leaves the configured delay."""
+
+    no_capacity: bool = False
+    node_delay: float | None = None
+    node_never_ready: bool = False
+    image_pull_error: str = ""
+    mount_denied: str = ""
+    api: list[ApiFault] = field(default_factory=list)
+    changed: Callable[[], None] = lambda: None
+
+    def set(self, body: Json) -> Json:
+        """Turn faults on and off by name; returns all of them. Raises 400 for an unknown name."""
+        switches = [f.name for f in fields(self) if f.name not in ("api", "changed")]
+        unknown = sorted(set(body) - {*switches, "api", "reset"})
+        if unknown:
+            raise errors.bad_request(f"unknown faults: {', '.join(unknown)}; known: {', '.join(switches)}, api, reset")
+        if body.get("reset"):
+            fresh = Faults()
+            for name in switches:
+                setattr(self, name, getattr(fresh, name))
+            self.api.clear()
+        for name in switches:
+            if name in body:
+                setattr(self, name, body[name])
+        for entry in body.get("api") or ():
+            if entry["code"] not in (0, *_API_FAULTS):
+                raise errors.bad_request(
+                    f"api fault code {entry['code']}: known are 0 (connection reset), {sorted(_API_FAULTS)}"
+                )
+            self.api.append(ApiFault(code=entry["code"], count=entry.get("count", 1), path=entry.get("path", "")))
+        self.changed()
+        return {**{name: getattr(self, name) for name in switches}, "api": [vars(fault) for fault in self.api]}
+
+    def api_request(self, request: web.Request) -> None:
+        """Refuse or cut off `request` when an API fault is due."""
+        for fault in self.api:
+            if fault.path not in request.path or (fault.code == 409 and request.method not in _WRITES):
+                continue
+            fault.count -= 1
+            if fault.count <= 0:
+                self.api.remove(fault)
+            if fault.code == 0:
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError("cut off by an injected fault")
+            reason, message = _API_FAULTS[fault.code]
+            raise errors.ApiError(
+                fault.code, reason, message, headers={"Retry-After": "1"} if fault.code == 429 else {}
+            )

@@ -1,0 +1,133 @@
+"""One running double: its parts put together, started and stopped."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from rehearsal.kubernetes import admission, certificates, nodes, rbac
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.control import Control
+from rehearsal.kubernetes.controllers import base
+from rehearsal.kubernetes.controllers.claims import Claims
+from rehearsal.kubernetes.controllers.deployments import Deployments, ReplicaSets
+from rehearsal.kubernetes.controllers.garbage import GarbageCollector
+from rehearsal.kubernetes.controllers.jobs import Jobs, generate_selector
+from rehearsal.kubernetes.controllers.namespaces import Namespaces
+from rehearsal.kubernetes.controllers.scheduler import Scheduler
+from rehearsal.kubernetes.controllers.services import Endpoints, address_services
+from rehearsal.kubernetes.controllers.volumes import Volumes
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.identity import Authenticator
+from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.node import guardian
+from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.node.agent import NodeAgent
+from rehearsal.kubernetes.node.mountpoint import Mountpoint
+from rehearsal.kubernetes.node.pod import NodeSettings
+from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.server import Server
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The command line's options; see `__main__`."""
+
+    port: int
+    state_dir: Path
+    image_path: Path
+    aws_endpoint: str
+    region: str
+    cluster_name: str
+    oidc_issuer: str
+    admin_token: str
+    node_delay: float
+    system_nodes: int
+    backoff: float
+
+
+class Instance:
+    """The API, the controllers and the node, in one process and one event loop."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._marker = secrets.token_hex(8)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> dict[str, str]:
+        """Serve; returns url, CA file and admin token."""
+        o = self._options
+        self._guardian = guardian.start(self._marker)
+        self._network = Network()
+        cluster, faults = Cluster(), Faults()
+        cluster.hooks.add(admission.pod_identity_webhook(o.region))
+        cluster.hooks.add(generate_selector)
+        cluster.hooks.add(address_services(self._network))
+        authenticator = Authenticator(
+            admin_token=o.admin_token, aws_endpoint=o.aws_endpoint, cluster_name=o.cluster_name
+        )
+        settings = NodeSettings(
+            cluster=cluster,
+            network=self._network,
+            faults=faults,
+            tokens=TokenIssuer(o.oidc_issuer),
+            mountpoint=Mountpoint(),
+            image_path=o.image_path.absolute(),
+            state_dir=o.state_dir.absolute(),
+            aws_endpoint=o.aws_endpoint,
+            instance=self._marker,
+            backoff=o.backoff,
+        )
+        self._agent = NodeAgent(settings)
+        controllers = [
+            Namespaces(cluster), GarbageCollector(cluster), Volumes(cluster), Jobs(cluster, backoff=o.backoff),
+            Deployments(cluster), ReplicaSets(cluster), Claims(cluster), Scheduler(cluster), Endpoints(cluster), self._agent,
+        ]  # fmt: skip
+        self._populate(cluster)
+        self._tasks = base.start(controllers)
+        control = Control(cluster=cluster, authenticator=authenticator, faults=faults)
+        server = Server(cluster=cluster, authenticator=authenticator, faults=faults, logs=self._agent, control=control)
+        context, ca_file = certificates.server_context(o.state_dir.absolute() / "tls")
+        self._runner = web.AppRunner(server.application(), access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", o.port, ssl_context=context, shutdown_timeout=0.1)
+        await site.start()
+        port = self._runner.addresses[0][1]
+        return {"url": f"https://127.0.0.1:{port}", "ca_file": str(ca_file), "admin_token": o.admin_token}
+
+    def _populate(self, cluster: Cluster) -> None:
+        for resource, obj in rbac.bootstrap_objects():
+            cluster.create(resource, obj)
+        for name in _NAMESPACES:
+            cluster.create(r.NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for index in range(self._options.system_nodes):
+            zone = f"{self._options.region}{'abc'[index % 3]}"
+            name = f"ip-10-0-{index}-10.{self._options.region}.compute.internal"
+            node = nodes.build(
+                name=name,
+                instance_type="m7i.large",
+                zone=zone,
+                address=self._network.node_address,
+                labels={"eks.amazonaws.com/nodegroup": "system", "karpenter.sh/controller": "true"},
+                taints=[],
+                ephemeral="18Gi",
+                provider_id=f"aws:///{zone}/i-{secrets.token_hex(8)}",
+            )
+            cluster.store.create(r.NODES, node)
+
+    async def stop(self) -> None:
+        """End every pod and every task; the guardian ends what is left."""
+        if self._runner is not None:
+            for task in self._tasks:
+                task.cancel()
+            await self._agent.stop()
+            await self._runner.cleanup()
+        self._network.close()
+        if self._guardian.stdin:
+            self._guardian.stdin.close()
+        await asyncio.to_thread(self._guardian.wait)

@@ -1,0 +1,1 @@
+"""The nodes: pods run as local processes."""

@@ -1,0 +1,43 @@
+"""Loopback addresses: one 127.x.0.0/16 for each running instance, one address for each pod and Service."""
+
+import random
+import socket
+
+_KUBELET_PORT = 10250
+
+
+class Network:
+    """A claimed 127.x.0.0/16. The claim is a socket held on 127.x.0.1:10250, so that several rehearsals on one machine
+    never share an address.
+    """
+
+    def __init__(self) -> None:
+        candidates = list(range(16, 240))
+        random.shuffle(candidates)
+        for second in candidates:
+            claim = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                claim.bind((f"127.{second}.0.1", _KUBELET_PORT))
+                claim.listen(1)
+            except OSError:
+                claim.close()
+                continue
+            self._claim, self._prefix, self._next = claim, f"127.{second}", 256
+            return
+        raise RuntimeError(
+            "no free 127.x.0.0/16: 224 rehearsals are running, or port 10250 cannot be bound on loopback"
+        )
+
+    @property
+    def node_address(self) -> str:
+        return f"{self._prefix}.0.1"
+
+    def next_address(self) -> str:
+        """An address that was not given before (there are 65,000)."""
+        self._next += 1
+        if self._next % 256 in (0, 255):
+            self._next += 2
+        return f"{self._prefix}.{self._next // 256 % 256}.{self._next % 256}"
+
+    def close(self) -> None:
+        self._claim.close()

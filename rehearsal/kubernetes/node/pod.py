@@ -1,0 +1,291 @@
+"""One pod on a node: volumes, init containers, containers, status, end."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rehearsal.kubernetes import pod_rules
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.controllers.services import service_address
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.node import devices, environment, guardian, volumes
+from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.node.container import Container, Launch
+from rehearsal.kubernetes.node.logs import ContainerLog
+from rehearsal.kubernetes.node.mountpoint import Mountpoint
+from rehearsal.kubernetes.node.probes import Prober
+from rehearsal.kubernetes.node.process import Process
+from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, set_condition
+
+_COMPONENT = "kubelet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSettings:
+    """What all pods of the instance share. `backoff`: seconds before the first restart (10 in a real kubelet)."""
+
+    cluster: Cluster
+    network: Network
+    faults: Faults
+    tokens: TokenIssuer
+    mountpoint: Mountpoint
+    image_path: Path
+    state_dir: Path
+    aws_endpoint: str
+    instance: str
+    backoff: float
+
+
+class PodWorker:
+    """Brings one pod up, keeps its status, and takes it down."""
+
+    def __init__(self, settings: NodeSettings, pod: Json, *, host_address: str, gone: Callable[[], None]) -> None:
+        self._settings = settings
+        self._pod = pod
+        self._host_address = host_address
+        self._gone = gone
+        self._folder = volumes.PodFolder(settings.state_dir / "pods" / pod["metadata"]["uid"])
+        self._init: list[Container] = []
+        self._main: list[Container] = []
+        self._initialized = False
+        self._failure: tuple[str, str] | None = None
+        self._stopping: float | None = None
+        self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
+
+    @property
+    def containers(self) -> list[Container]:
+        return [*self._init, *self._main]
+
+    # -- up -------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            self._assign_address()
+            await self._wait_for(self._prepare_devices, "FailedPrepareDynamicResources")
+            await self._wait_for(self._mount_volumes, "FailedMount")
+            spec = self._pod["spec"]
+            once = "OnFailure" if spec["restartPolicy"] == "Always" else spec["restartPolicy"]
+            self._init = [self._container(c, once) for c in spec.get("initContainers", ())]
+            self._main = [self._container(c, spec["restartPolicy"]) for c in spec["containers"]]
+            self.publish()
+            for container in self._init:
+                await self._pull(container)
+                await container.run()
+                if container.exit_code != 0:
+                    self.publish()
+                    return
+            self._initialized = True
+            for container in self._main:
+                await self._pull(container)
+            await asyncio.gather(*(container.run() for container in self._main))
+        finally:
+            self.publish()
+            self._settings.mountpoint.release(self._pod)
+            self._folder.remove()
+
+    def _assign_address(self) -> None:
+        address = service_address(self._settings.cluster.store, self._pod) or self._settings.network.next_address()
+
+        def change(obj: Json) -> None:
+            status = obj.setdefault("status", {})
+            status |= {"phase": "Pending", "podIP": address, "podIPs": [{"ip": address}], "startTime": now()}
+            status |= {"hostIP": self._host_address, "hostIPs": [{"ip": self._host_address}]}
+
+        changed = self._settings.cluster.modify(r.PODS, self._pod, change)
+        if changed is not None:
+            self._pod = changed
+
+    async def _wait_for(self, step: Callable[[], object], reason: str) -> None:
+        """Repeat a step until it works; each failure is an Event."""
+        wait = 0.5
+        while True:
+            try:
+                result = step()
+                if asyncio.iscoroutine(result):
+                    await result
+                return
+            except (volumes.MountError, devices.PrepareError) as problem:
+                self._event("Warning", reason, str(problem))
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 10.0)
+
+    def _prepare_devices(self) -> None:
+        devices.prepare(self._settings.cluster.store, self._pod)
+
+    async def _mount_volumes(self) -> None:
+        store = self._settings.cluster.store
+        for volume in self._pod["spec"].get("volumes", ()):
+            folder = self._folder.volume(volume["name"])
+            try:
+                if "persistentVolumeClaim" in volume:
+                    await self._settings.mountpoint.mount(self._pod, volume, folder)
+                else:
+                    volumes.set_up(store, self._settings.tokens, self._pod, volume, folder)
+            except volumes.MountError as problem:
+                raise volumes.MountError(
+                    f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
+                ) from None
+
+    async def _pull(self, container: Container) -> None:
+        image, wait = container.spec["image"], 1.0
+        while True:
+            if pod_rules.malformed_image(image):
+                reason, message = (
+                    "InvalidImageName",
+                    f'Failed to apply default image tag "{image}": couldn\'t parse image name',
+                )
+            elif self._settings.faults.image_pull_error and self._settings.faults.image_pull_error in image:
+                reason, message = "ErrImagePull", f'Failed to pull image "{image}": not found'
+            else:
+                if wait > 1.0:
+                    container.state = {"waiting": {"reason": "ContainerCreating"}}
+                self._event("Normal", "Pulled", f'Container image "{image}" already present on machine')
+                return
+            self._event("Warning", "Failed", message)
+            container.state = {"waiting": {"reason": reason, "message": message}}
+            self.publish()
+            await asyncio.sleep(wait)
+            if reason == "ErrImagePull":
+                container.state = {
+                    "waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
+                }
+                self._event("Normal", "BackOff", f'Back-off pulling image "{image}"')
+                self.publish()
+            wait = min(wait * 2, 30.0)
+
+    def _container(self, spec: Json, restart_policy: str) -> Container:
+        return Container(
+            spec=spec,
+            restart_policy=restart_policy,
+            launch=lambda restart: self._launch(spec, restart),
+            changed=self.publish,
+            event=self._event,
+            backoff=self._settings.backoff,
+        )
+
+    async def _launch(self, spec: Json, restart: int) -> Launch:
+        settings = self._settings
+        if dig(
+            spec, "securityContext", "runAsNonRoot", default=dig(self._pod, "spec", "securityContext", "runAsNonRoot")
+        ):
+            user = dig(
+                spec, "securityContext", "runAsUser", default=dig(self._pod, "spec", "securityContext", "runAsUser")
+            )
+            if not user:
+                raise environment.ConfigError("container has runAsNonRoot and image will run as root")
+        cwd = volumes.build_root(self._folder, spec)
+        home = self._folder.path / "home"
+        home.mkdir(exist_ok=True)
+        base = environment.image_environment(settings.image_path, self._pod, home)
+        base[guardian.VARIABLE] = settings.instance
+        env = environment.build(settings.cluster.store, self._pod, spec, base)
+        volumes.check_paths(spec, env)
+        env |= volumes.local_variables(self._folder, spec)
+        if settings.aws_endpoint:
+            env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
+        command = [environment.expand(part, env) for part in (*spec["command"], *spec.get("args", ()))]
+        log = ContainerLog(self._folder.log(spec["name"], restart))
+        try:
+            process = await Process.start(command, cwd=cwd, env=env, log=log)
+        except OSError:
+            log.close()
+            raise
+        address = dig(self._pod, "status", "podIP", default="")
+        return Launch(process=process, prober=Prober(address=address, container=spec, cwd=cwd, env=env))
+
+    # -- status ---------------------------------------------------------------------------------------------------
+
+    def fail(self, reason: str, message: str) -> None:
+        """The pod fails as a whole: evicted, or its node is lost."""
+        self._failure = (reason, message)
+
+    def publish(self) -> None:
+        """Write the pod's status as it is now."""
+        self._settings.cluster.modify(r.PODS, self._pod, self._describe)
+
+    def _describe(self, obj: Json) -> None:
+        status = obj.setdefault("status", {})
+        phase = self._phase()
+        status["phase"] = phase
+        if self._failure:
+            status["reason"], status["message"] = self._failure
+        if self._init:
+            status["initContainerStatuses"] = [c.status(c.spec["image"]) for c in self._init]
+        if self._main:
+            status["containerStatuses"] = [c.status(c.spec["image"]) for c in self._main]
+        done = phase in ("Succeeded", "Failed")
+        ready = bool(self._main) and all(c.ready for c in self._main) and not done
+        why = "PodCompleted" if phase == "Succeeded" else ("" if ready else "ContainersNotReady")
+        unready = [c.name for c in self._main if not c.ready]
+        message = "" if ready or phase == "Succeeded" else f"containers with unready status: [{' '.join(unready)}]"
+        conditions = status.get("conditions", [])
+        initialized = self._initialized or not self._pod["spec"].get("initContainers")
+        conditions = set_condition(conditions, "Initialized", "True" if initialized else "False")
+        for kind in ("ContainersReady", "Ready"):
+            conditions = set_condition(conditions, kind, "True" if ready else "False", reason=why, message=message)
+        status["conditions"] = conditions
+
+    def _phase(self) -> str:
+        if self._failure:
+            return "Failed"
+        if any(c.exit_code not in (None, 0) for c in self._init) and self._pod["spec"]["restartPolicy"] == "Never":
+            return "Failed"
+        codes = [c.exit_code for c in self._main]
+        over = self._stopping is not None or self._pod["spec"]["restartPolicy"] != "Always"
+        if self._main and over and all(code is not None for code in codes):
+            policy = self._pod["spec"]["restartPolicy"]
+            if all(code == 0 for code in codes):
+                return "Succeeded"
+            if policy == "Never" or self._stopping is not None:
+                return "Failed"
+        started = self._initialized and all("waiting" not in c.state or c.restarts or c.last_state for c in self._main)
+        return "Running" if self._main and started else "Pending"
+
+    def _event(self, kind: str, reason: str, message: str) -> None:
+        self._settings.cluster.event(self._pod, kind, reason, message, component=_COMPONENT)
+
+    # -- down -----------------------------------------------------------------------------------------------------
+
+    def stop(self, grace: float) -> None:
+        """End the pod: SIGTERM, SIGKILL after `grace` seconds, then `gone` is called. A second call may hurry it."""
+        if self._stopping is not None and grace >= self._stopping:
+            return
+        first, self._stopping = self._stopping is None, grace
+        for container in self.containers:
+            container.stop(grace)
+        if first:
+            self._ending = asyncio.create_task(self._end(), name=f"end of pod {name_of(self._pod)}")
+
+    async def _end(self) -> None:
+        if any(container.running for container in self.containers):
+            for container in self.containers:
+                if container.running:
+                    self._event("Normal", "Killing", f"Stopping container {container.name}")
+            while any(container.running for container in self.containers):
+                await asyncio.wait([self._task], timeout=0.2)
+                if self._task.done():
+                    break
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await self._task
+        self._gone()
+
+    async def finished(self) -> None:
+        """Wait for the end of a pod that is being stopped."""
+        await asyncio.wait([self._ending])
+
+    def forget(self) -> None:
+        """Remove the logs too: the pod object is gone."""
+        self._folder.forget()
+
+    @property
+    def uid(self) -> str:
+        return str(self._pod["metadata"]["uid"])
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return namespace_of(self._pod), name_of(self._pod)

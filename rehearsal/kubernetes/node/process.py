@@ -1,0 +1,87 @@
+"""One process of a container: started in a group of its own, its output logged, its whole group ended."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rehearsal.kubernetes.node.logs import ContainerLog
+
+_LINE = 1024 * 1024
+
+
+def _without_write_override() -> list[str]:
+    """A prefix that, for root, takes away the right to write to read-only files: a read-only mount stays one."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--inh-caps", "-dac_override", "--bounding-set", "-dac_override", "--"] if setpriv else []
+
+
+class Process:
+    """A running command. `exit_code` is what Kubernetes shows: 128 + n where signal n ended it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: ContainerLog) -> None:
+        self._process = process
+        self.log = log
+        self._pump = asyncio.create_task(self._copy_output())
+
+    @classmethod
+    async def start(cls, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: ContainerLog) -> "Process":
+        """Raises OSError where the command cannot be started."""
+        found = shutil.which(command[0], path=env["PATH"]) if "/" not in command[0] else command[0]
+        if found is None:
+            raise FileNotFoundError(f'exec: "{command[0]}": executable file not found in $PATH')
+        if not os.access(cwd / found, os.X_OK):
+            raise FileNotFoundError(f'exec: "{command[0]}": no such file or not executable')
+        process = await asyncio.create_subprocess_exec(
+            *_without_write_override(),
+            found,
+            *command[1:],
+            cwd=cwd,
+            env=dict(env),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            limit=_LINE,
+        )
+        return cls(process, log)
+
+    async def _copy_output(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        while True:
+            try:
+                line = await stream.readline()
+            except ValueError:
+                self.log.line(b"(a line longer than 1 MiB is left out)")
+                continue
+            if not line:
+                return
+            self.log.line(line)
+
+    async def wait(self) -> int:
+        """Wait for the end; what is left of the process group is killed, then the log is complete."""
+        code = await self._process.wait()
+        self._signal_group(signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._pump, 2.0)
+        self.log.close()
+        return 128 - code if code < 0 else code
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group, unless it has ended."""
+        if self._process.returncode is None:
+            self._signal_group(number)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid

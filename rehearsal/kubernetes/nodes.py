@@ -1,0 +1,86 @@
+"""Node objects: their shape by instance type."""
+
+from rehearsal.kubernetes.objects import Json, now
+
+INSTANCE_TYPES: dict[str, dict[str, str]] = {
+    "trn2.48xlarge": {
+        "cpu": "191450m",
+        "memory": "1938410Mi",
+        "pods": "100",
+        "vcpu": "192",
+        "capacity_memory": "2097152Mi",
+    },
+    "m7i.large": {"cpu": "1930m", "memory": "7147Mi", "pods": "29", "vcpu": "2", "capacity_memory": "8192Mi"},
+    "m7i.xlarge": {"cpu": "3920m", "memory": "14848Mi", "pods": "58", "vcpu": "4", "capacity_memory": "16384Mi"},
+    "m7i.2xlarge": {"cpu": "7910m", "memory": "30326Mi", "pods": "58", "vcpu": "8", "capacity_memory": "32768Mi"},
+    "m7i.4xlarge": {"cpu": "15890m", "memory": "60184Mi", "pods": "234", "vcpu": "16", "capacity_memory": "65536Mi"},
+}
+"""Allocatable and capacity by instance type, as Karpenter's instance type reference gives them."""
+
+
+def build(
+    *,
+    name: str,
+    instance_type: str,
+    zone: str,
+    address: str,
+    labels: dict[str, str],
+    taints: list[Json],
+    ephemeral: str,
+    provider_id: str,
+) -> Json:
+    """A Node with its status."""
+    shape = INSTANCE_TYPES[instance_type]
+    region = zone[:-1]
+    well_known = {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": instance_type,
+        "topology.kubernetes.io/region": region,
+        "topology.kubernetes.io/zone": zone,
+    }
+    allocatable = {
+        "cpu": shape["cpu"],
+        "memory": shape["memory"],
+        "pods": shape["pods"],
+        "ephemeral-storage": ephemeral,
+    }
+    capacity = {
+        "cpu": shape["vcpu"],
+        "memory": shape["capacity_memory"],
+        "pods": shape["pods"],
+        "ephemeral-storage": ephemeral,
+    }
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "kubelet is posting ready status",
+    }
+    info = {
+        "kubeletVersion": "v1.35.0-eks-rehearsal",
+        "osImage": "Amazon Linux 2023",
+        "architecture": "amd64",
+        "operatingSystem": "linux",
+    }
+    info |= dict.fromkeys(
+        ("bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "machineID", "systemUUID"),
+        "rehearsal",
+    )
+    spec: Json = {"providerID": provider_id}
+    if taints:
+        spec["taints"] = taints
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**well_known, **labels}},
+        "spec": spec,
+        "status": {
+            "allocatable": allocatable,
+            "capacity": capacity,
+            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+            "conditions": [{**condition, "lastTransitionTime": now(), "lastHeartbeatTime": now()}],
+            "nodeInfo": info,
+        },
+    }

@@ -1,0 +1,162 @@
+"""What a pod spec must keep to, and what of it the rehearsal's node cannot run: refused at once, never ignored."""
+
+import re
+from collections.abc import Iterator
+
+from rehearsal.kubernetes import errors, quantity
+from rehearsal.kubernetes.objects import Json, dig
+
+_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
+_ENV_NAME = re.compile(r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
+_IMAGE = re.compile(
+    r"^[a-z0-9]+([._-][a-z0-9]+)*(:\d+)?(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$"
+)
+_VOLUMES = ("emptyDir", "configMap", "secret", "projected", "downwardAPI", "persistentVolumeClaim")
+_FIELDS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
+    "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+_UNSUPPORTED = ("hostNetwork", "hostPID", "hostIPC", "ephemeralContainers", "readinessGates", "schedulingGates", "runtimeClassName", "shareProcessNamespace", "dnsConfig", "hostAliases", "hostname", "subdomain", "topologySpreadConstraints", "overhead", "setHostnameAsFQDN", "hostUsers", "activeDeadlineSeconds", "workloadRef")  # fmt: skip
+_CONTAINER_UNSUPPORTED = ("lifecycle", "volumeDevices", "stdin", "tty", "resizePolicy", "restartPolicyRules")
+
+
+def check(spec: Json, path: str) -> Iterator[Json]:
+    """Every problem of a pod spec."""
+    containers = [("containers", c) for c in spec.get("containers", ())]
+    every = [*(("initContainers", c) for c in spec.get("initContainers", ())), *containers]
+    if not containers:
+        yield errors.required(f"{path}.containers")
+    for field in _UNSUPPORTED:
+        if spec.get(field):
+            yield errors.unsupported(f"{path}.{field}", f"pods with {field}")
+    yield from _unique([c["name"] for _, c in every], f"{path}.containers")
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
+    yield from _unique([volume["name"] for volume in spec.get("volumes", ())], f"{path}.volumes")
+    for index, volume in enumerate(spec.get("volumes", ())):
+        yield from _volume(volume, f"{path}.volumes[{index}]")
+    claims = {claim["name"] for claim in spec.get("resourceClaims", ())}
+    for index, claim in enumerate(spec.get("resourceClaims", ())):
+        if ("resourceClaimName" in claim) == ("resourceClaimTemplateName" in claim):
+            message = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield errors.invalid_value(f"{path}.resourceClaims[{index}]", claim["name"], message)
+    for index, (kind, container) in enumerate(every):
+        here = f"{path}.{kind}[{index if kind == 'initContainers' else index - len(every) + len(containers)}]"
+        yield from _container(container, here, volumes, claims)
+    affinity = spec.get("affinity") or {}
+    if affinity.get("podAffinity"):
+        yield errors.unsupported(f"{path}.affinity.podAffinity", "pod affinity")
+
+
+def _unique(names: list[str], path: str) -> Iterator[Json]:
+    for name in names:
+        if not _NAME.match(name):
+            yield errors.invalid_value(f"{path}.name", name, "a lowercase RFC 1123 label must be at most 63 characters")
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield errors.cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+
+
+def _volume(volume: Json, path: str) -> Iterator[Json]:
+    kinds = [key for key in volume if key != "name"]
+    if not kinds:
+        yield errors.required(path, "must specify a volume type")
+    for kind in kinds:
+        if kind not in _VOLUMES:
+            yield errors.unsupported(f"{path}.{kind}", f"{kind} volumes")
+    for index, source in enumerate(dig(volume, "projected", "sources", default=())):
+        for kind in source:
+            if kind not in ("serviceAccountToken", "configMap", "secret", "downwardAPI"):
+                yield errors.unsupported(f"{path}.projected.sources[{index}].{kind}", f"projected {kind}")
+
+
+def _container(container: Json, path: str, volumes: dict[str, Json], claims: set[str]) -> Iterator[Json]:
+    if not container.get("image"):
+        yield errors.required(f"{path}.image")
+    for field in _CONTAINER_UNSUPPORTED:
+        if container.get(field):
+            yield errors.unsupported(f"{path}.{field}", f"containers with {field}")
+    if container.get("restartPolicy"):
+        yield errors.unsupported(f"{path}.restartPolicy", "sidecar containers")
+    if not container.get("command"):
+        message = "a container without `command`: the entrypoint of its image is not known here"
+        yield errors.unsupported(f"{path}.command", message)
+    yield from _environment(container, path)
+    seen: set[str] = set()
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        here = f"{path}.volumeMounts[{index}]"
+        if mount["name"] not in volumes:
+            yield errors.cause(f"{here}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
+        if mount["mountPath"] in seen:
+            yield errors.invalid_value(f"{here}.mountPath", mount["mountPath"], "must be unique")
+        seen.add(mount["mountPath"])
+        for field in ("subPathExpr", "mountPropagation", "recursiveReadOnly"):
+            if mount.get(field) not in (None, "None", "Disabled"):
+                yield errors.unsupported(f"{here}.{field}", f"mounts with {field}")
+    yield from _resources(container.get("resources") or {}, f"{path}.resources", claims)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if probe in container:
+            yield from _probe(container[probe], f"{path}.{probe}", probe)
+    ports = [port.get("name") for port in container.get("ports", ()) if port.get("name")]
+    yield from _unique(ports, f"{path}.ports")
+
+
+def _environment(container: Json, path: str) -> Iterator[Json]:
+    for index, variable in enumerate(container.get("env", ())):
+        here = f"{path}.env[{index}]"
+        if not _ENV_NAME.match(variable["name"]):
+            yield errors.invalid_value(f"{here}.name", variable["name"], "a valid environment variable name is needed")
+        source = variable.get("valueFrom") or {}
+        if source and variable.get("value"):
+            yield errors.invalid_value(f"{here}.valueFrom", "", "may not be specified when `value` is not empty")
+        field = dig(source, "fieldRef", "fieldPath")
+        if field and field not in _FIELDS and not re.match(r"^metadata\.(labels|annotations)\['[^']+'\]$", field):
+            yield errors.unsupported(f"{here}.valueFrom.fieldRef.fieldPath", f"fieldPath {field}")
+        for kind in source:
+            if kind not in ("fieldRef", "configMapKeyRef", "secretKeyRef", "resourceFieldRef"):
+                yield errors.unsupported(f"{here}.valueFrom.{kind}", f"environment from {kind}")
+
+
+def _resources(resources: Json, path: str, claims: set[str]) -> Iterator[Json]:
+    for claim in resources.get("claims", ()):
+        if claim["name"] not in claims:
+            message = f'Not found: "{claim["name"]}" (must be one of the names in pod.spec.resourceClaims)'
+            yield errors.cause(f"{path}.claims", "FieldValueNotFound", message)
+    parsed: dict[str, quantity.Amounts] = {"requests": {}, "limits": {}}
+    for kind, amounts in parsed.items():
+        for name, value in (resources.get(kind) or {}).items():
+            try:
+                amounts[name] = quantity.parse(value)
+            except ValueError as problem:
+                yield errors.invalid_value(f"{path}.{kind}.{name}", value, str(problem))
+    for name, limit in parsed["limits"].items():
+        request = parsed["requests"].get(name, limit)
+        if request > limit:
+            message = f"must be less than or equal to {name} limit of {resources['limits'][name]}"
+            yield errors.invalid_value(f"{path}.requests", resources["requests"][name], message)
+
+
+def _probe(probe: Json, path: str, kind: str) -> Iterator[Json]:
+    handlers = [name for name in ("httpGet", "exec", "tcpSocket", "grpc") if name in probe]
+    if len(handlers) != 1:
+        yield errors.required(path, "must specify exactly one handler type")
+    elif handlers[0] == "grpc":
+        yield errors.unsupported(f"{path}.grpc", "gRPC probes")
+    if dig(probe, "httpGet", "scheme", default="HTTP") != "HTTP":
+        yield errors.unsupported(f"{path}.httpGet.scheme", "HTTPS probes")
+    if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:
+        yield errors.invalid_value(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def malformed_image(image: str) -> bool:
+    """Whether the kubelet would say InvalidImageName."""
+    return not _IMAGE.match(image)
+
+
+def check_update(spec: Json, old: Json) -> Iterator[Json]:
+    """A pod's spec is immutable but for its images and grace period; binding sets nodeName once."""
+    frozen = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "nodeName")
+    before, after = ({k: v for k, v in s.items() if k not in frozen} for s in (old, spec))
+    for copy in (before, after):
+        copy["containers"] = [{k: v for k, v in c.items() if k != "image"} for c in copy["containers"]]
+    if before != after or (old.get("nodeName") and old["nodeName"] != spec.get("nodeName")):
+        message = "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations` (only additions)"
+        yield errors.field_forbidden("spec", message)

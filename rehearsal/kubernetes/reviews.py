@@ -1,0 +1,34 @@
+"""`kubectl auth can-i` and `kubectl auth whoami`."""
+
+from rehearsal.kubernetes import rbac
+from rehearsal.kubernetes.identity import User
+from rehearsal.kubernetes.objects import Json, dig
+from rehearsal.kubernetes.store import Store
+
+
+def answer(store: Store, user: User, kind: str, body: Json) -> Json:
+    """The review with its status filled in. `kind` is the plural of the review's resource."""
+    if kind == "selfsubjectreviews":
+        info = {"username": user.name, "groups": list(user.groups)}
+        return {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "SelfSubjectReview",
+            "metadata": {},
+            "status": {"userInfo": info},
+        }
+    spec = body.get("spec") or {}
+    if kind == "subjectaccessreviews":
+        user = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))
+    asked = dig(spec, "resourceAttributes", default={})
+    subresource = f"/{asked['subresource']}" if asked.get("subresource") else ""
+    request = rbac.Request(
+        verb=asked.get("verb") or dig(spec, "nonResourceAttributes", "verb", default=""),
+        group=asked.get("group", ""),
+        resource=asked.get("resource", "") + subresource,
+        namespace=asked.get("namespace", ""),
+        name=asked.get("name", ""),
+        path=dig(spec, "nonResourceAttributes", "path", default=""),
+    )
+    allowed = rbac.allowed(store, user, request)
+    status = {"allowed": allowed} if allowed else {"allowed": False, "reason": rbac.refusal(user, request)}
+    return {**body, "status": status}

@@ -1,0 +1,187 @@
+"""Structural schemas: Kubernetes 1.35's own (the data of `kubernetes-validate`) and Karpenter's CRDs (`schemas/`).
+
+The walk is strict on every write, as `kubectl --validate=strict` asks of a real server: an unknown field is a 400, a
+missing or impossible value a 422, and all problems of an object come in one answer.
+"""
+
+import functools
+import importlib.resources
+import json
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import yaml
+
+from rehearsal.kubernetes import errors
+from rehearsal.kubernetes.objects import Json, dig
+from rehearsal.kubernetes.resources import Resource
+
+KUBERNETES_VERSION = "1.35.0"
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda v: isinstance(v, dict),
+    "array": lambda v: isinstance(v, list),
+    "string": lambda v: isinstance(v, str),
+    "boolean": lambda v: isinstance(v, bool),
+    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
+    "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+    "null": lambda v: v is None,
+}
+
+
+@functools.cache
+def definitions() -> Json:
+    folder = importlib.resources.files("kubernetes_validate") / "kubernetes-json-schema"
+    path = folder / f"v{KUBERNETES_VERSION}-local-strict" / "_definitions.json"
+    return cast(Json, json.loads(path.read_text())["$defs"])
+
+
+@functools.cache
+def custom_definitions() -> Json:
+    path = importlib.resources.files("rehearsal.kubernetes") / "schemas" / "karpenter.yaml"
+    return cast(Json, yaml.safe_load(path.read_text()))
+
+
+def schema_of(resource: Resource) -> Json:
+    """The schema of a resource's objects."""
+    if resource.definition:
+        return cast(Json, definitions()[resource.definition])
+    meta = {"$ref": "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
+    own = custom_definitions()[resource.kind]
+    head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
+    return {"type": "object", "additionalProperties": False, "properties": {**head, **own}, "required": ["spec"]}
+
+
+def resolve(node: Json) -> Json:
+    """`node` with its `$ref` followed."""
+    ref = node.get("$ref")
+    return cast(Json, definitions()[ref.rsplit("/", 1)[1]]) if ref else node
+
+
+def child(node: Json, key: str) -> Json:
+    """The schema of a map's field `key`; {} where anything is allowed."""
+    node = resolve(node)
+    found = dig(node, "properties", key)
+    if found is None:
+        found = node.get("additionalProperties")
+    return found if isinstance(found, dict) else {}
+
+
+def items(node: Json) -> Json:
+    return cast(Json, resolve(node).get("items") or {})
+
+
+def problems(resource: Resource, obj: Json) -> tuple[list[str], list[Json]]:
+    """(unknown or mistyped fields, causes of a 422) of `obj`."""
+    unknown: list[str] = []
+    causes: list[Json] = []
+    _walk(schema_of(resource), obj, "", unknown, causes)
+    return unknown, causes
+
+
+def check(resource: Resource, obj: Json) -> None:
+    """Raise 400 for unknown or mistyped fields, 422 for missing or impossible values."""
+    unknown, causes = problems(resource, obj)
+    if unknown:
+        text = ", ".join(unknown)
+        raise errors.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"strict decoding error: {text}"
+        )
+    if causes:
+        raise errors.invalid(resource, dig(obj, "metadata", "name", default=""), causes)
+
+
+def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Json]) -> None:
+    node = resolve(node)
+    alternatives = node.get("oneOf") or node.get("anyOf")
+    if alternatives:
+        if not any(_matches_type(resolve(a), value) for a in alternatives):
+            unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
+    elif not _matches_type(node, value):
+        unknown.append(f'field "{path}" must be of type {_expected(node)}, not {_type_name(value)}')
+        return
+    if isinstance(value, dict):
+        _walk_map(node, value, path, unknown, causes)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _walk(items(node), item, f"{path}[{index}]", unknown, causes)
+        _check_size(node, len(value), path, "Items", causes)
+    else:
+        _check_scalar(node, value, path, causes)
+
+
+def _walk_map(node: Json, value: Json, path: str, unknown: list[str], causes: list[Json]) -> None:
+    properties = node.get("properties") or {}
+    rest = node.get("additionalProperties", True)
+    for key, item in value.items():
+        here = f"{path}.{key}" if path else key
+        if key in properties:
+            _walk(properties[key], item, here, unknown, causes)
+        elif isinstance(rest, dict):
+            _walk(rest, item, here, unknown, causes)
+        elif rest is False or (properties and not node.get("x-kubernetes-preserve-unknown-fields")):
+            unknown.append(f'unknown field "{here}"')
+    causes += [errors.required(f"{path}.{key}".lstrip(".")) for key in node.get("required", ()) if key not in value]
+    _check_size(node, len(value), path, "Properties", causes)
+
+
+def _check_size(node: Json, size: int, path: str, suffix: str, causes: list[Json]) -> None:
+    if size > node.get(f"max{suffix}", size):
+        causes.append(errors.invalid_value(path, size, f"must have at most {node[f'max{suffix}']} items"))
+    if size < node.get(f"min{suffix}", size):
+        causes.append(errors.invalid_value(path, size, f"should have at least {node[f'min{suffix}']} items"))
+
+
+def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None:
+    if "enum" in node and value not in node["enum"]:
+        supported = ", ".join(json.dumps(choice) for choice in node["enum"])
+        message = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
+        causes.append(errors.cause(path, "FieldValueNotSupported", message))
+    if "pattern" in node and not re.search(node["pattern"], str(value)):
+        causes.append(errors.invalid_value(path, value, f"should match '{node['pattern']}'"))
+    if isinstance(value, str):
+        _check_size(node, len(value), path, "Length", causes)
+    elif not isinstance(value, bool):
+        if value < node.get("minimum", value):
+            causes.append(errors.invalid_value(path, value, f"should be greater than or equal to {node['minimum']}"))
+        if value > node.get("maximum", value):
+            causes.append(errors.invalid_value(path, value, f"should be less than or equal to {node['maximum']}"))
+
+
+def _matches_type(node: Json, value: Any) -> bool:
+    expected = node.get("type")
+    names = [expected] if isinstance(expected, str) else (expected or [])
+    return not names or any(_TYPES[name](value) for name in names)
+
+
+def _expected(node: Json) -> str:
+    names = node["type"]
+    return names if isinstance(names, str) else " or ".join(n for n in names if n != "null")
+
+
+def _type_name(value: Any) -> str:
+    return next((name for name in _TYPES if _TYPES[name](value)), "unknown")
+
+
+def with_defaults(node: Json, value: Any) -> Any:
+    """`value` with the schema's own `default`s filled in (CRDs; the built-in kinds' are in `defaults`)."""
+    node = resolve(node)
+    if isinstance(value, dict):
+        filled = {key: with_defaults(child(node, key), item) for key, item in value.items()}
+        for key, sub in (node.get("properties") or {}).items():
+            if key not in filled and "default" in sub:
+                filled[key] = with_defaults(sub, sub["default"])
+        return filled
+    if isinstance(value, list):
+        return [with_defaults(items(node), item) for item in value]
+    return value
+
+
+def without_nulls(value: Any) -> Any:
+    """`value` without null fields: Kubernetes reads null as absent."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value

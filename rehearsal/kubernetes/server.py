@@ -1,0 +1,160 @@
+"""The HTTPS front: authentication, faults, authorization, then discovery, verbs, watches and logs."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol
+
+from aiohttp import web
+
+from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, reviews, tables, watching
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.identity import Authenticator, User
+from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.objects import Json
+from rehearsal.kubernetes.requests import Target
+from rehearsal.kubernetes.verbs import Verbs, decode
+
+_OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+Control = Callable[[str, Json], Awaitable[Json]]
+
+
+class LogSource(Protocol):
+    def logs(self, pod: Json, query: Mapping[str, str]) -> AsyncIterator[bytes]: ...
+
+
+class Server:
+    """One aiohttp handler for every path."""
+
+    def __init__(
+        self, *, cluster: Cluster, authenticator: Authenticator, faults: Faults, logs: LogSource, control: Control
+    ) -> None:
+        self._cluster = cluster
+        self._verbs = Verbs(cluster)
+        self._authenticator = authenticator
+        self._faults = faults
+        self._logs = logs
+        self._control = control
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=8 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._handle)
+        return app
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._answer(request)
+        except errors.ApiError as problem:
+            return web.json_response(problem.status(), status=problem.code, headers=problem.headers)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path
+        if path in _OPEN_PATHS:
+            return web.json_response(discovery.VERSION) if path == "/version" else web.Response(text="ok")
+        user = await self._authenticator.user(request.headers.get("Authorization", ""))
+        if path.startswith("/_rehearsal/"):
+            if "system:masters" not in user.groups:
+                raise errors.ApiError(403, "Forbidden", "the control API takes the admin token only")
+            body = decode(await request.read()) if request.can_read_body else {}
+            return web.json_response(await self._control(path.removeprefix("/_rehearsal/"), body))
+        self._faults.api_request(request)
+        review = requests.review_of(path)
+        if review and request.method == "POST":
+            return web.json_response(
+                reviews.answer(self._cluster.store, user, review, decode(await request.read())), status=201
+            )
+        watch = request.query.get("watch") in ("true", "1")
+        target = requests.parse(self._cluster.registry, request.method, path, watch=watch)
+        if target is None:
+            self._authorize(user, rbac.Request(verb=request.method.lower(), path=path))
+            return self._discover(request)
+        access = target.access()
+        if not rbac.allowed(self._cluster.store, user, access):
+            raise errors.forbidden(target.resource, target.name, rbac.refusal(user, access))
+        return await self._serve(request, target)
+
+    def _authorize(self, user: User, access: rbac.Request) -> None:
+        if not rbac.allowed(self._cluster.store, user, access):
+            raise errors.ApiError(403, "Forbidden", f"forbidden: {rbac.refusal(user, access)}", {})
+
+    def _discover(self, request: web.Request) -> web.Response:
+        registry, path = self._cluster.registry, request.path.rstrip("/")
+        aggregated = discovery.AGGREGATED in request.headers.get("Accept", "").replace(" ", "")
+        parts = path.strip("/").split("/")
+        document: Json | None = None
+        if path in ("/api", "/apis") and aggregated:
+            document = discovery.aggregated(registry, core=path == "/api")
+            return web.Response(text=json.dumps(document), headers={"Content-Type": discovery.AGGREGATED})
+        if path == "/api":
+            document = discovery.core_versions()
+        elif path == "/apis":
+            document = discovery.group_list(registry)
+        elif path == "/openapi/v3":
+            document = discovery.openapi_index(registry)
+        elif path.startswith("/openapi/v3/"):
+            document = discovery.openapi(registry, path.removeprefix("/openapi/v3/"))
+        elif parts[0] == "api" and len(parts) == 2:
+            document = discovery.resource_list(registry, "", parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            document = discovery.resource_list(registry, parts[1], parts[2])
+        elif parts[0] == "apis" and len(parts) == 2:
+            document = discovery.group(registry, parts[1])
+        if document is None:
+            raise errors.no_such_path()
+        return web.json_response(document)
+
+    async def _serve(self, request: web.Request, target: Target) -> web.StreamResponse:
+        query = request.query
+        manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
+        match target.verb:
+            case "watch":
+                chosen = queries.object_selector(query.get("labelSelector", ""), _fields(target, query))
+                return await watching.stream(request, self._cluster, target, chosen)
+            case "get" if target.subresource == "log":
+                return await self._log(request, target)
+            case "get":
+                return self._reply(request, target, self._verbs.get(target))
+            case "list":
+                return self._reply(request, target, self._verbs.list(target, query))
+            case "delete" | "deletecollection":
+                raw = await request.read()
+                options = decode(raw) if raw else {}
+                remove = self._verbs.delete if target.verb == "delete" else self._verbs.delete_collection
+                return web.json_response(remove(target, options or {}, query))
+        raw = await request.read()
+        kind = request.headers.get("Content-Type", "").split(";")[0].strip()
+        if kind == "application/vnd.kubernetes.protobuf":
+            raise errors.unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"
+            )
+        if target.verb == "patch":
+            obj, created = self._verbs.patch(target, kind, raw, query, manager)
+            return self._reply(request, target, obj, 201 if created else 200)
+        if target.verb == "create":
+            return self._reply(request, target, self._verbs.create(target, decode(raw), query, manager), 201)
+        return self._reply(request, target, self._verbs.update(target, decode(raw), query, manager))
+
+    def _reply(self, request: web.Request, target: Target, obj: Json, status: int = 200) -> web.Response:
+        if tables.wanted(request.headers.get("Accept", "")) and not target.subresource:
+            obj = tables.table(target.resource, obj)
+        return web.Response(text=json.dumps(obj), status=status, content_type="application/json")
+
+    async def _log(self, request: web.Request, target: Target) -> web.StreamResponse:
+        pod = self._verbs.get(target)
+        chunks = self._logs.logs(pod, request.query)
+        first = await anext(chunks, b"")
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await response.prepare(request)
+        try:
+            await response.write(first)
+            async for chunk in chunks:
+                await response.write(chunk)
+        except ConnectionError:
+            return response
+        await response.write_eof()
+        return response
+
+
+def _fields(target: Target, query: Mapping[str, str]) -> str:
+    """The field selector of a watch; a watch of one name is a selection by name."""
+    own = f"metadata.name={target.name}" if target.name else ""
+    return ",".join(part for part in (query.get("fieldSelector", ""), own) if part)

@@ -1,0 +1,108 @@
+"""The objects, their resource versions and what changed: etcd, in memory."""
+
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rehearsal.kubernetes import errors
+from rehearsal.kubernetes.objects import Json, name_of, namespace_of, now
+from rehearsal.kubernetes.resources import Resource
+
+HISTORY = 20_000
+"""Changes that a watch can start behind; older resource versions are answered with 410, as etcd's compaction does."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write. `type` is ADDED, MODIFIED or DELETED; `old` is the object before it."""
+
+    version: int
+    type: str
+    resource: Resource
+    object: Json
+    old: Json | None = None
+
+
+Subscriber = Callable[[Change], None]
+
+
+class Store:
+    """Objects by resource, namespace and name. Stored objects are never changed in place: copy, change, `replace`."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self._objects: dict[Resource, dict[tuple[str, str], Json]] = defaultdict(dict)
+        self._by_uid: dict[str, tuple[Resource, Json]] = {}
+        self._history: deque[Change] = deque(maxlen=HISTORY)
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` on every change from now on; the returned function ends it."""
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    def since(self, version: int) -> Iterator[Change]:
+        """Changes after `version`; raises 410 where some of them are forgotten."""
+        if self._history and version < self._history[0].version - 1:
+            raise errors.gone(f"too old resource version: {version} ({self._history[0].version - 1})")
+        return (change for change in tuple(self._history) if change.version > version)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self._objects[resource].get((namespace, name))
+
+    def require(self, resource: Resource, namespace: str, name: str) -> Json:
+        found = self.get(resource, namespace, name)
+        if found is None:
+            raise errors.not_found(resource, name)
+        return found
+
+    def list(self, resource: Resource, namespace: str = "") -> "list[Json]":
+        """Objects of a namespace, or of all with ""; sorted as etcd's keys are."""
+        items = self._objects[resource].items()
+        return [obj for (ns, _), obj in sorted(items, key=lambda kv: kv[0]) if not namespace or ns == namespace]
+
+    def by_uid(self, uid: str) -> tuple[Resource, Json] | None:
+        return self._by_uid.get(uid)
+
+    def resources(self) -> "list[Resource]":
+        """Resources that have objects."""
+        return [resource for resource, objects in self._objects.items() if objects]
+
+    def create(self, resource: Resource, obj: Json) -> Json:
+        key = (namespace_of(obj), name_of(obj))
+        if key in self._objects[resource]:
+            raise errors.already_exists(resource, key[1])
+        uid = obj["metadata"].get("uid") or str(uuid.uuid4())
+        metadata = {**obj["metadata"], "uid": uid, "creationTimestamp": now(), "generation": 1}
+        return self._write("ADDED", resource, {**obj, "metadata": metadata}, None)
+
+    def replace(self, resource: Resource, obj: Json) -> Json:
+        """Write `obj` over the stored one. Its resourceVersion must match; an unchanged object is not written."""
+        old = self.require(resource, namespace_of(obj), name_of(obj))
+        if obj["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
+            raise errors.modified(resource, name_of(obj))
+        if obj == old:
+            return old
+        return self._write("MODIFIED", resource, obj, old)
+
+    def remove(self, resource: Resource, namespace: str, name: str) -> Json:
+        """Forget the object at once: finalizers and grace periods are the caller's matter."""
+        old = self._objects[resource].pop((namespace, name))
+        del self._by_uid[old["metadata"]["uid"]]
+        return self._publish("DELETED", resource, old, old)
+
+    def _write(self, kind: str, resource: Resource, obj: Json, old: Json | None) -> Json:
+        return self._publish(kind, resource, obj, old)
+
+    def _publish(self, kind: str, resource: Resource, obj: Json, old: Json | None) -> Json:
+        self.version += 1
+        obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
+        if kind != "DELETED":
+            self._objects[resource][namespace_of(obj), name_of(obj)] = obj
+            self._by_uid[obj["metadata"]["uid"]] = (resource, obj)
+        change = Change(self.version, kind, resource, obj, old)
+        self._history.append(change)
+        for subscriber in tuple(self._subscribers):
+            subscriber(change)
+        return obj

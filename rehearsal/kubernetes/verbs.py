@@ -1,0 +1,244 @@
+"""What each verb does with a target: the handlers behind the routes, without HTTP."""
+
+import copy
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from rehearsal.kubernetes import defaults, errors, fields, patches, queries, scaling, schema
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.machinery import Cluster, owner_entry
+from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
+from rehearsal.kubernetes.requests import Target
+
+APPLY = "application/apply-patch+yaml"
+PATCHES = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    APPLY: "apply",
+}
+
+
+class Verbs:
+    """Operations on a cluster. Each returns the object (or list, or Status) that the client gets."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._store = cluster.store
+
+    def get(self, target: Target) -> Json:
+        obj = self._store.require(target.resource, target.namespace, target.name)
+        return scaling.scale_of(target.resource, obj) if target.subresource == "scale" else obj
+
+    def list(self, target: Target, query: Mapping[str, str]) -> Json:
+        chosen = queries.object_selector(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        found = [obj for obj in self._store.list(target.resource, target.namespace) if chosen(obj)]
+        start = int(query.get("continue") or 0)
+        limit = int(query.get("limit") or 0)
+        page = found[start : start + limit] if limit else found[start:]
+        metadata: Json = {"resourceVersion": str(self._store.version)}
+        if start + len(page) < len(found):
+            metadata |= {"continue": str(start + len(page)), "remainingItemCount": len(found) - start - len(page)}
+        kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
+        return {**kind, "metadata": metadata, "items": page}
+
+    def create(self, target: Target, body: Json, query: Mapping[str, str], manager: str) -> Json:
+        if target.subresource == "eviction":
+            return self._evict(target, body)
+        if target.subresource == "binding":
+            return self._bind(target, body)
+        return self._cluster.create(
+            target.resource, _located(target, body), manager=manager, dry_run=_is_dry_run(query)
+        )
+
+    def update(self, target: Target, body: Json, query: Mapping[str, str], manager: str) -> Json:
+        dry_run = _is_dry_run(query)
+        if target.subresource == "scale":
+            return self._scale(target, body, manager, dry_run=dry_run)
+        obj = _located(target, body)
+        return self._cluster.update(
+            target.resource, obj, subresource=target.subresource, manager=manager, dry_run=dry_run
+        )
+
+    def patch(
+        self, target: Target, content_type: str, raw: bytes, query: Mapping[str, str], manager: str
+    ) -> tuple[Json, bool]:
+        """(the patched object, whether an apply created it)."""
+        kind = PATCHES.get(content_type)
+        if kind is None:
+            supported = ", ".join(PATCHES)
+            message = f"the body of the request was in an unknown format - accepted media types include: {supported}"
+            raise errors.unsupported_media_type(message)
+        if kind == "apply":
+            return self._apply(target, decode(raw), query)
+        change = decode(raw)
+        current = self.get(target)
+        if kind == "json":
+            if not isinstance(change, list):
+                raise errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+            changed = patches.json_patch(current, change)
+        elif kind == "merge" or target.resource.is_custom:
+            if kind == "strategic":
+                raise errors.unsupported_media_type(
+                    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+                )
+            changed = patches.json_merge(current, change)
+        else:
+            changed = patches.strategic_merge(schema.schema_of(target.resource), current, change)
+        return self.update(target, copy.deepcopy(changed), query, manager), False
+
+    def delete(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
+        asked = {**options}
+        for field in ("propagationPolicy", "gracePeriodSeconds"):
+            if field in query:
+                asked[field] = int(query[field]) if field.startswith("grace") else query[field]
+        dry_run = _is_dry_run(query) or "All" in options.get("dryRun", ())
+        obj = self._cluster.delete(target.resource, target.namespace, target.name, asked, dry_run=dry_run)
+        if self._store.get(target.resource, target.namespace, target.name) is not None and not dry_run:
+            return obj
+        details = {"name": target.name, "kind": target.resource.plural, "uid": obj["metadata"]["uid"]}
+        if target.resource.group:
+            details["group"] = target.resource.group
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+    def delete_collection(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
+        found = self.list(target, {k: v for k, v in query.items() if k in ("labelSelector", "fieldSelector")})
+        for obj in found["items"]:
+            dry_run = _is_dry_run(query)
+            self._cluster.delete(target.resource, namespace_of(obj), name_of(obj), options, dry_run=dry_run)
+        return found
+
+    def _apply(self, target: Target, body: Json, query: Mapping[str, str]) -> tuple[Json, bool]:
+        manager = query.get("fieldManager")
+        if not manager:
+            message = (
+                'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+            )
+            raise errors.ApiError(422, "Invalid", message)
+        body = schema.without_nulls(_located(target, body))
+        if dig(body, "metadata", "managedFields"):
+            raise errors.bad_request("metadata.managedFields must be nil")
+        resource, dry_run = target.resource, _is_dry_run(query)
+        if target.subresource == "scale":
+            return self._scale(target, body, manager, dry_run=dry_run), False
+        node = schema.schema_of(resource)
+        owner = owner_entry(resource, manager, "Apply", target.subresource)
+        live = self._store.get(resource, target.namespace, target.name)
+        if live is None:
+            if target.subresource:
+                raise errors.not_found(resource, target.name)
+            admitted = self._cluster.admit_new(resource, body)
+            merged, _ = fields.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
+            admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]
+            return self._cluster.insert(resource, admitted, dry_run=dry_run), True
+        unknown, causes = schema.problems(
+            resource, {**live, **body, "metadata": {**live["metadata"], **body["metadata"]}}
+        )
+        if unknown:
+            raise errors.bad_request(
+                f"failed to create typed patch object ({target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}): {', '.join(unknown)}"
+            )
+        force = query.get("force") == "true"
+        merged, conflicts = fields.apply(
+            node, live, body, owner, complete=lambda obj: defaults.fill(resource, obj), force=force
+        )
+        if conflicts:
+            listed = [
+                errors.cause(
+                    fields.show(path), "FieldManagerConflict", f'conflict with "{other}" using {resource.api_version}'
+                )
+                for other, path in conflicts
+            ]
+            why = "; ".join(f"{c['message']}: {c['field']}" for c in listed)
+            raise errors.conflict(resource, target.name, why, listed)
+        if "resourceVersion" in body["metadata"]:
+            merged["metadata"]["resourceVersion"] = body["metadata"]["resourceVersion"]
+        changed = self._cluster.update(
+            resource, merged, subresource=target.subresource, manager=manager, dry_run=dry_run, record=False
+        )
+        return changed, False
+
+    def _scale(self, target: Target, body: Json, manager: str, *, dry_run: bool) -> Json:
+        resource = target.resource
+        obj = self._store.require(resource, target.namespace, target.name)
+        changed = copy.deepcopy(obj)
+        changed["spec"]["replicas"] = scaling.replicas_in(resource, target.name, body)
+        wanted = dig(body, "metadata", "resourceVersion")
+        if wanted:
+            changed["metadata"]["resourceVersion"] = wanted
+        if not scaling.is_scalable(resource, obj):
+            raise errors.ApiError(500, "InternalError", scaling.NOT_SCALABLE)
+        updated = self._cluster.update(resource, changed, manager=manager, dry_run=dry_run, as_subresource="scale")
+        return scaling.scale_of(resource, updated)
+
+    def _evict(self, target: Target, body: Json) -> Json:
+        pod = self._store.require(target.resource, target.namespace, target.name)
+        budget = self._cluster.blocking_budget(pod)
+        if budget is not None:
+            message = "Cannot evict pod as it would violate the pod's disruption budget."
+            details = {
+                "causes": [errors.cause("", "DisruptionBudget", f"The disruption budget {budget} needs healthy pods")]
+            }
+            raise errors.ApiError(429, "TooManyRequests", message, details)
+        self._cluster.delete(r.PODS, target.namespace, target.name, body.get("deleteOptions") or {})
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+    def _bind(self, target: Target, body: Json) -> Json:
+        pod = self._store.require(target.resource, target.namespace, target.name)
+        if dig(pod, "spec", "nodeName"):
+            raise errors.conflict(
+                target.resource,
+                target.name,
+                f'pod {target.name} is already assigned to node "{pod["spec"]["nodeName"]}"',
+            )
+        changed = copy.deepcopy(pod)
+        changed["spec"]["nodeName"] = dig(body, "target", "name", default="")
+        self._cluster.update(r.PODS, changed)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+def decode(raw: bytes) -> Any:
+    """A request body: JSON, or YAML as an apply may be."""
+    try:
+        return json.loads(raw)
+    except ValueError:
+        pass
+    try:
+        return yaml.safe_load(raw)
+    except (yaml.YAMLError, UnicodeDecodeError) as problem:
+        raise errors.bad_request(f"the object provided is unrecognized: {problem}") from None
+
+
+def _is_dry_run(query: Mapping[str, str]) -> bool:
+    asked = query.get("dryRun", "")
+    if asked not in ("", "All"):
+        raise errors.bad_request(f'invalid dryRun value "{asked}": supported values: "All"')
+    return asked == "All"
+
+
+def _located(target: Target, body: Any) -> Json:
+    """`body` with the namespace and name of the path; 400 where they disagree or the kind is another."""
+    if not isinstance(body, dict):
+        raise errors.bad_request("the object provided is unrecognized: a map is expected")
+    resource = target.resource
+    kind, version = body.get("kind", resource.kind), body.get("apiVersion", resource.api_version)
+    if (kind, version) != (resource.kind, resource.api_version):
+        message = (
+            f'{kind} in version "{version}" does not match the expected {resource.kind} in "{resource.api_version}"'
+        )
+        raise errors.bad_request(message)
+    metadata = dict(body.get("metadata") or {})
+    if target.name and metadata.setdefault("name", target.name) != target.name:
+        raise errors.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
+        )
+    if resource.namespaced and metadata.setdefault("namespace", target.namespace) != target.namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if not resource.namespaced:
+        metadata.pop("namespace", None)
+    return {**body, "apiVersion": version, "kind": kind, "metadata": metadata}
