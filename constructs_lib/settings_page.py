@@ -1,0 +1,111 @@
+"""docs/settings.md, from the model: `python -m constructs_lib.settings_page > docs/settings.md`."""
+
+import sys
+import types
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from constructs_lib import versions
+from constructs_lib.settings import Settings
+
+HEAD = """# Settings
+
+<!-- Written by `python -m constructs_lib.settings_page`; edit the model in constructs_lib/settings.py instead. -->
+
+Every setting has a default, so that `cdk deploy SpecDecodeStack` needs none. Give one on the command line
+(`-c price_per_node_hour=31.5`; lists as `-c availability_zones=us-east-2a,us-east-2b`) or keep it in `cdk.json` under
+`context`. What cannot work is refused before anything is synthesized: every problem in one message, exit status 2.
+
+A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
+
+| Setting | Type | Default | What it decides |
+|---|---|---|---|
+"""
+
+PINS = """
+## Pinned versions
+
+Not settings, but data in `constructs_lib/versions.py`, each with its source.
+
+| What | Version |
+|---|---|
+"""
+
+GENERATIONS = """
+## Engine generations and their node images
+
+The kernel driver comes with the node's AMI and the runtime with the engine's image; a driver that is too new for the
+runtime fails at start-up (`nrt_init`), so a setting that pairs them so is refused.
+
+| `engine_generation` | Neuron runtime | Drivers | Default AMI |
+|---|---|---|---|
+"""
+
+AMIS = """
+| EKS AL2023 Neuron AMI | Neuron driver | kubelet |
+|---|---|---|
+"""
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type(part) for part in arguments if part is not type(None))
+    if origin is tuple:
+        return "list"
+    if origin is dict:
+        return "key=value list"
+    return {"str": "text", "int": "integer", "float": "number", "datetime": "date and time"}[annotation.__name__]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    return "" if value is None or value in ((), {}) else f"`{value}`"
+
+
+def render() -> str:
+    """The page."""
+    rows = [
+        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    pins = [("Karpenter charts", versions.KARPENTER_CHART), ("neuron-helm-chart", versions.NEURON_CHART)]
+    for kubernetes, builds in versions.ADDONS.items():
+        pins += [(f"{name} (Kubernetes {kubernetes})", build) for name, build in builds.items()]
+    generations = [
+        f"| `{name}` | {item.runtime} | {item.driver_from}"
+        + (f" to below {item.driver_below}" if item.driver_below else " or newer")
+        + f" | `{item.ami}` |"
+        for name, item in versions.ENGINE_GENERATIONS.items()
+    ]
+    amis = [
+        f"| {span.first} to {span.last} | {span.driver} | "
+        + ", ".join(f"{kubelet} (Kubernetes {minor})" for minor, kubelet in span.kubelet.items())
+        + " |"
+        for span in versions.NEURON_AMIS
+    ]
+    return "".join(
+        [
+            HEAD,
+            "\n".join(rows),
+            "\n",
+            PINS,
+            "\n".join(f"| {name} | `{version}` |" for name, version in pins),
+            "\n",
+            GENERATIONS,
+            "\n".join(generations),
+            "\n",
+            AMIS,
+            "\n".join(amis),
+            "\n",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

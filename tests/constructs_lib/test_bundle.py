@@ -1,0 +1,75 @@
+"""The bundle: the same bytes for the same sources, and only what runs."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from constructs_lib.bundle import BundleError, build_bundle
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a package, an asset, and dependencies that are installed already."""
+    root = tmp_path / "project"
+    for name, text in {
+        "lambda/requirements.txt": "",
+        "lambda/specdecode/__init__.py": "x = 1\n",
+        "lambda/specdecode/tasks/plan.py": "y = 2\n",
+        "lambda/specdecode/__pycache__/a.cpython-311.pyc": "no",
+        "lambda/specdecode.egg-info/PKG-INFO": "no",
+        "assets/experiments/one.yaml": "name: one\n",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def names(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.namelist()
+
+
+def test_holds_the_package_and_the_assets_only(project: Path, tmp_path: Path) -> None:
+    bundle = build_bundle(output=tmp_path / "out", root=project)
+    assert names(bundle.path) == [
+        "assets/experiments/one.yaml",
+        "specdecode/__init__.py",
+        "specdecode/tasks/plan.py",
+    ]
+
+
+def test_same_sources_same_bytes(project: Path, tmp_path: Path) -> None:
+    first = build_bundle(output=tmp_path / "first", root=project)
+    (project / "lambda/specdecode/__init__.py").touch()
+    (project / "lambda/specdecode/tasks/plan.py").chmod(0o600)
+    second = build_bundle(output=tmp_path / "second", root=project)
+    assert first.sha256 == second.sha256
+    assert first.path.read_bytes() == second.path.read_bytes()
+    assert first.path.name == second.path.name
+
+
+@pytest.mark.parametrize(
+    "changed", ["lambda/specdecode/tasks/plan.py", "assets/experiments/one.yaml", "lambda/specdecode/new.py"]
+)
+def test_any_changed_source_is_another_bundle(project: Path, tmp_path: Path, changed: str) -> None:
+    first = build_bundle(output=tmp_path, root=project)
+    (project / changed).write_text("changed\n")
+    second = build_bundle(output=tmp_path, root=project)
+    assert first.sha256 != second.sha256
+    assert first.path != second.path
+
+
+def test_a_bundle_that_exists_is_not_built_again(project: Path, tmp_path: Path) -> None:
+    first = build_bundle(output=tmp_path, root=project)
+    stamp = first.path.stat().st_mtime_ns
+    assert build_bundle(output=tmp_path, root=project) == first
+    assert first.path.stat().st_mtime_ns == stamp
+
+
+def test_dependencies_that_cannot_be_had_are_named(project: Path, tmp_path: Path) -> None:
+    (project / "lambda/requirements.txt").write_text(f"{tmp_path}/no-such-wheel.whl\n")
+    with pytest.raises(BundleError, match=r"(?s)requirements\.txt.*package registry.*no-such-wheel"):
+        build_bundle(output=tmp_path / "out", root=project)
+    assert not list((tmp_path / "out").glob("*.zip"))

@@ -1,0 +1,144 @@
+"""Settings: what is read, what is refused, and that every problem is in the one message."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from constructs_lib import logs, settings_page
+from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.settings_rules import LOG_RETENTION_DAYS
+from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RESERVED = {"capacity_reservation_id": "cr-0123456789abcdef0"}
+
+
+def problems(**context: Any) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_context(context, now=NOW)
+    head, *lines, tail = str(caught.value).splitlines()
+    assert head == "The settings cannot work:"
+    assert tail == "See docs/settings.md."
+    assert all(line.startswith("  - ") for line in lines)
+    return [line.removeprefix("  - ") for line in lines]
+
+
+def test_defaults_work() -> None:
+    settings = Settings.from_context({}, now=NOW)
+    assert settings.region == "us-east-2"
+    assert settings.zones == settings.node_zones == ("us-east-2a", "us-east-2b", "us-east-2c")
+    assert not settings.reserved
+    assert settings.ami == "v20260224"
+
+
+def test_context_of_the_cdk_is_left_alone() -> None:
+    Settings.from_context({"@aws-cdk/aws-iam:minimizePolicies": True, "aws:cdk:bundling-stacks": []}, now=NOW)
+
+
+def test_text_of_the_command_line_is_read() -> None:
+    settings = Settings.from_context(
+        {
+            "availability_zones": "us-east-2b, us-east-2c",
+            "nat_gateways": "2",
+            "tags": "team=ml,stage=dev",
+            "price_per_node_hour": "12.5",
+            "budget_usd": "100",
+            "alert_email": "",
+        },
+        now=NOW,
+    )
+    assert settings.zones == ("us-east-2b", "us-east-2c")
+    assert settings.nat_gateways == 2
+    assert settings.tags == {"team": "ml", "stage": "dev"}
+    assert settings.alert_email is None
+
+
+def test_a_reservation_makes_the_node_reserved() -> None:
+    settings = Settings.from_context(
+        {**RESERVED, "capacity_start": "2026-12-01T11:30:00+00:00", "capacity_end": "2026-12-03T11:30:00+00:00"},
+        now=NOW,
+    )
+    assert settings.reserved
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ({"region": "mars-1"}, ("region", "mars-1", "us-east-2")),
+        ({"region": "us-west-2"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
+        ({"availability_zones": "us-east-2a"}, ("two zones",)),
+        ({"availability_zones": "us-east-2a,us-west-2b"}, ("us-west-2b", "not in us-east-2")),
+        ({"capacity_zones": "us-east-2d"}, ("us-east-2d", "network's zones")),
+        (
+            {"capacity_zones": "us-east-2c", "trn2_zones": "us-east-2a"},
+            ("us-east-2c", "describe-instance-type-offerings", "trn2_zones"),
+        ),
+        ({"vpc_cidr": "10.0.0.0/33"}, ("vpc_cidr", "33")),
+        ({"vpc_cidr": "10.0.0.0/24"}, ("vpc_cidr", "/16 and /20")),
+        ({"vpc_cidr": "garbage"}, ("vpc_cidr", "garbage")),
+        ({"endpoint_public_cidrs": "0.0.0.0/0"}, ("endpoint_public_cidrs", "everyone")),
+        ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
+        ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
+        ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
+        ({"neuron_ami": "v20260714"}, ("v20260714", "2.29.0", "too new", "v20260224")),
+        (
+            {"engine_generation": "sdk-2.31", "neuron_ami": "v20260224"},
+            ("v20260224", "too old", "2.27"),
+        ),
+        ({"neuron_ami": "v20260707"}, ("v20260707", "not tabulated")),
+        ({"neuron_ami": "v20251201"}, ("v20251201", "not released for Kubernetes 1.35")),
+        ({"neuron_ami": "v20251103", "kubernetes_version": "1.34"}, ("kubelet 1.34.1", "1.34.2")),
+        ({"capacity_reservation_id": "reservation-1"}, ("capacity_reservation_id", "reservation-1")),
+        ({"capacity_end": "2026-12-01T00:00:00Z"}, ("capacity_reservation_id",)),
+        ({**RESERVED, "capacity_end": "2026-11-20T00:00:00Z"}, ("capacity_end", "is past")),
+        ({**RESERVED, "capacity_end": "2026-12-20T00:00:00"}, ("capacity_end", "offset")),
+        (
+            {**RESERVED, "capacity_start": "2026-12-02T00:00:00Z", "capacity_end": "2026-12-01T00:00:00Z"},
+            ("not after",),
+        ),
+        ({"log_retention_days": "31"}, ("log_retention_days", "30, 60")),
+        ({"interface_endpoints": "sts,mars"}, ("mars", "sts, logs")),
+        ({"account": "12"}, ("account",)),
+        ({"alert_email": "me"}, ("alert_email",)),
+        ({"tags": "team"}, ("tags", "key=value")),
+        ({"permissions_boundary": "boundary"}, ("permissions_boundary",)),
+        ({"regoin": "us-east-2"}, ("regoin", "did you mean region")),
+        ({"bucket_encryption": "rot13"}, ("bucket_encryption",)),
+    ],
+)
+def test_refused_with_a_line_that_says_why(context: dict[str, Any], words: tuple[str, ...]) -> None:
+    lines = problems(**context)
+    assert len(lines) == 1, lines
+    for word in words:
+        assert word in lines[0]
+
+
+def test_all_problems_come_at_once() -> None:
+    lines = problems(
+        regoin="x",
+        vpc_cidr="10.0.0.0/33",
+        kubernetes_version="1.30",
+        capacity_reservation_id="nonsense",
+        neuron_ami="v20260714",
+        nat_gateways="9",
+    )
+    assert len(lines) == 6
+
+
+def test_the_page_is_current() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+    assert page.read_text() == settings_page.render(), "run: python -m constructs_lib.settings_page > docs/settings.md"
+
+
+def test_tables_fit_each_other() -> None:
+    assert set(logs._BY_DAYS) == set(LOG_RETENTION_DAYS)
+    assert set(TRN2_ZONES) <= set(REGION_ZONES)
+    for region, zones in REGION_ZONES.items():
+        assert all(zone.startswith(region) for zone in zones)
+    for version in ADDONS:
+        for name in ENGINE_GENERATIONS:
+            Settings.from_context({"kubernetes_version": version, "engine_generation": name}, now=NOW)
+    spans = [edge for span in NEURON_AMIS for edge in (span.first, span.last)]
+    assert spans == sorted(spans)
