@@ -54,13 +54,12 @@ def access_entry(kubernetes: Kubernetes) -> Handlers:
                 "principal_arn": props["PrincipalArn"],
                 "type": props.get("Type", "STANDARD"),
                 "groups": props.get("KubernetesGroups", []),
+                "username": props.get("Username", ""),
                 "policies": [
                     {
-                        "policyArn": policy["PolicyArn"],
-                        "accessScope": {
-                            "type": policy["AccessScope"]["Type"],
-                            "namespaces": policy["AccessScope"].get("Namespaces", []),
-                        },
+                        "policy_arn": policy["PolicyArn"],
+                        "scope": policy["AccessScope"]["Type"],
+                        "namespaces": policy["AccessScope"].get("Namespaces", []),
                     }
                     for policy in props.get("AccessPolicies", [])
                 ],

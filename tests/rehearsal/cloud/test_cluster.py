@@ -56,6 +56,9 @@ def stack(cloud):
                     "ClusterName": cluster,
                     "PrincipalArn": "arn:aws:iam::000000000000:role/pipeline",
                     "KubernetesGroups": ["specdecode:pipeline"],
+                    "AccessPolicies": [
+                        {"PolicyArn": "arn:aws:eks::aws:cluster-access-policy/View", "AccessScope": {"Type": "cluster"}}
+                    ],
                 },
             },
             "Driver": {
@@ -118,7 +121,10 @@ def test_access_entries_and_addons_are_told(cloud, stack):
     assert sent(requests, "access-entry") == [
         {
             "request": "Create", "principal_arn": "arn:aws:iam::000000000000:role/pipeline", "type": "STANDARD",
-            "groups": ["specdecode:pipeline"], "policies": [],
+            "groups": ["specdecode:pipeline"], "username": "",
+            "policies": [
+                {"policy_arn": "arn:aws:eks::aws:cluster-access-policy/View", "scope": "cluster", "namespaces": []}
+            ],
         }
     ]  # fmt: skip
     assert sent(requests, "addon") == [
