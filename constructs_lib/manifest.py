@@ -20,6 +20,6 @@ def apply(
     return resource
 
 
-def namespace(name: str, **labels: str) -> Manifest:
-    """A Namespace; `labels` take `_` for `-` in no key, so pass a prepared mapping with `**{...}`."""
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+def namespace(name: str, *, labels: dict[str, str] | None = None) -> Manifest:
+    """A Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}

@@ -1,5 +1,6 @@
 """The pods' service accounts: each its own role, each role its own prefix and action."""
 
+from aws_cdk import Aws
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -49,40 +50,13 @@ class ServiceAccounts(Construct):
                 namespace=names.NAMESPACE,
                 service_account=account,
             )
-            reads = READS[component]
-            irsa.allow("s3:GetObject", resources=[bucket.arn_for_objects(f"{prefix}*") for prefix in reads])
-            irsa.allow(
-                "s3:ListBucket",
-                resources=[bucket.bucket_arn],
-                conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}},
-            )
-            if component in WRITES:
-                irsa.allow(
-                    "s3:PutObject",
-                    "s3:AbortMultipartUpload",
-                    resources=[bucket.arn_for_objects(f"{WRITES[component]}*")],
-                )
+            _allow_bucket(irsa, component, bucket=bucket, key=key)
             if component in FETCHES_BUNDLE:
                 irsa.allow("s3:GetObject", resources=[bundle.object_arn])
+            if component == "staging":
+                _allow_token(irsa)
             if component == "benchmark":
-                irsa.allow(
-                    "cloudwatch:PutMetricData",
-                    resources=["*"],
-                    conditions={"StringEquals": {"cloudwatch:namespace": names.METRIC_NAMESPACE}},
-                )
-                acknowledge_wildcards(
-                    irsa, "*", reason="PutMetricData has no resource type; the condition confines it to one namespace."
-                )
-            acknowledge_wildcards(
-                irsa,
-                *(bucket.arn_for_objects(f"{prefix}*") for prefix in reads),
-                reason="Objects of the component's own prefixes, whatever their names.",
-            )
-            if key is not None:
-                irsa.allow(
-                    *(["kms:Decrypt", "kms:GenerateDataKey"] if component in WRITES else ["kms:Decrypt"]),
-                    resources=[key.key_arn],
-                )
+                _allow_metrics(irsa)
             apply(
                 self,
                 f"{component.capitalize()}Account",
@@ -99,3 +73,41 @@ class ServiceAccounts(Construct):
                 },
                 needs=needs,
             )
+
+
+def _allow_bucket(irsa: IrsaRole, component: str, *, bucket: s3.IBucket, key: kms.IKey | None) -> None:
+    """List and read the component's prefixes, and write its own."""
+    reads = READS[component]
+    objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in reads]
+    irsa.allow("s3:GetObject", resources=objects)
+    irsa.allow(
+        "s3:ListBucket",
+        resources=[bucket.bucket_arn],
+        conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}},
+    )
+    acknowledge_wildcards(irsa, *objects, reason="Objects of the component's own prefixes, whatever their names.")
+    if component in WRITES:
+        written = bucket.arn_for_objects(f"{WRITES[component]}*")
+        irsa.allow("s3:PutObject", "s3:AbortMultipartUpload", resources=[written])
+    if key is not None:
+        irsa.allow("kms:Decrypt", resources=[key.key_arn])
+        if component in WRITES:
+            irsa.allow("kms:GenerateDataKey", resources=[key.key_arn])
+
+
+def _allow_token(irsa: IrsaRole) -> None:
+    """Read the Hugging Face token, if somebody stored one; Secrets Manager ends every ARN with six random characters."""
+    arn = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{names.HF_TOKEN_SECRET}-??????"
+    irsa.allow("secretsmanager:GetSecretValue", resources=[arn])
+
+
+def _allow_metrics(irsa: IrsaRole) -> None:
+    """Publish the experiment's metrics, and no others."""
+    irsa.allow(
+        "cloudwatch:PutMetricData",
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": names.METRIC_NAMESPACE}},
+    )
+    acknowledge_wildcards(
+        irsa, "*", reason="PutMetricData has no resource type; the condition confines it to one namespace."
+    )

@@ -8,7 +8,7 @@ from constructs_lib.manifest import apply, namespace
 
 
 class Workspace(Construct):
-    """The namespace, under the `baseline` pod security standard, closed to traffic from other namespaces."""
+    """The namespace, under the `restricted` pod security standard, closed to traffic from other namespaces."""
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster) -> None:
         super().__init__(scope, id)
@@ -18,10 +18,7 @@ class Workspace(Construct):
             cluster=cluster,
             manifest=namespace(
                 names.NAMESPACE,
-                **{
-                    "pod-security.kubernetes.io/enforce": "baseline",
-                    "pod-security.kubernetes.io/warn": "restricted",
-                },
+                labels={"pod-security.kubernetes.io/enforce": "restricted"},
             ),
         )
         apply(

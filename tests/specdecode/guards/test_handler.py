@@ -1,0 +1,230 @@
+"""The guards as CloudFormation sees them: what they let through, refuse, wait for, and always answer."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import urllib3
+from specdecode import names
+from specdecode.guards import handler as guards
+from specdecode.guards import waiting
+
+from tests.specdecode.tasks.cluster_fake import FakeCluster, status
+
+MACHINE = "arn:aws:states:us-east-2:111122223333:stateMachine:pipeline"
+
+
+class Context:
+    invoked_function_arn = "arn:aws:lambda:us-east-2:111122223333:function:guard"
+
+    def __init__(self, minutes: float = 15) -> None:
+        self.left_ms = int(minutes * 60_000)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.left_ms
+
+
+class Aws:
+    """The AWS clients of the guards: executions that run, invocations that were asked for."""
+
+    def __init__(self) -> None:
+        self.running = ["run-1", "run-2"]
+        self.stopped: list[str] = []
+        self.invoked: list[dict[str, Any]] = []
+
+    def client(self, name: str) -> Any:
+        return self
+
+    def get_paginator(self, name: str) -> Any:
+        assert name == "list_executions"
+        return self
+
+    def paginate(self, **given: str) -> list[dict[str, Any]]:
+        assert given == {"stateMachineArn": MACHINE, "statusFilter": "RUNNING"}
+        return [{"executions": [{"executionArn": name}]} for name in self.running]
+
+    def stop_execution(self, *, executionArn: str, error: str, cause: str) -> None:
+        self.stopped.append(executionArn)
+
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> None:
+        assert (FunctionName, InvocationType) == (Context.invoked_function_arn, "Event")
+        self.invoked.append(json.loads(Payload))
+
+
+class World:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cluster = FakeCluster(lambda: datetime(2026, 11, 21, tzinfo=UTC))
+        self.aws = Aws()
+        self.answers: list[dict[str, Any]] = []
+        self.slept = 0.0
+        self.after: dict[int, Any] = {}
+        monkeypatch.setattr(guards, "connect", lambda environ: self.cluster.client())
+        monkeypatch.setattr(guards.boto3, "client", self.aws.client)
+        monkeypatch.setattr(urllib3.PoolManager, "request", self.put)
+        monkeypatch.setattr(waiting.wait_until_gone, "__kwdefaults__", {"sleep": self.sleep, "now": lambda: self.slept})
+
+    def put(self, method: str, url: str, *, body: bytes, headers: dict[str, str]) -> None:
+        assert (method, url, headers) == ("PUT", "https://answer", {"Content-Type": ""})
+        self.answers.append(json.loads(body))
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        for moment in [moment for moment in self.after if moment <= self.slept]:
+            self.after.pop(moment)()
+
+    def send(self, kind: str, guard: str, *, context: Context | None = None, **more: Any) -> dict[str, Any] | None:
+        properties = {"ServiceToken": "x", "Guard": guard, **more.pop("properties", {})}
+        event = {
+            "RequestType": kind,
+            "RequestId": "1",
+            "ResponseURL": "https://answer",
+            "StackId": "stack",
+            "LogicalResourceId": "Guard",
+            "ResourceProperties": properties,
+            **more,
+        }
+        before = len(self.answers)
+        guards.handler(event, context or Context())
+        assert len(self.answers) <= before + 1
+        return self.answers[-1] if len(self.answers) > before else None
+
+    def pool(self, replicas: int) -> None:
+        self.cluster.put({"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": {"replicas": replicas}})
+
+    def claim(self, name: str, pool: str = names.NODEPOOL) -> None:
+        labels = {"karpenter.sh/nodepool": pool}
+        self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": labels}})
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def updated(world: World, watched: str, before: dict[str, Any]) -> dict[str, Any]:
+    answer = world.send(
+        "Update", "update", properties={"Watched": watched}, PhysicalResourceId=before["PhysicalResourceId"]
+    )
+    assert answer is not None
+    return answer
+
+
+def created(world: World) -> dict[str, Any]:
+    answer = world.send("Create", "update", properties={"Watched": "old"})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    return answer
+
+
+def test_an_update_passes_while_no_run_has_the_node(world: World) -> None:
+    world.pool(replicas=0)
+    before = created(world)
+    after = updated(world, "new", before)
+    assert after["Status"] == "SUCCESS"
+    assert after["PhysicalResourceId"] != before["PhysicalResourceId"]
+
+
+def test_an_update_is_refused_while_a_run_holds_the_node(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=1)
+    answer = updated(world, "new", before)
+    assert answer["Status"] == "FAILED"
+    assert answer["PhysicalResourceId"] == before["PhysicalResourceId"]
+    for words in ("NodePool trn2 has 1 replica", "specdecode stop", "Nothing was changed"):
+        assert words in answer["Reason"]
+
+
+def test_an_update_is_refused_while_the_last_node_is_still_going_away(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.claim("trn2-abc")
+    assert "trn2-abc" in updated(world, "new", before)["Reason"]
+
+
+def test_the_rollback_of_a_refused_update_passes(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=1)
+    refused = updated(world, "new", before)
+    back = updated(world, "old", refused)
+    assert back["Status"] == "SUCCESS"
+    assert back["PhysicalResourceId"] == before["PhysicalResourceId"]
+
+
+def test_staging_nodes_do_not_hold_up_an_update(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.claim("staging-abc", pool=names.STAGING_NODEPOOL)
+    assert updated(world, "new", before)["Status"] == "SUCCESS"
+
+
+def test_drain_waits_for_the_last_node_claim_and_asks_for_its_deletion(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    world.claim("left-behind", pool=names.STAGING_NODEPOOL)
+    world.after[120] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    answer = world.send("Delete", "drain", PhysicalResourceId="Guard")
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.slept == 120
+    assert not world.cluster.all("NodeClaim")
+
+
+def test_drain_hands_over_when_its_invocation_ends_and_keeps_the_deadline(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert world.send("Delete", "drain", context=Context(minutes=0.5)) is None
+    (event,) = world.aws.invoked
+    assert event[waiting.DEADLINE] == waiting.LIMIT_S
+    assert event["RequestType"] == "Delete"
+    world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    guards.handler(event, Context())
+    assert world.answers[-1]["Status"] == "SUCCESS"
+
+
+def test_drain_gives_up_at_the_deadline_and_names_what_is_left(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    answer = world.send("Delete", "drain")
+    assert answer is not None and answer["Status"] == "FAILED"
+    assert "NodeClaim/trn2-abc" in answer["Reason"]
+    assert "still be billed" in answer["Reason"]
+    assert world.slept == waiting.LIMIT_S
+
+
+def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
+    world.pool(replicas=1)
+    world.claim("trn2-abc")
+    labels = {"app.kubernetes.io/managed-by": "specdecode"}
+    metadata = {"name": "r1-base-serving", "namespace": names.NAMESPACE, "labels": labels}
+    world.cluster.put({"kind": "Deployment", "metadata": metadata})
+    world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.stopped == ["run-1", "run-2"]
+    assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
+    assert not world.cluster.all("Deployment")
+
+
+def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
+    world.aws.running = []
+    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("guard", ["drain", "teardown"])
+@pytest.mark.parametrize("kind", ["Create", "Update"])
+def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: str) -> None:
+    world.pool(replicas=1)
+    answer = world.send(kind, guard, properties={"StateMachineArn": MACHINE})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.stopped == []
+    assert world.cluster.requests == []
+
+
+@pytest.mark.parametrize(("kind", "guard"), [("Delete", "drain"), ("Delete", "nonsense")])
+def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) -> None:
+    world.cluster.fault = lambda method, path: status(403, "nodeclaims is forbidden")
+    answer = world.send(kind, guard)
+    assert answer is not None and answer["Status"] == "FAILED"
+    assert answer["Reason"]
