@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.resources import name_of
+from specdecode.cluster.errors import NotFound
+from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.cluster.teardown import delete_workloads
 
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
@@ -24,13 +25,12 @@ def in_use(kube: Kubernetes) -> str | None:
 
 def node_claims(kube: Kubernetes, *, pool: str | None = None) -> list[str]:
     """Names of the NodeClaims (of `pool`): each is an instance that exists, is coming or is going."""
-    selector = f"{NODEPOOL_LABEL}={pool}" if pool else ""
-    return [name_of(claim) for claim in kube.list("NodeClaim", selector=selector)]
+    return [name_of(claim) for claim in _claims(kube, f"{NODEPOOL_LABEL}={pool}" if pool else "")]
 
 
 def delete_node_claims(kube: Kubernetes) -> list[str]:
     """Ask for every NodeClaim's deletion; returns those that still exist. Karpenter drains and terminates each."""
-    for claim in kube.list("NodeClaim"):
+    for claim in _claims(kube):
         if "deletionTimestamp" not in claim["metadata"]:
             kube.delete("NodeClaim", name_of(claim))
     return [f"NodeClaim/{name}" for name in node_claims(kube)]
@@ -43,3 +43,11 @@ def give_up(kube: Kubernetes) -> list[str]:
     if pool is not None and pool.get("spec", {}).get("replicas"):
         kube.scale("NodePool", names.NODEPOOL, 0)
     return left + [f"NodeClaim/{name}" for name in node_claims(kube, pool=names.NODEPOOL)]
+
+
+def _claims(kube: Kubernetes, selector: str = "") -> list[KubeObject]:
+    """The NodeClaims; none where Karpenter's CRDs never came, as when a failed deployment is rolled back."""
+    try:
+        return kube.list("NodeClaim", selector=selector)
+    except NotFound:
+        return []
