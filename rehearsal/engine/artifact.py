@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ def _compile(made_for: dict[str, Any], folders: dict[str, ModelFolder]) -> dict[
 
 def _save(path: Path, compiled: dict[str, Compiled], made_for: dict[str, Any]) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    if not os.access(path, os.W_OK):
+    if not os.access(path, os.W_OK) or not path.stat().st_mode & stat.S_IWUSR:  # the mode: root may write anywhere
         raise PermissionError("it is read-only")
     _write(path / TABLES, _prefixed({role: item.tables for role, item in compiled.items()}))
     if made_for["override_neuron_config"].get("save_sharded_checkpoint"):

@@ -12,9 +12,7 @@ from typing import Any, NoReturn
 
 from rehearsal.engine.config import ServeSettings, Speculative
 from rehearsal.engine.errors import SettingsError
-
-for _library in ("OPENBLAS", "OMP", "MKL"):
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
+from rehearsal.engine.process import serve
 
 FRAMEWORK = "neuronx-distributed-inference"
 METHODS = ("draft_model", "eagle")
@@ -27,8 +25,6 @@ MAX_SPECULATIVE_TOKENS = 32
 def main(argv: list[str] | None = None) -> int:
     """Exit status: 0 stopped by a signal, 1 cannot serve these files, 2 the command line is wrong."""
     settings = parse_command(sys.argv[1:] if argv is None else argv, environment=os.environ)
-    from rehearsal.engine.process import serve  # NumPy reads the thread settings above when it is imported
-
     try:
         return asyncio.run(serve(settings))
     except SettingsError as error:

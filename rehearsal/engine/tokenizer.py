@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rehearsal.engine.errors import SettingsError
 
-_WORDS = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+|[0-9]")
+_WORDS = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[^\sA-Za-z0-9]+|\s+(?=[0-9])|\s+(?!\S)|\s+|[0-9]")
 _CONTINUATION = "x"
 
 

@@ -1,0 +1,26 @@
+"""A training document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+LONG = 6000
+"""Characters of a continuation that goes on for ever: more than any window holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A prompt and its continuation; `ends`: the end of the text is an end, not a cut."""
+
+    prompt: str
+    continuation: str
+    ends: bool
+
+
+def endless(prompt: str, unit: Callable[[int], str]) -> Document:
+    """A document that goes on with unit(0), unit(1), ... for ever."""
+    parts: list[str] = []
+    while sum(map(len, parts)) <= LONG:
+        parts.append(unit(len(parts)))
+    return Document(prompt=prompt, continuation="".join(parts), ends=False)

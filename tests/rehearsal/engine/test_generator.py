@@ -1,0 +1,192 @@
+"""Speculation is a shortcut and nothing else: the same tokens, counted right, at any k, in any company."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from rehearsal.engine.loading import Engine, load_engine
+from rehearsal.engine.sequence import Sampling, Sequence, StepOutput
+from rehearsal.engine.tokenizer import TextStream
+
+from .conftest import SETTINGS, samples, speculating
+
+PROMPTS = (
+    "Repeat the following line exactly 20 times:\nThe quick brown fox jumps over the lazy dog\n\n",
+    "Count from 1 to 200:\n1\n2\n3\n",
+    'Write 20 JSON records, one per line:\n{"id": 1, "name": "user1", "role": "admin", "active": true}\n',
+    "Write a short story.\nOnce upon a time, in a small village by the sea, there lived",
+    "Return a new list of the items for which the function is true. If the argument is",
+)
+
+
+@dataclass
+class Output:
+    """What an engine made of a prompt."""
+
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    steps: list[StepOutput] = field(default_factory=list)
+
+
+def generate(engine: Engine, prompts: tuple[str, ...], *, together: bool = True, **sampling: object) -> list[Output]:
+    outputs: dict[Sequence, Output] = {}
+    for prompt in prompts:
+        ids, pending = engine.tokenizer.encode_prompt(prompt)
+        sequence = Sequence(
+            prompt_tokens=len(ids) + 1,
+            tokens=[engine.bos, *ids],
+            sampling=Sampling(**({"max_tokens": 96, "ignore_eos": True} | sampling)),
+            text=TextStream(tokenizer=engine.tokenizer, stop=sampling.get("stop", ()), skip_prefix=pending),
+            eos=engine.eos,
+        )
+        outputs[sequence] = Output()
+        engine.scheduler.add(sequence)
+        if not together:
+            _run(engine, outputs)
+    _run(engine, outputs)
+    return list(outputs.values())
+
+
+def _run(engine: Engine, outputs: dict[Sequence, Output]) -> None:
+    while not engine.scheduler.idle:
+        for sequence, step in engine.scheduler.step():
+            output = outputs[sequence]
+            output.tokens += step.tokens
+            output.text += step.text
+            output.steps.append(step)
+
+
+def counters(engine: Engine) -> dict[str, float]:
+    return samples(engine.metrics.render().decode())
+
+
+@pytest.fixture(scope="module")
+def plain(base: Engine) -> list[Output]:
+    return generate(base, PROMPTS, together=False)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_speculation_gives_the_same_tokens(plain: list[Output], k: int) -> None:
+    outputs = generate(load_engine(speculating(k)), PROMPTS, together=False)
+    assert [output.tokens for output in outputs] == [output.tokens for output in plain]
+    assert [output.text for output in outputs] == [output.text for output in plain]
+    assert max(len(step.tokens) for output in outputs for step in output.steps) == k + 1
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_a_batch_gives_the_same_tokens_as_one_by_one(plain: list[Output], k: int) -> None:
+    engine = load_engine(speculating(k) if k else SETTINGS)
+    outputs = generate(engine, PROMPTS, together=True)
+    assert [output.tokens for output in outputs] == [output.tokens for output in plain]
+
+
+def test_counters_equal_a_recount_of_the_steps() -> None:
+    engine = load_engine(speculating(4))
+    outputs = generate(engine, PROMPTS)
+    verified = [step for output in outputs for step in output.steps[1:]]
+    accepted = [len(step.tokens) - 1 for step in verified]
+    counted = counters(engine)
+    assert counted["generation_tokens_total"] == sum(len(output.tokens) for output in outputs) == 96 * len(PROMPTS)
+    assert counted["spec_decode_num_accepted_tokens_total"] == sum(accepted)
+    undrafted = sum(1 for output in outputs if sum(len(step.tokens) for step in output.steps[:-1]) == 95)
+    assert counted["spec_decode_num_drafts_total"] == len(verified) - undrafted
+    per_position = [counted[f"spec_decode_num_accepted_tokens_per_pos_total[{i}]"] for i in range(4)]
+    assert per_position == [sum(count > i for count in accepted) for i in range(4)]
+    drafted = counted["spec_decode_num_draft_tokens_total"]
+    assert sum(accepted) < drafted <= 4 * len(verified)
+    assert counted["request_success_total[length]"] == len(PROMPTS)
+
+
+def test_a_draft_that_learnt_nothing_is_refused_and_costs_time(plain: list[Output], random_draft: Path) -> None:
+    def cpu_seconds(engine: Engine) -> tuple[float, list[Output]]:
+        started = time.process_time()
+        outputs = generate(engine, PROMPTS[1:3], together=False)
+        return time.process_time() - started, outputs
+
+    useless, trained = load_engine(speculating(7, draft=random_draft)), load_engine(speculating(7))
+    base_seconds, _ = cpu_seconds(load_engine(SETTINGS))
+    useless_seconds, outputs = cpu_seconds(useless)
+    trained_seconds, _ = cpu_seconds(trained)
+    counted = counters(useless)
+    acceptance = counted["spec_decode_num_accepted_tokens_total"] / counted["spec_decode_num_draft_tokens_total"]
+    assert [output.text for output in outputs] == [output.text for output in plain[1:3]]
+    assert acceptance < 0.05
+    assert sum(len(output.steps) for output in outputs) > 0.9 * sum(len(output.steps) for output in plain[1:3])
+    assert useless_seconds > 1.2 * base_seconds > 1.2 * trained_seconds
+
+
+def test_a_request_joins_and_leaves_a_running_batch(plain: list[Output]) -> None:
+    engine = load_engine(speculating(5))
+    late = PROMPTS[1]
+    first = _sequence(engine, PROMPTS[0], 96)
+    engine.scheduler.add(first)
+    collected: dict[Sequence, list[int]] = {first: []}
+    for step in range(1000):
+        if step == 4:
+            second = _sequence(engine, late, 20)
+            collected[second] = []
+            engine.scheduler.add(second)
+        for sequence, output in engine.scheduler.step():
+            collected[sequence] += output.tokens
+        if engine.scheduler.idle:
+            break
+    assert collected[first] == plain[0].tokens
+    assert collected[second] == plain[1].tokens[:20]
+
+
+def test_an_aborted_request_frees_its_place(base: Engine) -> None:
+    sequences = [_sequence(base, PROMPTS[0], 50) for _ in range(6)]
+    for sequence in sequences:
+        base.scheduler.add(sequence)
+    base.scheduler.step()
+    for sequence in (sequences[0], sequences[5]):  # one runs, one waits
+        base.scheduler.abort(sequence)
+    advanced = {sequence for sequence, _ in base.scheduler.step()}
+    assert advanced == set(sequences[1:5])
+    for sequence in sequences:
+        base.scheduler.abort(sequence)
+    assert base.scheduler.idle
+
+
+def test_nothing_is_drafted_beyond_the_draft_window(plain: list[Output]) -> None:
+    settings = speculating(5)
+    assert settings.speculative is not None
+    short = load_engine(replace(settings, speculative=replace(settings.speculative, max_model_len=40)))
+    outputs = generate(short, PROMPTS[1:2])
+    assert outputs[0].tokens == plain[1].tokens
+    position, late = 0, []
+    prompt = len(short.tokenizer.encode_prompt(PROMPTS[1])[0]) + 1
+    for step in outputs[0].steps:
+        if prompt + position >= 40:
+            late.append(len(step.tokens))
+        position += len(step.tokens)
+    assert len(late) > 30
+    assert set(late) == {1}
+
+
+def test_the_end_token_ends_and_min_tokens_holds_it_off(plain: list[Output]) -> None:
+    for engine in (load_engine(SETTINGS), load_engine(speculating(7))):
+        end = plain[1].tokens[11]  # any token of the output can stand for the end
+        first = plain[1].tokens.index(end)
+        ending = replace(engine, eos=end)
+        ended = generate(ending, PROMPTS[1:2], ignore_eos=False)[0]
+        assert ended.tokens == plain[1].tokens[: first + 1]
+        assert ended.steps[-1].finish_reason == "stop"
+        held_off = generate(ending, PROMPTS[1:2], ignore_eos=False, min_tokens=30)[0]
+        assert end not in held_off.tokens[:30]
+        assert len(held_off.tokens) >= 30
+
+
+def _sequence(engine: Engine, prompt: str, max_tokens: int) -> Sequence:
+    ids, _ = engine.tokenizer.encode_prompt(prompt)
+    return Sequence(
+        prompt_tokens=len(ids) + 1,
+        tokens=[engine.bos, *ids],
+        sampling=Sampling(max_tokens=max_tokens, ignore_eos=True),
+        text=TextStream(tokenizer=engine.tokenizer),
+        eos=engine.eos,
+    )
