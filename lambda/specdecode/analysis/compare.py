@@ -63,14 +63,12 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
         if variant.compare_to and (found := pair(variants[variant.compare_to], variant))
     ]
     chains: list[Chain] = []
+    by_arms = {(link.baseline, link.variant): link for link in pairs}
     for variant in experiment.variants:
-        path = _path_to_root(variants, variant)
-        if len(path) < 3:
-            continue
-        links = [link for link in pairs if link.variant in path and link.baseline in path]
-        total = pair(variants[path[-1]], variant)
-        if total and len(links) == len(path) - 1:
-            chains.append(Chain(variant=variant.name, root=path[-1], links=tuple(reversed(links)), total=total))
+        path = _path_from_root(variants, variant)
+        links = [by_arms[step] for step in zip(path, path[1:], strict=False) if step in by_arms]
+        if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
+            chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
     measured = [record for group in groups.values() for record in group]
     return Comparison(
         run_id=context.run_id,
@@ -91,12 +89,10 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
     )
 
 
-def _path_to_root(variants: dict[str, Variant], start: Variant) -> list[str]:
-    path = [start.name]
-    following = start.compare_to
-    while following is not None and following not in path:
-        path.append(following)
-        following = variants[following].compare_to
+def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
+    path = [last.name]
+    while (before := variants[path[0]].compare_to) is not None and before not in path:
+        path.insert(0, before)
     return path
 
 

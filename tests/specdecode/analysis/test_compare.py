@@ -1,0 +1,315 @@
+"""What the comparison says about runs whose truth is known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from specdecode.analysis import Comparison, Verdict, compare
+from specdecode.analysis.context import DeviceGroup, EngineCounters
+from specdecode.analysis.result import CaseResult
+from specdecode.benchmark.records import RequestRecord
+from specdecode.experiment.model import ModelRef, PromptKind, TestCase, Variant
+
+from tests.specdecode.analysis.simulate import context, experiment, request, run
+
+CASES = (
+    TestCase(name="repeat", label="repeat", kind=PromptKind.LINE, text="a", structured=True),
+    TestCase(name="sonnet", label="__SHAKESPEARE__", kind=PromptKind.SONNET, structured=False),
+)
+
+
+def case(comparison: Comparison, name: str, variant: str = "sd") -> CaseResult:
+    pair = next(pair for pair in comparison.pairs if pair.variant == variant)
+    return next(result for result in pair.cases if result.case == name)
+
+
+def simulated(records: Iterable[RequestRecord] | None = None, **arguments: object) -> Comparison:
+    tested = experiment()
+    return compare(experiment=tested, records=list(records or run(tested, **arguments)), context=context())
+
+
+def test_the_speedup_is_the_one_that_was_put_in() -> None:
+    tested = experiment(requests=30)
+    comparison = compare(
+        experiment=tested, records=run(tested, acceptance={"repeat": 1.0, "sonnet": 0.0}), context=context()
+    )
+    tpot = {e.metric: e for e in case(comparison, "repeat").speedups}["time_per_output_token"]
+    assert tpot.ratio == pytest.approx(8 / (1 + 7 * 0.12 + 0.10), rel=0.02), "E = 8 at a step of 1.94"
+    assert tpot.low < tpot.ratio < tpot.high
+    slow = {e.metric: e for e in case(comparison, "sonnet").speedups}["time_per_output_token"]
+    assert slow.ratio == pytest.approx(1 / 1.94, rel=0.02)
+
+
+def test_verdicts_follow_from_the_interval() -> None:
+    comparison = simulated(acceptance={"repeat": 0.95, "sonnet": 0.2})
+    assert case(comparison, "repeat").verdict is Verdict.PAYS
+    assert case(comparison, "sonnet").verdict is Verdict.COSTS
+    assert "pays on structured prompts" in comparison.answer
+    assert "costs on open-ended prompts" in comparison.answer
+
+
+def test_no_difference_is_shown_where_there_is_none() -> None:
+    comparison = simulated(acceptance={"repeat": 0.0, "sonnet": 0.0}, draft_cost=0.0, overhead=0.0)
+    assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.NO_DIFFERENCE}
+
+
+def test_a_group_whose_cases_disagree_is_called_mixed() -> None:
+    tested = experiment(cases=(*CASES, CASES[1].model_copy(update={"name": "meaning"})))
+    records = run(tested, acceptance={"repeat": 0.9, "sonnet": 0.1, "meaning": 0.95})
+    answer = compare(experiment=tested, records=records, context=context()).answer
+    assert "is mixed on open-ended prompts" in answer
+    assert "(sonnet) to" in answer
+
+
+def test_one_request_gives_no_verdict() -> None:
+    tested = experiment(requests=1)
+    comparison = compare(experiment=tested, records=run(tested), context=context())
+    assert case(comparison, "repeat").verdict is Verdict.CANNOT_SAY
+    assert "single pair" in case(comparison, "repeat").reason
+
+
+def test_too_many_failures_give_no_verdict_and_are_counted() -> None:
+    records = [
+        r
+        if (r.variant, r.case, r.index) != ("sd", "repeat", 3)
+        else request(variant="sd", case="repeat", index=3, rng=random.Random(1), failed=True, sent_s=r.sent_s)
+        for r in run(experiment())
+    ]
+    comparison = simulated(records)
+    result = case(comparison, "repeat")
+    assert result.verdict is Verdict.CANNOT_SAY
+    assert "1 of 8 requests of sd failed (1 reset)" in result.reason
+    assert result.headline is not None, "the figure is still shown"
+    assert result.headline.n == 7
+    arm = comparison.arm("sd", "repeat")
+    assert arm is not None
+    assert (arm.requests, arm.completed, arm.failed, arm.errors) == (8, 7, 1, {"reset": 1})
+    assert case(comparison, "sonnet").verdict is not Verdict.CANNOT_SAY
+
+
+def test_warmup_requests_count_nowhere() -> None:
+    records = list(run(experiment()))
+    cold = request(variant="base", case="repeat", index=0, rng=random.Random(1), slow=50.0)
+    with_cold = simulated([*records, cold.model_copy(update={"warmup": True})])
+    assert with_cold == simulated(records)
+
+
+def test_an_arm_that_was_not_measured_is_named() -> None:
+    comparison = simulated([r for r in run(experiment()) if r.variant == "base"])
+    assert comparison.pairs == ()
+    assert comparison.answer.startswith("Nothing could be compared")
+    assert any("sd was not measured" in note for note in comparison.notes)
+
+
+def test_unknown_records_are_left_out_with_a_note() -> None:
+    stray = request(variant="ghost", case="repeat", index=0, rng=random.Random(1))
+    comparison = simulated([*run(experiment()), stray])
+    assert any("ghost/repeat" in note for note in comparison.notes)
+    assert all(arm.variant != "ghost" for arm in comparison.arms)
+
+
+def test_identical_prompts_are_said_to_show_timing_noise_only() -> None:
+    records = [r.model_copy(update={"prompt_sha256": "0" * 64}) for r in run(experiment())]
+    result = case(simulated(records), "repeat")
+    assert result.distinct_prompts == 1
+    assert any("one and the same prompt" in note for note in result.notes)
+
+
+def test_different_output_lengths_are_said() -> None:
+    tested = experiment()
+    records = [
+        request(variant=v, case=c, index=i, rng=random.Random(i), tokens=100 if v == "sd" else 200)
+        for v in ("base", "sd")
+        for c in ("repeat", "sonnet")
+        for i in range(4)
+    ]
+    result = case(compare(experiment=tested, records=records, context=context()), "repeat")
+    assert any("different length (200 and 100" in note for note in result.notes)
+
+
+def test_client_lag_and_merged_chunks_are_said() -> None:
+    records = list(run(experiment()))
+    lagging = [r.model_copy(update={"client_lag_s": 0.02}) if r.index == 0 else r for r in records]
+    assert any("4 of 32 requests the load generator" in note for note in simulated(lagging).notes)
+    merged = [
+        r.model_copy(update={"chunks": (r.chunks[0], *r.chunks[2::2])}) if r.variant == "base" else r for r in records
+    ]
+    assert any("tokens per chunk instead of 1" in note for note in simulated(merged).notes)
+
+
+def test_rounds_of_one_prompt_are_one_piece_of_evidence() -> None:
+    tested = experiment(rounds=3)
+    result = case(compare(experiment=tested, records=run(tested), context=context()), "repeat")
+    assert result.headline is not None
+    assert result.headline.n == 8, "not 24"
+
+
+def groups(*, swapped: bool) -> tuple[DeviceGroup, ...]:
+    halves = (("neuron0", "neuron7"), ("neuron8", "neuron15"))
+    return tuple(
+        DeviceGroup(variant=name, round=r, devices=halves[(n + (r if swapped else 0)) % 2])
+        for r in (0, 1)
+        for n, name in enumerate(("base", "sd"))
+    )
+
+
+def test_device_group_drift_is_found_and_widens_the_verdict() -> None:
+    tested = experiment(rounds=2)
+    # Device group 2 is 30% slower; the arms swap. Speculation does nothing: it must not be said to pay or cost.
+    slow = {("base", 1): 1.3, ("sd", 0): 1.3}
+    records = list(run(tested, acceptance={}, draft_cost=0.0, overhead=0.0, slow=slow, noise=0.005))
+    records = [r for r in records if r.variant == "base"] + [
+        r.model_copy(update={"variant": "sd"})
+        for r in run(experiment(rounds=2), acceptance={}, slow={("base", 0): 1.3}, noise=0.005, seed=9)
+        if r.variant == "base"
+    ]
+    comparison = compare(experiment=tested, records=records, context=context(device_groups=groups(swapped=True)))
+    drift = {item.variant: item for item in comparison.drift}
+    assert drift["base"].cause == "device group"
+    assert drift["base"].ratio == pytest.approx(1 / 1.3, rel=0.02)
+    assert drift["sd"].ratio == pytest.approx(1.3, rel=0.02)
+    assert {result.verdict for result in comparison.pairs[0].cases} == {Verdict.NO_DIFFERENCE}
+
+
+def test_a_speedup_smaller_than_the_baselines_own_drift_is_none() -> None:
+    tested = experiment(rounds=2)
+    slow = {("base", 1): 1.10, ("sd", 0): 0.97, ("sd", 1): 0.97}
+    records = list(
+        run(tested, acceptance={"repeat": 0.0, "sonnet": 0.0}, draft_cost=0.0, overhead=0.0, noise=0.004, slow=slow)
+    )
+    comparison = compare(experiment=tested, records=records, context=context())
+    result = case(comparison, "repeat")
+    assert result.headline is not None
+    assert result.headline.low is not None
+    assert result.headline.low > 1.0
+    assert result.verdict is Verdict.NO_DIFFERENCE
+    assert "own drift" in result.reason
+    assert comparison.drift[0].cause == "time"
+
+
+def test_unswapped_device_groups_are_warned_of() -> None:
+    tested = experiment()
+    comparison = compare(experiment=tested, records=run(tested), context=context(device_groups=groups(swapped=False)))
+    assert any("did not swap" in note for note in comparison.notes)
+
+
+def test_counters_are_used_if_trusted_and_else_tokens_per_chunk() -> None:
+    tested, records = experiment(), list(run(experiment()))
+    counters = EngineCounters(
+        variant="sd",
+        case="repeat",
+        drafts=100,
+        draft_tokens=700,
+        accepted_tokens=560,
+        accepted_per_position=(95, 90, 85),
+    )
+    arm = compare(experiment=tested, records=records, context=context(counters=(counters,))).arm("sd", "repeat")
+    assert arm is not None
+    assert (arm.acceptance_rate, arm.acceptance_source) == (0.8, "engine counters")
+    assert arm.accepted_per_position == pytest.approx((0.95, 90 / 95, 85 / 90))
+    distrusted = counters.model_copy(update={"trusted": False})
+    arm = compare(experiment=tested, records=records, context=context(counters=(distrusted,))).arm("sd", "repeat")
+    assert arm is not None
+    assert arm.acceptance_source == "estimated from tokens per streamed chunk"
+    assert arm.acceptance_rate != 0.8
+
+
+def test_quantization_and_speculation_are_told_apart() -> None:
+    """As the llama-3.1-405b preset: bf16 to FP8 is 1.4x, speculation on top 3x; published was the product."""
+    tested = experiment()
+    fp8 = ModelRef(id="meta-llama/Llama-3.1-405B-Instruct-FP8", size_gib=380)
+    variants = (
+        Variant(name="bf16", label="Base"),
+        Variant(name="fp8", label="BaseFP8", compare_to="bf16", quantization="fp8", target=fp8),
+        tested.variants[1].model_copy(
+            update={"name": "sd-fp8", "compare_to": "fp8", "quantization": "fp8", "target": fp8}
+        ),
+    )
+    tested = tested.model_copy(update={"variants": variants})
+    step = {"bf16": 0.045, "fp8": 0.045 / 1.4, "sd-fp8": 0.045 / 1.4 / 3}
+    rng = random.Random(2)
+    records = [
+        request(variant=name, case=c, index=i, rng=rng, step_s=seconds, ttft_s=seconds, noise=0.01)
+        for name, seconds in step.items()
+        for c in ("repeat", "sonnet")
+        for i in range(8)
+    ]
+    comparison = compare(experiment=tested, records=records, context=context())
+    chain = comparison.chains[0]
+    assert (chain.root, chain.variant) == ("bf16", "sd-fp8")
+    assert [link.changes for link in chain.links] == [("quantization",), ("speculation",)]
+    gains = [link.group("all").headline.ratio for link in (*chain.links, chain.total)]
+    assert gains == pytest.approx([1.4, 3.0, 4.2], rel=0.02)
+    assert comparison.answer.startswith("Speculative decoding (sd-fp8) pays")
+    assert "3.0" in comparison.answer, "not the product with quantization"
+
+
+def test_cost_is_the_nodes_price_by_device_share_and_busy_time() -> None:
+    tested = experiment(requests=2)
+    records = [
+        request(
+            variant="base",
+            case="repeat",
+            index=i,
+            rng=random.Random(1),
+            noise=0.0,
+            sent_s=s,
+            tokens=101,
+            ttft_s=1.0,
+            step_s=0.09,
+        )
+        for i, s in enumerate((0.0, 5.0))
+    ]
+    # Each takes 1 + 100 x 0.09 = 10 s; they overlap from 5 to 10 s: 15 s busy for 202 tokens, on half a $36 node.
+    arm = compare(experiment=tested, records=records, context=context()).arm("base", "repeat")
+    assert arm is not None
+    assert arm.busy_seconds == pytest.approx(15.0)
+    assert arm.cost_per_million == pytest.approx(36 / 3600 * 0.5 * 15 / 202 * 1e6)
+    unpriced = compare(experiment=tested, records=records, context=context(price_per_node_hour=None))
+    assert unpriced.cost is None
+    assert unpriced.arms[0].cost_per_million is None
+
+
+def test_equality_finds_the_first_difference() -> None:
+    records = list(run(experiment()))
+    text = records[0].output
+    changed = [
+        r.model_copy(update={"output": text[:40] + "ZEBRA" + text[45:]})
+        if (r.variant, r.case, r.index) == ("sd", "repeat", 0)
+        else r
+        for r in records
+    ]
+    equality = case(simulated(changed), "repeat").equality
+    assert (equality.compared, equality.identical) == (8, 7)
+    assert equality.first is not None
+    assert (equality.first.index, equality.first.at) == (0, 40)
+    assert equality.first.before == text[:40]
+    assert equality.first.other.startswith("ZEBRA")
+    assert equality.first.base.startswith(text[40:45])
+    assert case(simulated(changed), "sonnet").equality.first is None
+
+
+def test_outputs_of_different_prompts_are_not_compared() -> None:
+    records = [r.model_copy(update={"prompt_sha256": r.variant}) for r in run(experiment())]
+    assert case(simulated(records), "repeat").equality.compared == 0
+
+
+def test_the_model_is_calibrated_and_recommends() -> None:
+    tested = experiment(ks=(3, 7, 13), requests=20)
+    comparison = compare(
+        experiment=tested, records=run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8}), context=context()
+    )
+    theory = next(item for item in comparison.theory if item.group == "structured")
+    assert theory.separated
+    assert theory.acceptance == pytest.approx(0.8, abs=0.03)
+    assert theory.draft_cost == pytest.approx(0.12, abs=0.03)
+    assert 4 <= theory.best_k <= 6, "the true best k is 5"
+    assert all(abs(item.error) < 0.05 for item in theory.measured)
+
+
+def test_a_hopeless_draft_is_advised_against() -> None:
+    comparison = simulated(acceptance={"repeat": 0.05, "sonnet": 0.05}, draft_cost=0.3)
+    assert all(theory.best_k == 0 for theory in comparison.theory)
+    assert comparison.theory[0].advice.startswith("Do not speculate")
