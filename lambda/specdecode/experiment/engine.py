@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -50,6 +51,16 @@ class Runtime(Frozen):
     source: str
 
 
+class Artifact(Frozen):
+    """How a server is told where its compiled artifact is."""
+
+    variable: EnvName = "NEURON_COMPILED_ARTIFACTS"
+    copied: bool = False
+    """It must be writable: copied to local disk before serving, where others read it from the mount."""
+    serve_env: dict[EnvName, str] = Field(default_factory=dict)
+    """Set where the artifact is served and not where it is made: forbids to compile."""
+
+
 class Probe(Frozen):
     """HTTP probe of /health."""
 
@@ -77,6 +88,14 @@ class Resources(Frozen):
     memory_per_weight: float = Field(default=0, ge=0)
     """GiB of memory for each GiB of weights (target and draft)."""
     ephemeral_per_weight: float = Field(default=0, ge=0)
+
+    def memory_request_gib(self, weights_gib: float) -> int:
+        """Memory request of a pod with so many GiB of weights, in whole GiB."""
+        return math.ceil(self.memory_gib + self.memory_per_weight * weights_gib)
+
+    def ephemeral_request_gib(self, weights_gib: float) -> int:
+        """Local disk request of a pod with so many GiB of weights, in whole GiB."""
+        return math.ceil(self.ephemeral_gib + self.ephemeral_per_weight * weights_gib)
 
 
 class PodResources(Frozen):
@@ -135,6 +154,7 @@ class Engine(Frozen):
     env: dict[EnvName, str] = Field(default_factory=dict)
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
+    artifact: Artifact = Artifact()
     probes: Probes
     resources: PodResources
     metrics: Metrics

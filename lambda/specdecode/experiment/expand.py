@@ -11,6 +11,8 @@ from specdecode.experiment.errors import ExperimentError, Problem
 
 Document = dict[str, Any]
 MAX_VARIANTS = 64
+MAX_RANGE = 1000
+RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 
 
 def merge(base: Any, change: Any) -> Any:
@@ -95,6 +97,42 @@ def expand_cases(document: Document, *, library: Mapping[str, Any]) -> Document:
         raise ExperimentError(problems)
     cases = [{"name": case, **library[case]} if isinstance(case, str) else case for case in workload["cases"]]
     return {**document, "workload": {**workload, "cases": cases}}
+
+
+def expand_variants(document: Document) -> Document:
+    """Each variant that `extends` an earlier one laid over it, sweeps unfolded, ranges spelled out."""
+    variants = document.get("variants")
+    if not isinstance(variants, list):
+        return document
+    out: list[Any] = []
+    for at, variant in enumerate(variants):
+        if isinstance(variant, dict) and "extends" in variant:
+            parent = next((v for v in out if isinstance(v, dict) and v.get("name") == variant["extends"]), None)
+            if parent is None:
+                field = f"variants.{at}.extends"
+                raise _refused(
+                    field, f"no earlier variant is called {variant['extends']!r}", "name one that is above it"
+                )
+            variant = merge(parent, {key: value for key, value in variant.items() if key != "extends"})
+        out.append(variant)
+    return expand_sweeps({**document, "variants": [_ranges(variant) for variant in out]})
+
+
+def _ranges(value: Any) -> Any:
+    """`layers.{0..2}.mlp` in a list of texts -> `layers.0.mlp`, `layers.1.mlp`, `layers.2.mlp`."""
+    if isinstance(value, dict):
+        return {key: _ranges(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    out: list[Any] = []
+    for item in value:
+        match = RANGE.search(item) if isinstance(item, str) else None
+        if match is None:
+            out.append(_ranges(item))
+            continue
+        numbers = range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_RANGE) + 1)
+        out += [item[: match.start()] + str(number) + item[match.end() :] for number in numbers]
+    return out
 
 
 def expand_sweeps(document: Document) -> Document:

@@ -107,7 +107,7 @@ def from_document(
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
     plain = expand.override(plain, overrides or {})
-    plain = expand.expand_cases(expand.expand_sweeps(plain), library=case_library(root=root))
+    plain = expand.expand_cases(expand.expand_variants(plain), library=case_library(root=root))
     experiment = _validate(Experiment, plain)
     problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
     if problems:

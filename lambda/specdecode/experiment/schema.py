@@ -26,6 +26,10 @@ def experiment_schema() -> dict[str, Any]:
         "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
         "{draft} and {k} are filled in name and label.",
     }
+    parts["Variant"]["properties"]["extends"] = {
+        "type": "string",
+        "description": "Start from this earlier variant of the same document.",
+    }
     speculative = parts["Speculation"]
     speculative["required"] = []  # a sweep, or the preset that is extended, may give them
     schema["required"] = []

@@ -37,6 +37,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     arguments = ["--bucket", '"$BUCKET"', "--artifact", word(layout.compiled_prefix(arm.fingerprint))]
     for model in models:
         arguments += ["--model", word(model.prefix)]
+    arguments += ["--artifact-variable", engine.artifact.variable]
     arguments += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     arguments += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
     arguments += ["--", *serve_words(experiment, variant, engine)]

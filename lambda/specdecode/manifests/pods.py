@@ -69,8 +69,8 @@ def container(
     """The one container of a pod. `more`: probes, ports and the like."""
     requests = {
         "cpu": _number(resources.cpu),
-        "memory": f"{memory_gib(resources, weights_gib)}Gi",
-        "ephemeral-storage": f"{ephemeral_gib(resources, weights_gib)}Gi",
+        "memory": f"{resources.memory_request_gib(weights_gib)}Gi",
+        "ephemeral-storage": f"{resources.ephemeral_request_gib(weights_gib)}Gi",
     }
     limits = {} if resources.cpu_limit is None else {"limits": {"cpu": _number(resources.cpu_limit)}}
     return {
@@ -96,16 +96,6 @@ def container(
         "terminationMessagePolicy": "FallbackToLogsOnError",
         **more,
     }
-
-
-def memory_gib(resources: Resources, weights_gib: float) -> int:
-    """Memory request in whole GiB."""
-    return round(resources.memory_gib + resources.memory_per_weight * weights_gib + 0.5)
-
-
-def ephemeral_gib(resources: Resources, weights_gib: float) -> int:
-    """Local disk request in whole GiB."""
-    return round(resources.ephemeral_gib + resources.ephemeral_per_weight * weights_gib + 0.5)
 
 
 def pod_template(
@@ -178,7 +168,11 @@ def job(
             "rules": [
                 {
                     "action": "FailJob",
-                    "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": sorted(map(int, permanent_exits))},
+                    "onExitCodes": {
+                        "containerName": CONTAINER,
+                        "operator": "In",
+                        "values": sorted(map(int, permanent_exits)),
+                    },
                 }
             ]
         }

@@ -38,7 +38,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     main = container(
         image=engine.image,
         script=_script(plan, arm),
-        env={**OFFLINE, **serving_env(experiment, variant, engine)},
+        env={**OFFLINE, **serving_env(experiment, variant, engine), **engine.artifact.serve_env},
         resources=engine.resources.serving,
         weights_gib=sum(model.size_gib for model in experiment.models_of(variant)),
         mounts=[
@@ -96,9 +96,12 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
 
 def _script(plan: Plan, arm: Arm) -> str:
     """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount."""
-    variant = plan.experiment.variant(arm.variant)
+    variant, artifact = plan.experiment.variant(arm.variant), plan.engine.artifact
     needed = [artifact_path(plan.experiment, variant, plan.engine)]
     needed += [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
+    folder = needed[0]
+    if artifact.copied:
+        folder = "artifact"
     return "\n".join(
         [
             "set -eu",
@@ -109,7 +112,8 @@ def _script(plan: Plan, arm: Arm) -> str:
             f"    exit {Exit.INCOMPLETE.value}",
             "  fi",
             "done",
-            f'export NEURON_COMPILED_ARTIFACTS="$PWD/{needed[0]}"',
+            *([f"cp -r {needed[0]} {folder}"] if artifact.copied else []),
+            f'export {artifact.variable}="$PWD/{folder}"',
             "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine)),
         ]
     )

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--model", action="append", required=True, help="prefix of weights to fetch; repeat for a draft"
     )
+    parser.add_argument("--artifact-variable", required=True, help="variable that tells the server the folder")
     parser.add_argument("--health", required=True, help="URL that answers 200 when the server is ready")
     parser.add_argument("--minutes", type=float, required=True, help="longest time until the server is healthy")
     parser.add_argument("command", nargs="+", help="the server, after --")
@@ -46,15 +47,15 @@ def main(arguments: Sequence[str]) -> None:
         say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
     folder = Path.cwd() / options.artifact
     folder.mkdir(parents=True, exist_ok=True)
-    seconds = compile_by_serving(options.command, folder=folder, health=options.health, limit_s=options.minutes * 60)
+    os.environ[options.artifact_variable] = str(folder)
+    seconds = compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60)
     upload(bucket, options.artifact, folder, about={"command": options.command, "compile_seconds": round(seconds, 1)})
 
 
-def compile_by_serving(command: Sequence[str], *, folder: Path, health: str, limit_s: float) -> float:
-    """Run the server with an empty `folder` for its artifact until it is healthy, stop it, and return the seconds."""
+def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -> float:
+    """Run the server until it is healthy, stop it, and return the seconds."""
     started = time.monotonic()
-    env = {**os.environ, "NEURON_COMPILED_ARTIFACTS": str(folder)}
-    with subprocess.Popen(list(command), env=env, start_new_session=True) as server:
+    with subprocess.Popen(list(command), start_new_session=True) as server:
         stopping = threading.Event()
         previous = signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
         try:

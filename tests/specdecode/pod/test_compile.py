@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 from pathlib import Path
 
 import pytest
-
 from specdecode.exits import Exit
 from specdecode.pod import compile as compiling
 from specdecode.pod.bucket import Bucket
@@ -43,6 +43,7 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compiling, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(compiling, "STOP_S", 0.3)
+    monkeypatch.setenv("NEURON_COMPILED_ARTIFACTS", str(tmp_path / "artifact"))
 
 
 def start(mode: str, *, limit_s: float = 20) -> float:
@@ -51,9 +52,7 @@ def start(mode: str, *, limit_s: float = 20) -> float:
         port = probe.getsockname()[1]
     Path("artifact").mkdir()
     command = [sys.executable, "-c", SERVER, mode, str(port)]
-    return compiling.compile_by_serving(
-        command, folder=Path("artifact").resolve(), health=f"http://127.0.0.1:{port}/health", limit_s=limit_s
-    )
+    return compiling.compile_by_serving(command, health=f"http://127.0.0.1:{port}/health", limit_s=limit_s)
 
 
 @pytest.mark.parametrize("mode", ["good", "stubborn"])
@@ -95,6 +94,7 @@ def test_what_is_complete_is_not_made_again(monkeypatch):
     s3 = FakeS3({"compiled/f/COMPLETE.json": b'{"files": []}'})
     monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
     arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
+    arguments += ["--artifact-variable", "CACHE_HERE"]
     compiling.main([*arguments, "--minutes", "1", "--", "/nonexistent/vllm", "serve"])
     assert not s3.uploads
 
@@ -105,12 +105,14 @@ def test_command_after_the_dashes_is_passed_on_whole(monkeypatch):
 
     def serve(command, **kwargs):
         seen.update(command=command, **kwargs)
-        (kwargs["folder"] / "model.pt").write_bytes(b"x")
+        Path(os.environ["CACHE_HERE"], "model.pt").write_bytes(b"x")
         return 1.0
 
     monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
+    monkeypatch.setenv("CACHE_HERE", "")  # restored afterwards
     monkeypatch.setattr(compiling, "compile_by_serving", serve)
     arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
+    arguments += ["--artifact-variable", "CACHE_HERE"]
     command = ["vllm", "serve", "m", "--override-neuron-config", '{"a": true}']
     compiling.main([*arguments, "--minutes", "2", "--", *command])
     assert seen["command"] == command and seen["limit_s"] == 120

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
@@ -87,7 +86,7 @@ def test_unfinished_folder_is_refused():
 class FakeHub:
     """huggingface_hub as far as it is used."""
 
-    class errors:  # noqa: N801
+    class errors:
         class HfHubHTTPError(OSError): ...
 
         class RepositoryNotFoundError(HfHubHTTPError): ...
@@ -101,7 +100,7 @@ class FakeHub:
     def __init__(self, files: dict[str, bytes], *, lie: bool = False, error: type[Exception] | None = None) -> None:
         self.repo, self.lie, self.error = files, lie, error
 
-    def HfApi(self, token):  # noqa: N802
+    def HfApi(self, token):
         return self
 
     def model_info(self, model, *, revision, files_metadata):
