@@ -13,7 +13,8 @@ class BundleAsset(Construct):
     def __init__(self, scope: Construct, id: str, *, bundle: Bundle) -> None:
         super().__init__(scope, id)
         asset = s3_assets.Asset(self, "Asset", path=str(bundle.path))
-        self.code: lambda_.Code = lambda_.Code.from_bucket_v2(asset.bucket, asset.s3_object_key)
+        # The same file under the same hash: published once, as the object that `uri` names.
+        self.code: lambda_.Code = lambda_.Code.from_asset(str(bundle.path))
         self.uri = asset.s3_object_url
         self.sha256 = bundle.sha256
         self.object_arn = asset.bucket.arn_for_objects(asset.s3_object_key)

@@ -96,7 +96,7 @@ def _allow_bucket(irsa: IrsaRole, component: str, *, bucket: s3.IBucket, key: km
 
 
 def _allow_token(irsa: IrsaRole) -> None:
-    """Read the Hugging Face token, if somebody stored one; Secrets Manager ends every ARN with six random characters."""
+    """Read the Hugging Face token, if somebody stored one; a secret's ARN ends with six random characters."""
     arn = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{names.HF_TOKEN_SECRET}-??????"
     irsa.allow("secretsmanager:GetSecretValue", resources=[arn])
 
