@@ -94,7 +94,7 @@ def _speculative(text: str, problems: list[str]) -> Speculative | None:
     flag = "--speculative-config"
     document = _json_object(flag, text, SPECULATIVE_KEYS, problems)
     before = len(problems)
-    model, k, length = (document.get(name) for name in SPECULATIVE_KEYS[:3])
+    model, k, length = document.get("model"), document.get("num_speculative_tokens", 0), document.get("max_model_len")
     if not isinstance(model, str) or not model:
         problems.append(f"{flag}: model must be the draft model's folder")
     if type(k) is not int or not 1 <= k <= MAX_SPECULATIVE_TOKENS:
@@ -105,7 +105,7 @@ def _speculative(text: str, problems: list[str]) -> Speculative | None:
         problems.append(f"{flag}: method {document['method']!r} is not supported; {' or '.join(METHODS)} is")
     if len(problems) > before:
         return None
-    return Speculative(model=Path(str(model)), num_speculative_tokens=k, max_model_len=length)
+    return Speculative(model=Path(str(model)), num_speculative_tokens=int(k), max_model_len=length)
 
 
 def _json_object(flag: str, text: str, known: tuple[str, ...], problems: list[str]) -> dict[str, Any]:

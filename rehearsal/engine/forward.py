@@ -63,11 +63,11 @@ class Network:
         cosine, sine = self._cosine[positions][:, None, None], self._sine[positions][:, None, None]
         x = self._embed(segments)
         for layer, (qkv, out, up, down) in enumerate(self._layers):
-            x = x + self._attention(self._norm(x) @ qkv, segments, rows, layer, cosine, sine) @ out
+            x += self._attention(self._norm(x) @ qkv, segments, rows, layer, cosine, sine) @ out
             hidden = self._norm(x) @ up
             np.maximum(hidden, 0, out=hidden)
             hidden *= hidden
-            x = x + hidden @ down
+            x += hidden @ down
         wanted = [segment.wanted for segment in segments]
         kept = np.concatenate([np.arange(end - count, end) for end, count in zip(ends, wanted, strict=True)])
         logits: Array = self._norm(x[kept]) @ self._head
@@ -75,7 +75,7 @@ class Network:
 
     def _embed(self, segments: Sequence[Segment]) -> Array:
         """Sum of the embeddings of each token and of the tokens before it (token 0 before the beginning)."""
-        total = np.zeros((), np.float32)
+        total: Array = np.zeros((), np.float32)
         for back, table in enumerate(self._embeddings):
             ids: list[int] = []
             for segment in segments:
@@ -86,18 +86,20 @@ class Network:
         return total
 
     def _norm(self, x: Array) -> Array:
-        scale = np.sqrt(np.einsum("td,td->t", x, x) / x.shape[1] + self.config.rms_norm_eps)
-        return x / scale[:, None]
+        scale: Array = np.sqrt(np.einsum("td,td->t", x, x) / x.shape[1] + self.config.rms_norm_eps)
+        normed: Array = x / scale[:, None]
+        return normed
 
     def _attention(
         self, qkv: Array, segments: Sequence[Segment], rows: list[slice], layer: int, cosine: Array, sine: Array
     ) -> Array:
         heads, width = self.config.heads, self.config.head_dim
         qkv = qkv.reshape(-1, 3, heads, width)
-        rotated = qkv[:, :2]
+        rotated: Array = qkv[:, :2]
         half = width // 2
         swapped = np.concatenate([rotated[..., half:], rotated[..., :half]], axis=-1)
-        rotated = rotated * cosine + swapped * sine
+        rotated = rotated * cosine
+        rotated += swapped * sine
         result = np.empty((len(qkv), heads, width), np.float32)
         for segment, row in zip(segments, rows, strict=True):
             start, end = segment.start, len(segment.tokens)

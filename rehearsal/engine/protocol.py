@@ -243,7 +243,8 @@ def _message_text(message: Any) -> str | None:
     content = message.get("content")
     if isinstance(content, list):
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        return "".join(texts) if len(texts) == len(content) and all(isinstance(text, str) for text in texts) else None
+        strings = [text for text in texts if isinstance(text, str)]
+        return "".join(strings) if len(strings) == len(content) else None
     return content if isinstance(content, str) else None
 
 

@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -135,7 +135,7 @@ class Server:
         await response.write_eof()
         return response
 
-    async def _outputs_of(self, request: GenerateRequest) -> AsyncIterator[StepOutput]:
+    async def _outputs_of(self, request: GenerateRequest) -> AsyncGenerator[StepOutput, None]:
         """The steps' outputs of one request; leaving early (the client has gone) aborts it."""
         engine = self._loaded()
         text = TextStream(tokenizer=engine.tokenizer, stop=request.sampling.stop, skip_prefix=request.pending)
