@@ -162,16 +162,13 @@ def _swept(variant: Document, *, field: str) -> list[Document]:
         )
     if len(list(itertools.islice(itertools.product(*sweep.values()), MAX_VARIANTS + 1))) > MAX_VARIANTS:
         raise _refused(field, f"more than {MAX_VARIANTS} variants", "shorten a list, or split the experiment")
-    rest = {key: value for key, value in variant.items() if key != "sweep"}
-    out = []
+    rest: Document = {key: value for key, value in variant.items() if key != "sweep"}
+    out: list[Document] = []
     for values in itertools.product(*sweep.values()):
-        point: Document = {}
-        point.update(zip(sweep, values, strict=True))
-        speculation = merge(rest.get("speculation") or {}, point)
-        draft = speculation.get("draft") if isinstance(speculation, dict) else None
-        fields = {"{draft}": _short(draft), "{k}": str((speculation or {}).get("num_speculative_tokens", ""))}
-        names = {key: _fill(rest[key], fields) for key in ("name", "label") if key in rest}
-        out.append({**rest, **names, "speculation": speculation})
+        point: Document = merge(rest.get("speculation"), dict(zip(map(str, sweep), values, strict=True)))
+        fields = {"{draft}": _short(point.get("draft")), "{k}": str(point.get("num_speculative_tokens", ""))}
+        names: Document = {key: _fill(rest[key], fields) for key in ("name", "label") if key in rest}
+        out.append(rest | names | {"speculation": point})
     return out
 
 

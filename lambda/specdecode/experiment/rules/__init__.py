@@ -1,0 +1,45 @@
+"""What cannot work together. Every rule is in RULES, and all violations of all rules are reported at once."""
+
+from __future__ import annotations
+
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.errors import Problem
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.rules import engine, load, node
+from specdecode.experiment.rules.case import Case, Rule
+
+_LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
+_DRA = "Neuron DRA documentation (deploy/eks/dra)"
+RULES: dict[str, tuple[Rule, str]] = {
+    "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
+    "compare-to": (load.compare_to, "a comparison has two arms"),
+    "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
+    "method-supported": (engine.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
+    "draft-kind": (engine.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
+    "draft-of-family": (engine.draft_family, _LEVIATHAN),
+    "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),
+    "claim-size": (node.claim, f"{_DRA}: devicegroup8_id, devicegroup16_id"),
+    "device-memory": (node.hbm, "trn2.48xlarge: 1536 GiB of HBM on 16 devices"),
+    "fits-node": (node.fits_node, "Karpenter's instance types: trn2.48xlarge, allocatable"),
+    "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
+    "greedy": (load.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
+    "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
+    "prompt-text": (load.prompts, "assets/prompts/cases.yaml"),
+    "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
+    "reserved-argument": (engine.arguments, "specdecode.manifests.serve_command"),
+    "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
+    "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
+    "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
+}
+"""Identifier -> the rule, and what it rests on."""
+
+
+def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
+    """Every violation of every rule; empty where the experiment can run."""
+    case = Case(experiment, served_by, capacity)
+    return [
+        Problem(field=field, rule=name, message=message, source=source, fix=fix)
+        for name, (rule, source) in RULES.items()
+        for field, message, fix in rule(case)
+    ]

@@ -1,0 +1,66 @@
+"""Rules of the comparison: variants that can be told apart, and a load that every arm can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.experiment.model import PromptKind
+from specdecode.experiment.rules.case import Case, Finding
+
+
+def unique_names(case: Case) -> Iterator[Finding]:
+    for field, values in (
+        ("variants.{}.name", [v.name for v in case.experiment.variants]),
+        ("variants.{}.label", [v.label for v in case.experiment.variants]),
+        ("workload.cases.{}.name", [c.name for c in case.experiment.workload.cases]),
+        ("workload.cases.{}.label", [c.label for c in case.experiment.workload.cases]),
+    ):
+        for value in sorted({v for v in values if values.count(v) > 1}):
+            yield field.format(value), f"{value!r} is used {values.count(value)} times", "give each its own"
+
+
+def compare_to(case: Case) -> Iterator[Finding]:
+    parents = {variant.name: variant.compare_to for variant in case.experiment.variants}
+    if None not in parents.values():
+        yield "variants", "no baseline: every variant compares to another", "leave compare_to out of one"
+    for name, parent in parents.items():
+        if parent is not None and (parent not in parents or parent == name):
+            others = ", ".join(other for other in parents if other != name) or "none"
+            yield f"variants.{name}.compare_to", f"{parent!r} is no other variant", f"choose one of: {others}"
+
+
+def lengths(case: Case) -> Iterator[Finding]:
+    load, room = case.experiment.workload, case.experiment.serving.max_model_len
+    if load.input_tokens + load.output_tokens > room:
+        message = f"{load.input_tokens} tokens in and {load.output_tokens} out exceed max_model_len {room}"
+        yield "workload.output_tokens", message, "shorten them, or raise serving.max_model_len (a new compile)"
+
+
+def greedy(case: Case) -> Iterator[Finding]:
+    load = case.experiment.workload
+    if load.temperature > 0 and case.engine.greedy_only and any(v.speculation for v in case.experiment.variants):
+        yield (
+            "workload.temperature",
+            f"{case.engine.name} speculates greedily at any temperature: at {load.temperature:g} the arms differ",
+            "set it to 0",
+        )
+
+
+def thinking(case: Case) -> Iterator[Finding]:
+    load = case.experiment.workload
+    if load.thinking is not None and load.endpoint != "chat":
+        message = "the thinking mode is set by the chat template, which the completions endpoint does not use"
+        yield "workload.thinking", message, "leave it out, or set workload.endpoint to chat"
+    qwen3 = any(model.family == "qwen3" for _, model in case.targets())
+    if qwen3 and load.endpoint == "chat" and load.thinking is None:
+        message = "Qwen3 thinks by default, which changes what a prompt type measures: say which you want"
+        yield "workload.thinking", message, "set it to true or false"
+
+
+def prompts(case: Case) -> Iterator[Finding]:
+    for prompt in case.experiment.workload.cases:
+        field = f"workload.cases.{prompt.name}.text"
+        if prompt.kind is PromptKind.SONNET and prompt.text:
+            yield field, "sonnet prompts come from LLMPerf's corpus, and this one has a text", "leave the text out"
+        if prompt.kind is not PromptKind.SONNET and not prompt.text.strip():
+            yield field, f"a prompt of kind {prompt.kind} needs a text", "give the text"

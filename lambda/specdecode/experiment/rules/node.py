@@ -1,0 +1,65 @@
+"""Rules of the node: devices, memory, CPUs and disk of a trn2.48xlarge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.experiment import capacity as node
+from specdecode.experiment.rules.case import Case, Finding
+
+
+def tensor_parallel(case: Case) -> Iterator[Finding]:
+    serving = case.experiment.serving
+    cores = serving.devices * node.CORES_PER_DEVICE // serving.logical_neuron_core
+    if serving.devices and serving.tensor_parallel_size != cores:
+        yield (
+            "serving.tensor_parallel_size",
+            f"{serving.devices} devices at LNC {serving.logical_neuron_core} are {cores} logical cores, "
+            f"not {serving.tensor_parallel_size}",
+            f"set it to {cores}, or change serving.devices or serving.logical_neuron_core",
+        )
+
+
+def claim(case: Case) -> Iterator[Finding]:
+    serving = case.experiment.serving
+    if serving.devices not in node.CLAIM_SIZES:
+        sizes = " or ".join(map(str, node.CLAIM_SIZES))
+        yield "serving.devices", f"there is no claim template for {serving.devices} devices", f"claim {sizes}"
+    if serving.logical_neuron_core != 2:
+        yield "serving.logical_neuron_core", "there are claim templates for LNC 2 only", "set it to 2"
+
+
+def hbm(case: Case) -> Iterator[Finding]:
+    room = case.experiment.serving.devices * node.HBM_GIB_PER_DEVICE
+    for variant in case.experiment.variants:
+        weights = case.weights_gib(variant)
+        if case.experiment.serving.devices and weights > room:
+            yield (
+                f"variants.{variant.name}",
+                f"{weights:g} GiB of weights do not fit into {room} GiB of device memory",
+                "claim 16 devices, or choose quantized weights",
+            )
+
+
+def fits_node(case: Case) -> Iterator[Finding]:
+    """CPUs, memory and disk of everything that is on the node at once."""
+    resources, experiment = case.engine.resources, case.experiment
+    together = max(1, node.DEVICES // max(1, experiment.serving.devices))
+    heaviest = sorted((case.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
+    benchmark = resources.benchmark
+    serve = (
+        len(heaviest) * resources.serving.cpu + benchmark.cpu + node.RESERVED_CPU,
+        sum(map(resources.serving.memory_request_gib, heaviest)) + benchmark.memory_gib + node.RESERVED_MEMORY_GIB,
+        sum(map(resources.serving.ephemeral_request_gib, heaviest)) + benchmark.ephemeral_gib,
+    )
+    compile_ = (
+        resources.compile.cpu + node.RESERVED_CPU,
+        resources.compile.memory_request_gib(heaviest[0]) + node.RESERVED_MEMORY_GIB,
+        resources.compile.ephemeral_request_gib(heaviest[0]),
+    )
+    room = (node.ALLOCATABLE_CPU, node.ALLOCATABLE_MEMORY_GIB, node.ALLOCATABLE_EPHEMERAL_GIB)
+    for what, needs in (("serving a wave", serve), ("compiling", compile_)):
+        for need, there, unit in zip(needs, room, ("CPUs", "GiB of memory", "GiB of local disk"), strict=True):
+            if need > there:
+                message = f"{what} needs {need:.0f} {unit}, and a trn2.48xlarge has {there:.0f} to give"
+                yield "engine", message, "lower the engine's pod resources, or choose smaller models"
