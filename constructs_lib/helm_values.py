@@ -73,3 +73,33 @@ class NeuronValues(HelmModel):
             "devicePlugin": {"enabled": self.device_plugin},
             "npd": {"enabled": self.node_problem_detector},
         }
+
+
+class ObservabilityValues(HelmModel):
+    """Configuration of amazon-cloudwatch-observability v6.6.0 (the chart of aws-observability/helm-charts).
+
+    The agent runs on the host's network, so it reads the instance's metadata at hop limit 1. The Neuron and DCGM
+    exporters are off: the first does not support nodes that use the Neuron DRA driver, the second is for NVIDIA.
+    """
+
+    container_insights: bool = True
+    container_logs: bool = True
+    application_signals: bool = False
+    neuron_monitor: bool = False
+    dcgm_exporter: bool = False
+
+    def to_helm(self) -> dict[str, Any]:
+        """As the add-on's configuration schema has it."""
+        kubernetes = {
+            "enhanced_container_insights": self.container_insights,
+            "accelerated_compute_metrics": self.neuron_monitor or self.dcgm_exporter,
+        }
+        return {
+            "containerInsights": {"enabled": self.container_insights},
+            "containerLogs": {"enabled": self.container_logs},
+            "applicationSignals": {"enabled": self.application_signals},
+            "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": self.application_signals}}},
+            "neuronMonitor": {"enabled": self.neuron_monitor},
+            "dcgmExporter": {"enabled": self.dcgm_exporter},
+            "agent": {"config": {"logs": {"metrics_collected": {"kubernetes": kubernetes}}}},
+        }

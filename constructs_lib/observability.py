@@ -8,6 +8,7 @@ from constructs import Construct, IDependable
 
 from constructs_lib.acknowledgements import acknowledge_managed
 from constructs_lib.addons import addon
+from constructs_lib.helm_values import ObservabilityValues
 from constructs_lib.irsa import IrsaRole
 from constructs_lib.logs import retention
 from constructs_lib.settings import Settings
@@ -53,23 +54,6 @@ class Observability(Construct):
             name="amazon-cloudwatch-observability",
             settings=settings,
             role_arn=irsa.role.role_arn,
-            values={
-                "containerLogs": {"enabled": True},
-                "neuronMonitor": {"enabled": False},
-                "dcgmExporter": {"enabled": False},
-                "manager": {"applicationSignals": {"autoMonitor": {"monitorAllServices": False}}},
-                "agent": {
-                    "config": {
-                        "logs": {
-                            "metrics_collected": {
-                                "kubernetes": {
-                                    "enhanced_container_insights": True,
-                                    "accelerated_compute_metrics": False,
-                                }
-                            }
-                        }
-                    }
-                },
-            },
+            values=ObservabilityValues().to_helm(),
         )
         agent.node.add_dependency(*kept, *needs)

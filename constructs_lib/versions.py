@@ -19,14 +19,14 @@ ADDONS: dict[str, dict[str, str]] = {
         "kube-proxy": "v1.34.6-eksbuild.21",
         "coredns": "v1.12.4-eksbuild.29",
         "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-        "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
+        "amazon-cloudwatch-observability": "v6.6.0-eksbuild.1",
     },
     "1.35": {
         "vpc-cni": "v1.22.4-eksbuild.3",
         "kube-proxy": "v1.35.3-eksbuild.29",
         "coredns": "v1.13.2-eksbuild.31",
         "aws-mountpoint-s3-csi-driver": "v2.7.0-eksbuild.1",
-        "amazon-cloudwatch-observability": "v6.4.0-eksbuild.1",
+        "amazon-cloudwatch-observability": "v6.6.0-eksbuild.1",
     },
 }
 """Kubernetes version -> add-on -> build. Its keys are the Kubernetes versions that this project supports."""

@@ -1,5 +1,7 @@
 """The Helm releases: pinned charts, and values that mean what they say."""
 
+import json
+
 import pytest
 
 from constructs_lib.versions import KARPENTER_CHART, NEURON_CHART
@@ -51,5 +53,10 @@ def test_add_ons_are_pinned(templates: Templates) -> None:
     for name, add_on in add_ons.items():
         assert "eksbuild" in add_on["AddonVersion"], name
     assert '"enableNetworkPolicy": "true"' in add_ons["vpc-cni"]["ConfigurationValues"]
+    observability = json.loads(add_ons["amazon-cloudwatch-observability"]["ConfigurationValues"])
+    assert observability["containerInsights"] == {"enabled": True}
+    for off in ("applicationSignals", "neuronMonitor", "dcgmExporter"):
+        assert observability[off] == {"enabled": False}
+    assert "ServiceAccountRoleArn" in add_ons["amazon-cloudwatch-observability"]
     # Mountpoint uses the pods' own credentials.
     assert "ServiceAccountRoleArn" not in add_ons["aws-mountpoint-s3-csi-driver"]

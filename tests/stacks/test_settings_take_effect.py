@@ -1,0 +1,128 @@
+"""The other choices, in one more synthesis: a Capacity Block, KMS, a public endpoint, endpoints, mail, tags."""
+
+import pytest
+from specdecode import names
+
+from tests.conftest import STACKS, Assembly, synthesize
+from tests.templates import Templates, as_list
+
+pytestmark = pytest.mark.synth
+BLOCK = "cr-0123456789abcdef0"
+BOUNDARY = "arn:aws:iam::111122223333:policy/boundary"
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    return synthesize(
+        tmp_path_factory.mktemp("other"),
+        region="ap-southeast-4",
+        account="111122223333",
+        cluster_name="bench",
+        engine_generation="sdk-2.31",
+        capacity_reservation_id=BLOCK,
+        capacity_start="2099-01-01T11:30:00+00:00",
+        capacity_end="2099-01-03T11:30:00+00:00",
+        capacity_zones="ap-southeast-4b",
+        price_per_node_hour="30",
+        endpoint_public_cidrs="198.51.100.0/24",
+        interface_endpoints="sts,logs",
+        node_storage="ebs",
+        bucket_encryption="kms",
+        removal_policy="destroy",
+        run_retention_days="90",
+        log_retention_days="7",
+        alert_email="team@example.com",
+        permissions_boundary=BOUNDARY,
+        admin_role_arns="arn:aws:iam::111122223333:role/admin",
+        tags="team=ml",
+    )
+
+
+@pytest.fixture(scope="module")
+def choices(other: Assembly) -> Templates:
+    return Templates({stack: other.raw(stack) for stack in STACKS})
+
+
+def test_nothing_is_unexplained_there_either(other: Assembly) -> None:
+    assert other.findings == ()
+
+
+def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
+    pool = choices.manifest("NodePool", names.NODEPOOL)["spec"]["template"]["spec"]
+    requirements = {item["key"]: item["values"] for item in pool["requirements"]}
+    assert requirements["karpenter.sh/capacity-type"] == ["reserved"]
+    assert requirements["topology.kubernetes.io/zone"] == ["ap-southeast-4b"]
+    node_class = choices.manifest("EC2NodeClass", pool["nodeClassRef"]["name"])["spec"]
+    assert node_class["capacityReservationSelectorTerms"] == [{"id": BLOCK}]
+    assert node_class["blockDeviceMappings"][0]["ebs"]["volumeSize"] == "3000Gi"
+    assert "instanceStorePolicy" not in node_class
+    assert pool["nodeClassRef"]["name"] == "trn2-sdk-2-31"
+    assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260723"}]
+
+
+def test_a_reservation_needs_no_price(choices: Templates) -> None:
+    assert not [obj for obj in choices.manifests().values() if obj["kind"] == "NodeOverlay"]
+    assert choices.charts()["karpenter"]["Values"]["settings"]["featureGates"]["nodeOverlay"] is False
+
+
+def test_literal_names_follow_the_cluster(choices: Templates) -> None:
+    conditions = str([statement for _, statement in choices.statements()])
+    assert "kubernetes.io/cluster/bench" in conditions
+    assert "specdecode" not in conditions.replace("specdecode/huggingface-token", "")
+    (queue,) = choices.properties("AWS::SQS::Queue").values()
+    assert queue["QueueName"] == "bench"
+
+
+def test_kms_key_is_used_by_those_who_read_and_write(choices: Templates) -> None:
+    buckets = choices.properties("AWS::S3::Bucket").values()
+    algorithms = {
+        rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"]
+        for bucket in buckets
+        for rule in bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    }
+    assert algorithms == {"aws:kms", "AES256"}
+    users: dict[str, set[str]] = {}
+    for name, statement in choices.statements():
+        for action in as_list(statement["Action"]):
+            if action.startswith("kms:"):
+                users.setdefault(name.partition("Role")[0], set()).add(action)
+    assert users["SpecDecodeStack/ServiceAccountsServing"] == {"kms:Decrypt"}
+    for writer in ("Staging", "Compile", "Benchmark"):
+        assert users[f"SpecDecodeStack/ServiceAccounts{writer}"] == {"kms:Decrypt", "kms:GenerateDataKey"}
+
+
+def test_destroy_means_destroy(choices: Templates) -> None:
+    for _, name, bucket in choices.resources("AWS::S3::Bucket"):
+        assert bucket["DeletionPolicy"] == "Delete", name
+    assert len(list(choices.resources("Custom::S3AutoDeleteObjects"))) == 2
+
+
+def test_the_public_endpoint_is_for_the_named_ranges(choices: Templates) -> None:
+    (cluster,) = choices.properties("AWS::EKS::Cluster").values()
+    network = cluster["ResourcesVpcConfig"]
+    assert network["EndpointPublicAccess"] and network["EndpointPrivateAccess"]
+    assert network["PublicAccessCidrs"] == ["198.51.100.0/24"]
+
+
+def test_every_role_has_the_boundary(choices: Templates) -> None:
+    for name, role in choices.properties("AWS::IAM::Role").items():
+        assert role.get("PermissionsBoundary") == BOUNDARY, name
+
+
+def test_the_rest(choices: Templates) -> None:
+    assert len(list(choices.resources("AWS::EC2::VPCEndpoint"))) == 3
+    assert {group["RetentionInDays"] for group in choices.properties("AWS::Logs::LogGroup").values()} == {7}
+    (mail,) = choices.properties("AWS::SNS::Subscription").values()
+    assert mail["Endpoint"] == "team@example.com"
+    (topic,) = choices.properties("AWS::SNS::Topic").values()
+    assert {"Key": "team", "Value": "ml"} in topic["Tags"]
+    rules = [
+        rule
+        for bucket in choices.properties("AWS::S3::Bucket").values()
+        for rule in bucket["LifecycleConfiguration"]["Rules"]
+    ]
+    assert [rule["ExpirationInDays"] for rule in rules if rule.get("Prefix") == "runs/"] == [90]
+    for function in choices.properties("AWS::Lambda::Function").values():
+        variables = function.get("Environment", {}).get("Variables", {})
+        if "PRICE_PER_NODE_HOUR" in variables:
+            assert variables["PRICE_PER_NODE_HOUR"] == "30.0"
