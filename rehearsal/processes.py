@@ -7,12 +7,12 @@ So "is anything left?" has an answer that no child can evade by detaching itself
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,17 +24,9 @@ GRACE_S = 10.0
 SETTLE_S = 2.0
 """Seconds that a child's own children have to end by themselves after it."""
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
-
 
 class ChildFailed(Exception):
     """A child ended with an error, or ended at all though it should serve. The message ends with its last words."""
-
-
-def _die_with_parent() -> None:
-    """Runs in the child before exec: when this process is killed outright, the child is told to end."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(kw_only=True)
@@ -73,13 +65,14 @@ class Child:
 
 @dataclass(kw_only=True)
 class Processes:
-    """The children of one rehearsal. Leaving the context ends them all."""
+    """The children of one rehearsal. Leaving the context ends them all; so does the guardian if that never happens."""
 
     folder: Path
     """The work folder, by which they are recognized; logs go to `<folder>/logs`."""
     root: Path
     """Working directory: the repository."""
     _children: list[Child] = field(default_factory=list)
+    _guardian: subprocess.Popen[bytes] | None = None
 
     def start(
         self,
@@ -93,7 +86,6 @@ class Processes:
         """Start a child with exactly `environment` (and TMPDIR in the work folder); stdin is closed, output logged.
 
         It runs in `directory`, or the repository.
-        Call it from the main thread only: the kernel sends the parent's death signal when the thread ends.
         """
         log = self.folder / "logs" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +100,6 @@ class Processes:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
                 pass_fds=pass_fds,
             )
         child = Child(name=name, process=process, log=log)
@@ -128,18 +119,24 @@ class Processes:
             _end(child)
         self._children.clear()
         strays = wait_until_gone(self.folder, timeout_s=SETTLE_S)
-        for pid in strays:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill(strays)
         return strays
 
     def __enter__(self) -> Self:
+        self._guardian = subprocess.Popen(
+            [sys.executable, "-m", "rehearsal.guardian", self.folder],
+            cwd=Path(__file__).resolve().parents[1],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if self._guardian:
+            self._guardian.communicate()
 
 
 def _end(child: Child) -> None:
@@ -152,6 +149,13 @@ def _end(child: Child) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.process.pid, signal.SIGKILL)
     child.process.wait()
+
+
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL to each that still exists."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def processes_naming(folder: Path) -> list[int]:

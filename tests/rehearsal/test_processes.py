@@ -52,13 +52,14 @@ def test_a_child_that_ignores_sigterm_is_killed(tmp_path, monkeypatch):
     assert child.process.returncode == -signal.SIGKILL
 
 
-def test_a_child_ends_when_this_process_is_killed(tmp_path):
+def test_all_children_end_when_this_process_is_killed(tmp_path):
     script = f"""
 import os, pathlib, signal, sys
 from rehearsal.processes import Processes
-running = Processes(folder=pathlib.Path({str(tmp_path / "work")!r}), root=pathlib.Path("."))
-running.start("sleeps", {SLEEP!r}, environment=dict(os.environ))
-os.kill(os.getpid(), signal.SIGKILL)
+with Processes(folder=pathlib.Path({str(tmp_path / "work")!r}), root=pathlib.Path(".")) as running:
+    running.start("sleeps", {SLEEP!r}, environment=dict(os.environ))
+    running.start("detaches", [sys.executable, "-c", {DETACHED!r}], environment=dict(os.environ))
+    os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=20)
     assert wait_until_gone(tmp_path / "work", timeout_s=5) == []
