@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from specdecode.analysis.arms import Key, busy_seconds, by_arm, describe_arm
 from specdecode.analysis.context import RunContext
@@ -66,7 +67,7 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
     by_arms = {(link.baseline, link.variant): link for link in pairs}
     for variant in experiment.variants:
         path = _path_from_root(variants, variant)
-        links = [by_arms[step] for step in zip(path, path[1:], strict=False) if step in by_arms]
+        links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
     measured = [record for group in groups.values() for record in group]

@@ -1,0 +1,80 @@
+"""The report in a real browser: no error, no request, charts drawn, readable, accessible."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.analysis import compare
+from specdecode.analysis.report import render_html
+
+from tests.specdecode.analysis.browser import Page, chromium, visit
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
+
+pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tested = experiment(ks=(3, 7), rounds=2)
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_html(compare(experiment=tested, records=run(tested), context=context())))
+    return path
+
+
+async def look(page: Page, path: Path, *, width: int, dark: bool = False) -> dict[str, Any]:
+    await page.open(path, width=width, dark=dark)
+    seen = {
+        "charts": await page.evaluate("document.querySelectorAll('figure.chart').length"),
+        "drawn": await page.evaluate("document.querySelectorAll('figure.chart .plot svg').length"),
+        "overflow": await page.evaluate("document.documentElement.scrollWidth - window.innerWidth"),
+        "small": await page.evaluate(
+            "[...document.querySelectorAll('main *')].filter(e => e.children.length === 0 && e.textContent.trim() "
+            "&& !e.closest('svg, sup') && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.outerHTML)"
+        ),
+        "heading": await page.evaluate("document.querySelector('h1').getBoundingClientRect().bottom"),
+    }
+    if AXE.exists():
+        await page.evaluate(AXE.read_text() + ";0")
+        violations = "r.violations.map(v => [v.id, v.impact, v.nodes.map(n => n.html).slice(0, 3)])"
+        results = await page.evaluate(f"axe.run(document).then(r => {violations})")
+        seen["axe"] = [item for item in results if item[1] in {"serious", "critical"}]
+    return {**seen, "console": page.console, "requests": page.requests}
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, False), (1440, True)])
+def test_the_report_opens_without_error_request_or_overflow(
+    page_file: Path, tmp_path: Path, width: int, dark: bool
+) -> None:
+    seen = visit(tmp_path / "profile", lambda page: look(page, page_file, width=width, dark=dark))
+    assert seen["console"] == []
+    assert [url for url in seen["requests"] if not url.startswith(("file://", "data:"))] == []
+    assert seen["charts"] >= 6
+    assert seen["drawn"] == seen["charts"]
+    assert seen["overflow"] <= 0, "the page scrolls sideways"
+    assert seen["small"] == []
+    assert seen["heading"] < 640, "the answer is not on the first screen"
+    assert seen.get("axe", []) == []
+
+
+def test_accessibility_is_checked() -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: `npm ci` brings it")
+
+
+def test_the_policy_stops_a_script_and_a_request(page_file: Path, tmp_path: Path) -> None:
+    """The same page with a foreign script put in: the browser refuses to run it."""
+    broken = tmp_path / "report.html"
+    broken.write_text(page_file.read_text().replace("</main>", "<script>window.bad = 1</script></main>"))
+
+    async def steps(page: Page) -> tuple[Any, list[str]]:
+        await page.open(broken, width=1200)
+        await page.evaluate("fetch('http://127.0.0.1:9/').catch(() => 0)")
+        return await page.evaluate("window.bad"), page.console
+
+    bad, console = visit(tmp_path / "profile", steps)
+    assert bad is None
+    assert sum("Content Security Policy" in text for text in console) >= 2

@@ -1,0 +1,141 @@
+"""The page's parts: vendored files as published, every section for what it is, and large sweeps in bounded time."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import resource
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.context import Accuracy, DeviceGroup, EngineCounters, Failure
+from specdecode.analysis.report import render_html
+from specdecode.analysis.report.axis import Axis
+from specdecode.analysis.result import Estimate
+from specdecode.experiment.model import PromptKind, TestCase
+
+from tests.specdecode.analysis.simulate import context, experiment, request, run
+
+VENDOR = Path(__file__).resolve().parents[3] / "assets" / "report" / "vendor"
+
+
+def page(**around: object) -> str:
+    tested = experiment(rounds=2)
+    return render_html(compare(experiment=tested, records=run(tested), context=context(**around)))
+
+
+def test_vendored_files_are_the_published_ones() -> None:
+    listed = dict(re.findall(r"^\| (\S+\.js) \| .* \| ([0-9a-f]{64}) \|$", (VENDOR / "README.md").read_text(), re.M))
+    assert set(listed) == {path.name for path in VENDOR.glob("*.js")}
+    for name, digest in listed.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
+
+
+def test_the_page_names_no_resource_outside_itself() -> None:
+    markup = re.sub(r"<script.*?</script>", "", page(), flags=re.S)
+    assert re.findall(r"""(?:src|href)=["']?(?!#|data:|raw/)[^"'> ]+""", markup) == []
+    assert "@import" not in markup
+    assert "url(" not in markup
+
+
+def test_sections_show_what_the_context_holds() -> None:
+    text = page(
+        failures=(
+            Failure(stage="Compile", variant="sd", message="neuronx-cc exit 70", diagnostics="diagnostics/sd.log"),
+        ),
+        accuracy=(Accuracy(variant="sd", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),),
+        device_groups=(DeviceGroup(variant="sd", devices=("neuron8", "neuron15"), group="8"),),
+        counters=(
+            EngineCounters(
+                variant="sd", case="repeat", drafts=9, draft_tokens=63, accepted_tokens=50, accepted_per_position=(9, 8)
+            ),
+        ),
+        versions={"engine image": "sdk2.26.1"},
+    )
+    for part in (
+        "neuronx-cc exit 70",
+        "diagnostics/sd.log",
+        "0.720",
+        "0.064",
+        "neuron15",
+        "Acceptance by position",
+        "sdk2.26.1",
+    ):
+        assert part in text, part
+
+
+def test_a_run_without_price_or_comparison_still_renders() -> None:
+    tested = experiment()
+    only_base = [record for record in run(tested) if record.variant == "base"]
+    text = render_html(compare(experiment=tested, records=only_base, context=context(price_per_node_hour=None)))
+    assert "Nothing could be compared" in text
+    assert "sd was not measured" in text
+    empty = render_html(compare(experiment=tested, records=[], context=context()))
+    assert "Nothing could be compared" in empty
+
+
+def estimate(ratio: float) -> Estimate:
+    return Estimate(metric="m", ratio=ratio, low=ratio * 0.9, high=ratio * 1.1, n=8, method="t")
+
+
+@pytest.mark.parametrize("ratios", [(1.0,), (0.2, 30.0), (1.01, 1.02), (3.0, 9.0)])
+def test_the_axis_holds_every_interval_and_its_ticks_keep_apart(ratios: tuple[float, ...]) -> None:
+    axis = Axis([estimate(ratio) for ratio in ratios])
+    bars = [axis.bar(estimate(ratio)) for ratio in ratios]
+    assert all(0 <= bar.low < bar.at < bar.high <= 100 for bar in bars if bar.low is not None and bar.high is not None)
+    places = [at for at, _ in axis.ticks]
+    assert "1×" in [label for _, label in axis.ticks]
+    assert all(b - a >= 12 for a, b in pairwise(places))
+
+
+def sweep(variants: int, cases: int) -> Comparison:
+    """A full sweep's comparison, whose records are short: its size is that of the aggregates."""
+    tested = experiment(
+        ks=tuple(range(1, 33)),
+        requests=4,
+        cases=tuple(
+            TestCase(name=f"case-{n}", label=f"case {n}", kind=PromptKind.LINE, text="a", structured=n % 2 == 0)
+            for n in range(cases)
+        ),
+    )
+    base, *arms = tested.variants
+    many = [arms[n % len(arms)].model_copy(update={"name": f"sd-{n}"}) for n in range(variants - 1)]
+    tested = tested.model_copy(update={"variants": (base, *many)})
+    rng = random.Random(1)
+    records = (
+        request(
+            variant=v.name,
+            case=c.name,
+            index=i,
+            rng=rng,
+            tokens=12,
+            k=v.speculation.num_speculative_tokens if v.speculation else 0,
+            acceptance=0.7,
+        )
+        for v in tested.variants
+        for c in tested.workload.cases
+        for i in range(4)
+    )
+    return compare(experiment=tested, records=records, context=context())
+
+
+def test_a_sweep_shows_the_matrix_and_the_best_arm_in_full() -> None:
+    comparison = sweep(12, 2)
+    text = render_html(comparison)
+    assert "All arms at a glance" in text
+    assert text.count('class="verdict ') == 2, "one pair in full"
+    assert all(f">{variant.name}<" in text for variant in comparison.experiment.variants[1:])
+
+
+def test_a_hundred_variants_by_ten_cases_render_in_bounded_time_and_memory() -> None:
+    comparison = sweep(100, 10)
+    assert len(comparison.arms) == 1000
+    before = time.process_time()
+    text = render_html(comparison)
+    assert time.process_time() - before < 20
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000, "KiB"
+    assert len(text) < 3_000_000
