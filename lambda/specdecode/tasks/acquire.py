@@ -10,13 +10,10 @@ from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, usable_node
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost
+from specdecode.tasks.pace import QUEUE_LIMIT, QUEUE_POLL_S, poll_seconds
 from specdecode.tasks.run import load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.state import change_state
-
-QUEUE_LIMIT = timedelta(hours=48)
-"""How long a run waits for others."""
-QUEUE_POLL_S = 180
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
@@ -49,7 +46,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
-    return Progress(done=False, message=reason, wait_s=run.plan.poll_seconds)
+    return Progress(done=False, message=reason, wait_s=poll_seconds(run.plan))
 
 
 def require_lease(given: StepInput, rt: Runtime) -> None:

@@ -11,6 +11,7 @@ from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.arms import arm_pods
 from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.state import change_state
@@ -36,7 +37,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     )
     if done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
-    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
+    return Progress(done=done, message=message, wait_s=poll_seconds(run.plan))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

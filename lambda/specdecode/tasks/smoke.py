@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
-from specdecode import manifests
+from specdecode import manifests, names
+from specdecode.cluster.jobs import created_at
+from specdecode.cluster.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.errors import SmokeFailed
 from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.pace import poll_seconds, soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-
-POLL_S = 20
-"""A smoke test takes seconds, and everything waits for it."""
 
 
 def smoke(given: StepInput, rt: Runtime) -> Progress:
@@ -21,14 +22,17 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
     require_lease(given, rt)
+    job = manifests.smoke_job(run.plan, run.wave(given.wave), ctx)
     done, message = advance_job(
         rt.kube,
-        [manifests.smoke_job(run.plan, run.wave(given.wave), ctx)],
+        [job],
         now=rt.now(),
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,
     )
-    return Progress(done=done, message=message, wait_s=POLL_S)
+    live = rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE)
+    age = rt.now() - created_at(live) if live else timedelta()
+    return Progress(done=done, message=message, wait_s=soon(age, then_s=poll_seconds(run.plan)))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -24,6 +24,8 @@ class RunState(BaseModel):
     held_since: AwareDatetime | None = None
     """When the run got the node; money counts from here."""
     released_at: AwareDatetime | None = None
+    stopping_since: AwareDatetime | None = None
+    """When StopArms first found something to wait for; None while nothing is being stopped."""
     node: str | None = None
     smoke_tested: tuple[int, ...] = ()
     """Waves whose arms all answered their first request."""

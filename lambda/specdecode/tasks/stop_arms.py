@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from specdecode.cluster.teardown import delete_workloads, run_selector
 from specdecode.tasks.errors import TeardownStuck
+from specdecode.tasks.pace import STOP_LIMIT, STOP_POLL_S, soon
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-
-LIMIT = timedelta(minutes=15)
-"""The node pool's terminationGracePeriod is 10 minutes; whatever outlives that is not going to leave by itself."""
+from specdecode.tasks.state import change_state, load_state
 
 
 def stop_arms(given: StepInput, rt: Runtime) -> Progress:
+    """Done when nothing is left; TeardownStuck when something still is, STOP_LIMIT after the first look."""
     left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
     if not left:
+        change_state(rt.store, given.run_id, stopping_since=None)
         return Progress(done=True, message="no workload is left")
-    text = f"{len(left)} objects are still going: {', '.join(item.label for item in left[:5])}"
-    oldest = min((item.deleted_at for item in left if item.deleted_at), default=None)
-    if oldest is not None and rt.now() - oldest > LIMIT:
-        raise TeardownStuck(f"after {LIMIT} {text}")
-    return Progress(done=False, message=text, wait_s=15)
+    state = load_state(rt.store, given.run_id)
+    since = (state and state.stopping_since) or rt.now()
+    change_state(rt.store, given.run_id, stopping_since=since)
+    text = f"{len(left)} objects are still going: {', '.join(left[:5])}"
+    age = rt.now() - since
+    if age > STOP_LIMIT:
+        raise TeardownStuck(f"after {STOP_LIMIT} {text}")
+    return Progress(done=False, message=text, wait_s=soon(age, then_s=STOP_POLL_S))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -1,0 +1,163 @@
+"""The state machine's definition, checked as data: whole, safe on every error, and small enough in its history."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from specdecode.experiment import load_preset, preset_names
+from specdecode.planning import Inventory, make_plan
+from specdecode.tasks import errors, pace
+
+from constructs_lib.pipeline_functions import FUNCTIONS
+from constructs_lib.pipeline_states import NEVER_AGAIN, RETRY, STEPS, TASK_TIMEOUT_S, definition
+
+MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
+STATES = MACHINE["States"]
+TASKS = {name: state for name, state in STATES.items() if state["Type"] == "Task"}
+CLEANUP = ("Diagnose", "StopArmsAfterFailure", "ReleaseAfterFailure")
+HARD_LIMIT = 25_000
+"""Step Functions ends an execution there."""
+
+
+def successors(state):
+    """Names of all states that may follow."""
+    named = [state.get("Next"), state.get("Default")]
+    named += [rule["Next"] for rule in state.get("Choices", ())]
+    named += [rule["Next"] for rule in state.get("Catch", ())]
+    return [name for name in named if name]
+
+
+def reachable(start, *, skip=()):
+    seen, todo = set(), [start]
+    while todo:
+        name = todo.pop()
+        if name not in seen and name not in skip:
+            seen.add(name)
+            todo += successors(STATES[name])
+    return seen
+
+
+def expressions(value):
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from expressions(inner)
+    elif isinstance(value, str) and value.startswith("{%"):
+        yield value
+
+
+def test_every_target_exists_and_every_state_is_reached():
+    for name, state in STATES.items():
+        assert set(successors(state)) <= set(STATES), name
+    assert reachable(MACHINE["StartAt"]) == set(STATES)
+
+
+def test_every_state_ends_or_goes_on():
+    for name, state in STATES.items():
+        terminal = state["Type"] in {"Succeed", "Fail"}
+        assert terminal != bool(successors(state)), name
+        assert state["Type"] != "Choice" or "Default" in state, name
+
+
+def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
+    assert MACHINE["QueryLanguage"] == "JSONata"
+    jsonpath = {"InputPath", "OutputPath", "ResultPath", "ResultSelector", "Parameters", "SecondsPath"}
+    for name, state in STATES.items():
+        assert not jsonpath & set(state), name
+        assert state["Type"] in {"Task", "Choice", "Wait", "Succeed", "Fail"}, name
+    assert all(expression.endswith("%}") for expression in expressions(MACHINE))
+    assert {task["Resource"] for task in TASKS.values()} == {"arn:aws:states:::lambda:invoke"}
+
+
+def test_variables_are_assigned_before_they_are_read():
+    assigned = {"Plan": {"wave", "waves"}}
+    for name, state in STATES.items():
+        read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
+        if name in CLEANUP or name == "Failed":
+            assert read <= {"failure"}, name
+        elif name not in assigned:
+            assert read <= {"wave", "waves"}, name
+    # Before Plan has answered nothing may read a wave, and the clean-up never does.
+    assert not re.search(r"\$waves?\b", json.dumps([STATES[name] for name in CLEANUP]))
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name not in CLEANUP])
+def test_any_error_of_a_step_leads_through_the_whole_clean_up(name):
+    (catcher,) = TASKS[name]["Catch"]
+    assert catcher["ErrorEquals"] == ["States.ALL"]
+    assert catcher["Assign"] == {"failure": "{% $states.errorOutput %}"}
+    assert catcher["Next"] == "Diagnose"
+
+
+def test_no_failing_clean_up_keeps_the_node_from_being_released():
+    assert reachable("Diagnose", skip=["ReleaseAfterFailure"]).isdisjoint({"Failed", "Succeeded"})
+    for name in CLEANUP:
+        (catcher,) = TASKS[name]["Catch"]
+        assert catcher["ErrorEquals"] == ["States.ALL"]
+        assert any("States.ALL" in rule["ErrorEquals"] and rule["MaxAttempts"] >= 5 for rule in TASKS[name]["Retry"])
+    assert TASKS["StopArmsAfterFailure"]["Catch"][0]["Next"] == "ReleaseAfterFailure"
+
+
+def test_success_comes_only_after_release():
+    assert "Succeeded" not in reachable("Plan", skip=["ReleaseCapacity"])
+
+
+def test_models_are_staged_before_capacity_is_taken():
+    assert "AcquireCapacity" not in reachable("Plan", skip=["StageModels"])
+
+
+def test_retries_name_exactly_the_errors_that_are_final():
+    assert sorted(NEVER_AGAIN) == errors.FINAL
+    assert RETRY[0] == {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0}
+    for name, task in TASKS.items():
+        last = task["Retry"][-1]
+        assert last["ErrorEquals"] == ["States.ALL"], name
+        assert last["BackoffRate"] >= 1.0
+        assert last["JitterStrategy"] == "FULL"
+
+
+def test_a_task_outlives_its_function_and_not_much_more():
+    longest = max(spec.timeout_s for spec in FUNCTIONS.values())
+    assert longest < TASK_TIMEOUT_S < longest + 60
+    assert all(task["TimeoutSeconds"] == TASK_TIMEOUT_S for task in TASKS.values())
+
+
+def test_the_console_shows_what_happens():
+    assert "{} runs the default preset" in MACHINE["Comment"]
+    for name, task in TASKS.items():
+        assert task["Comment"].endswith("."), name
+    assert [name for name in STATES if name in STEPS] == list(STEPS)
+
+
+def test_every_function_is_used():
+    used = {task["Arguments"]["FunctionName"].removeprefix("arn:") for task in TASKS.values()}
+    assert used == set(FUNCTIONS) - {"Watchdog", "Inspect"}
+
+
+def test_a_look_is_counted_as_the_definition_makes_it():
+    """A Task is entered, scheduled, started, succeeds, is exited; a Choice and a Wait are entered and exited."""
+    events = {"Task": 5, "Choice": 2, "Wait": 2}
+    for name in TASKS:
+        if f"{name} done?" in STATES:
+            parts = [STATES[part] for part in (name, f"{name} done?", f"{name}: wait")]
+            assert sum(events[part["Type"]] for part in parts) == pace.EVENTS_PER_LOOK
+    waiting = {part for name in TASKS if f"{name} done?" in STATES for part in (name, f"{name} done?", f"{name}: wait")}
+    assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= pace.EVENTS_ONCE
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_the_history_of_every_preset_stays_within_its_limit(preset):
+    plan = make_plan(load_preset(preset), inventory=Inventory())
+    interval = pace.poll_seconds(plan)
+    assert interval >= 60
+    assert pace.worst_case_events(plan, poll_s=interval) < 20_000 < HARD_LIMIT
+
+
+def test_a_larger_experiment_is_looked_at_less_often():
+    small = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    large = make_plan(load_preset("qwen3-32b-tuning"), inventory=Inventory())
+    assert pace.poll_seconds(small) < pace.poll_seconds(large)
