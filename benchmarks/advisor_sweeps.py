@@ -1,0 +1,83 @@
+"""Simulated sweeps with which the advisor is judged. Committed before the advisor was written, and it breaks its model.
+
+A sweep is 2 drafts x k = 5..15, as in the tuning article. Truth per sweep:
+
+- six prompt types, each with its own acceptance, which falls with the position by its own factor (the advisor's model
+  knows one acceptance for all positions and prompts);
+- a step costs 1 + v + c k, plus one or two jumps at random k (buckets, another tiling of the verification);
+- the speed-up of an arm is the geometric mean over prompt types of E / step, as the report has it;
+- a measurement of it is off by a relative 2 to 5% (drawn per sweep), tokens per step by a relative 1%.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import NamedTuple
+
+KS = tuple(range(5, 16))
+PROMPTS = 6
+
+
+class Truth(NamedTuple):
+    """One draft: what it really does at every k."""
+
+    speedup: dict[int, float]
+    tokens_per_step: dict[int, float]
+
+
+class Sweep(NamedTuple):
+    """One simulated system and how noisily it is measured."""
+
+    drafts: dict[str, Truth]
+    noise: float
+    seed: int
+
+    @property
+    def best(self) -> float:
+        """The largest true speed-up, 1 (no speculation) included."""
+        return max(1.0, *(gain for truth in self.drafts.values() for gain in truth.speedup.values()))
+
+    def true_speedup(self, draft: str, k: int) -> float:
+        """1 for k = 0."""
+        return self.drafts[draft].speedup[k] if k else 1.0
+
+    def measure(self, draft: str, k: int) -> tuple[float, float]:
+        """(speed-up, tokens per step) as a run would report them; measuring twice gives the same."""
+        rng = random.Random(f"{self.seed}/{draft}/{k}")
+        truth = self.drafts[draft]
+        return (
+            truth.speedup[k] * math.exp(rng.gauss(0.0, self.noise)),
+            max(1.0, truth.tokens_per_step[k] * math.exp(rng.gauss(0.0, 0.01))),
+        )
+
+
+def sweep(seed: int) -> Sweep:
+    """The sweep number `seed`."""
+    rng = random.Random(seed)
+    difficulty = rng.uniform(0.35, 0.9)
+    small = _draft(rng, acceptance=difficulty * rng.uniform(0.6, 1.0), cost=rng.uniform(0.03, 0.12))
+    large = _draft(rng, acceptance=difficulty, cost=rng.uniform(0.06, 0.25))
+    return Sweep({"Qwen3-0.6B": small, "Qwen3-1.7B": large}, rng.uniform(0.02, 0.05), seed)
+
+
+def _draft(rng: random.Random, *, acceptance: float, cost: float) -> Truth:
+    types = [(min(0.995, max(0.02, acceptance + rng.gauss(0.0, 0.15))), rng.uniform(0.93, 1.0)) for _ in range(PROMPTS)]
+    overhead = rng.uniform(0.0, 0.4)
+    jumps = [(rng.choice(KS), rng.uniform(0.02, 0.25)) for _ in range(rng.randint(1, 2))]
+    gains: dict[int, float] = {}
+    tokens: dict[int, float] = {}
+    for k in KS:
+        step = 1.0 + overhead + cost * k + sum(size for at, size in jumps if k >= at)
+        per_type = [_tokens(first, factor, k) for first, factor in types]
+        gains[k] = math.exp(sum(math.log(e / step) for e in per_type) / PROMPTS)
+        tokens[k] = math.exp(sum(math.log(e) for e in per_type) / PROMPTS)
+    return Truth(gains, tokens)
+
+
+def _tokens(first: float, factor: float, k: int) -> float:
+    total = reached = 1.0
+    for position in range(k):
+        reached *= first * factor**position
+        total += reached
+    return total
