@@ -12,13 +12,14 @@ UV := .venv/bin/uv pip install --quiet
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal rehearse test synth deploy destroy bench clean need-python need-node need-preset
+.PHONY: help install install-rehearsal rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
 
 help:
 	@echo 'Without an AWS account, on this machine:'
 	@echo '  make rehearse                     deploy into an embedded cloud, run the experiment, show the comparison'
 	@echo '  make rehearse EXPERIMENT=<name>   another preset made for this machine (assets/experiments)'
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
+	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
 	@echo '  make bench                        measure the embedded engine and the benchmark client'
 	@echo
@@ -42,6 +43,9 @@ test: install install-rehearsal
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/pytest
+
+validate: install
+	CDK_VALIDATION=true .venv/bin/pytest tests/stacks/test_validator.py
 
 synth: install
 	$(CDK) synth --quiet

@@ -26,7 +26,7 @@ class Assembly:
 
     folder: Path
     findings: tuple[tuple[str, str], ...]
-    """cdk-nag: rule (with its finding) and path of the construct."""
+    """Of cdk-nag, and of the validator where it ran: rule (with its finding) and path of the construct."""
 
     def raw(self, stack: str) -> Template:
         """The template of `stack` as it is deployed."""
@@ -45,8 +45,8 @@ class Assembly:
         return template
 
 
-def synthesize(folder: Path, **context: Any) -> Assembly:
-    """Synthesize both stacks with cdk.json's flags and `context`, a stand-in bundle, cdk-nag, and no validator."""
+def synthesize(folder: Path, *, validator: bool = False, **context: Any) -> Assembly:
+    """Synthesize both stacks with cdk.json's flags and `context`, a stand-in bundle, cdk-nag, and maybe the validator."""
     os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20,21,23")
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks
@@ -66,7 +66,7 @@ def synthesize(folder: Path, **context: Any) -> Assembly:
         analytics_reporting=False,
         tree_metadata=False,
         stack_traces=False,
-        builtin_cloud_formation_validation=False,
+        builtin_cloud_formation_validation=validator,
     )
     compose(app, settings=Settings.from_context(context), bundle=Bundle(path=stand_in, sha256="0" * 64))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
