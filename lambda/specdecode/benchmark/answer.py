@@ -96,7 +96,7 @@ class Answer:
             text = text.encode("utf-8", "replace").decode()  # a lone surrogate escape is valid JSON and no text
         self.parts.append(text)
         self.chunks.append(
-            Chunk.model_construct(at_s=at_s, chars=len(text), tokens=tokens, reasoning_chars=reasoning_chars)
+            Chunk.model_construct(at_s=round(at_s, 9), chars=len(text), tokens=tokens, reasoning_chars=reasoning_chars)
         )
 
     def _take_usage(self, usage: Any) -> int | None:

@@ -93,6 +93,7 @@ class Client:
         answer = exchange.answer
         answer.check_usage(plan.output_tokens)
         end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else time.monotonic()
+        lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:
             error = _error(ErrorKind.EMPTY, "the answer ended without any text")
         return RequestRecord.model_construct(
@@ -104,8 +105,8 @@ class Client:
             warmup=plan.warmup,
             started_at=started_at,
             scheduled_s=scheduled_s,
-            sent_s=self.clock.since_start(sent),
-            end_s=end - sent,
+            sent_s=round(self.clock.since_start(sent), 9),
+            end_s=round(end - sent, 9),
             chunks=tuple(answer.chunks),
             requested_input_tokens=plan.input_tokens,
             requested_output_tokens=plan.output_tokens,
@@ -115,7 +116,8 @@ class Client:
             output="".join(answer.parts),
             finish_reason=answer.finish_reason,
             error=error,
-            client_lag_s=max(exchange.lag, self.loop_lag.largest_since(sent)),
+            client_lag_s=lag,
+            time_doubt_s=lag if exchange.timed_by_read else exchange.doubt,
             usage_problem=answer.usage_problem,
             events=answer.events,
             session=self.session,
@@ -136,15 +138,21 @@ class _Exchange:
         self.sent = 0.0
         self.last_at = 0.0
         self.lag = 0.0
+        """Largest time that bytes lay in the kernel."""
+        self.doubt = 0.0
+        """The same of reads that brought several events: all but the last may have arrived that much earlier."""
+        self.timed_by_read = False
         self._http = ResponseParser()
         self._sse: SseParser | None = None
         self._body = bytearray()
 
-    def received(self, data: bytes, at: float, lag: float) -> None:
+    def received(self, data: bytes, at: float, lag: float | None) -> None:
         if self.ended.is_set():
             return
         self.last_at = at
-        if lag > self.lag:
+        if lag is None:
+            self.timed_by_read = True
+        elif lag > self.lag:
             self.lag = lag
         try:
             body = self._http.feed(data)
@@ -153,7 +161,10 @@ class _Exchange:
             if self._sse is None:
                 self._body += body
             elif body:
-                for event in self._sse.feed(body):
+                events = self._sse.feed(body)
+                if lag is not None and lag > self.doubt and len(events) > 1:
+                    self.doubt = lag
+                for event in events:
                     self.answer.take(event, at - self.sent)
         except (HttpError, EventTooLong) as failure:
             self._end(_error(ErrorKind.PROTOCOL, str(failure)))

@@ -43,7 +43,7 @@ class _WholeBody:
         self.ended = asyncio.Event()
         self.error: Exception | None = None
 
-    def received(self, data: bytes, at: float, lag: float) -> None:
+    def received(self, data: bytes, at: float, lag: float | None) -> None:
         try:
             self.body += self.http.feed(data)
         except HttpError as error:

@@ -96,4 +96,7 @@ class RequestRecord(BaseModel):
     session: int = 0
     """Which process of the run measured it: 0, or 1, 2 … after a run was resumed."""
     client_lag_s: float = 0.0
-    """Largest delay of the client's own event loop while this request ran: above 5 ms the times are doubtful."""
+    """Largest delay of the client's own event loop while this request ran."""
+    time_doubt_s: float = 0.0
+    """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS), and
+    where the kernel times them the delay of reads that brought several chunks at once."""

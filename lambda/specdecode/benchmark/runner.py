@@ -221,8 +221,10 @@ class Benchmark:
             }
         self._blocks.append(summary)
         if summary["client"]["doubtful"]:
-            lag_ms = summary["client"]["largest_lag_s"] * 1000
-            self._progress.message(f"{variant}/{case.name}: this client was up to {lag_ms:.1f} ms late itself")
+            doubt_ms = summary["client"]["largest_time_doubt_s"] * 1000
+            self._progress.message(
+                f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_ms:.1f} ms"
+            )
         self._results.write("summary.json", json.dumps(self._summary(), indent=2))
         problems = await asyncio.to_thread(self._delivery.block, block, variant, arm.label, case, arm.facts.model)
         for problem in problems:

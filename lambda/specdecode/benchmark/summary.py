@@ -19,8 +19,8 @@ from specdecode.benchmark.metrics.tokens_per_step import histogram
 from specdecode.benchmark.statistics import Distribution
 
 SCHEMA_VERSION = 1
-DOUBTFUL_LAG_S = 0.005
-"""A client that was later than this has doubtful times."""
+DOUBTFUL_S = 0.005
+"""A block with a chunk whose time may be wrong by more than this is marked."""
 
 
 def block_summary(block: Block) -> dict[str, Any]:
@@ -39,6 +39,7 @@ def block_summary(block: Block) -> dict[str, Any]:
         except NoValue as error:
             no_value[block_metric.tag] = str(error)
     lag = max((record.client_lag_s for record in block.records), default=0.0)
+    doubt = max((record.time_doubt_s for record in block.records), default=0.0)
     return {
         "requests": {
             "started": len(block.records),
@@ -52,7 +53,7 @@ def block_summary(block: Block) -> dict[str, Any]:
         "no_value": no_value,
         "acceptance_source": AcceptanceRate.source(block) if AcceptanceRate.tag in metrics else None,
         "tokens_per_chunk": {str(tokens): count for tokens, count in histogram(block.records).items()},
-        "client": {"largest_lag_s": lag, "doubtful": lag > DOUBTFUL_LAG_S},
+        "client": {"largest_lag_s": lag, "largest_time_doubt_s": doubt, "doubtful": doubt > DOUBTFUL_S},
     }
 
 

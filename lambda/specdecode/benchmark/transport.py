@@ -28,8 +28,8 @@ _MAX_BELIEVABLE_LAG_S = 60.0
 class Sink(Protocol):
     """Who takes what arrives. All times are `time.monotonic()`."""
 
-    def received(self, data: bytes, at: float, lag: float) -> None:
-        """Bytes, when they arrived, and how much later they were read (0 where unknown)."""
+    def received(self, data: bytes, at: float, lag: float | None) -> None:
+        """Bytes, when they arrived, and how much later they were read; None: `at` is when they were read."""
 
     def closed(self, error: OSError | None, at: float) -> None:
         """The connection ended, orderly (None) or not. Nothing follows."""
@@ -130,13 +130,13 @@ class _PlainConnection:
         if not data:
             self._end(None)
             return
-        lag = 0.0
         if ancillary:
             seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
             lag = time.time() - (seconds + nanoseconds * 1e-9)
-            if not 0.0 <= lag <= _MAX_BELIEVABLE_LAG_S:
-                lag = 0.0
-        self._sink.received(data, now - lag, lag)
+            if 0.0 <= lag <= _MAX_BELIEVABLE_LAG_S:  # not so when the wall clock was set in between
+                self._sink.received(data, now - lag, lag)
+                return
+        self._sink.received(data, now, None)
 
     def _end(self, error: OSError | None) -> None:
         self.close()
@@ -159,7 +159,7 @@ class _TlsProtocol(asyncio.Protocol):
         self._sink = sink
 
     def data_received(self, data: bytes) -> None:
-        self._sink.received(data, time.monotonic(), 0.0)
+        self._sink.received(data, time.monotonic(), None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = exc if isinstance(exc, OSError) else OSError(str(exc)) if exc else None

@@ -1,6 +1,6 @@
 """Token accounting: three ways to count, so that a figure can be laid beside anyone's."""
 
-from specdecode.benchmark.accounting.base import Accounting, Figures, Mode, Retokenize
+from specdecode.benchmark.accounting.base import MODES, Accounting, Figures, Mode, Retokenize
 from specdecode.benchmark.accounting.llmperf import LlmperfAccounting
 from specdecode.benchmark.accounting.usage import UsageAccounting
 
@@ -12,4 +12,4 @@ def accounting_of(mode: Mode, *, retokenize: Retokenize | None = None) -> Accoun
     return LlmperfAccounting(patched=mode == "neuron", retokenize=retokenize)
 
 
-__all__ = ["Accounting", "Figures", "Mode", "Retokenize", "accounting_of"]
+__all__ = ["MODES", "Accounting", "Figures", "Mode", "Retokenize", "accounting_of"]

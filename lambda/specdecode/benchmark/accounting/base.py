@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from specdecode.benchmark.records import RequestRecord
 
 Mode = Literal["usage", "neuron", "stock"]
+MODES: tuple[Mode, ...] = ("usage", "neuron", "stock")
 Retokenize = Callable[[str], int]
 """Tokens of an answer's text as LLMPerf counts them: by its tokenizer, with the beginning-of-sequence token."""
 

@@ -1,0 +1,178 @@
+"""Every way in which a server can fail ends in one category, and every odd but whole answer counts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+from specdecode.benchmark.records import ErrorKind, RequestRecord
+
+from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
+from tests.specdecode.benchmark.making import client, planned
+
+TIMEOUT_S = 0.4
+
+FAILURES = {
+    "reset-at-once": ErrorKind.RESET,
+    "closes-without-an-answer": ErrorKind.RESET,
+    "stalls-before-the-head": ErrorKind.TIMEOUT,
+    "stalls-before-the-first": ErrorKind.TIMEOUT,
+    "stalls-in-the-middle": ErrorKind.TIMEOUT,
+    "babbles-comments-for-ever": ErrorKind.TIMEOUT,
+    "reset-in-the-middle": ErrorKind.RESET,
+    "cut-in-the-middle": ErrorKind.TRUNCATED,
+    "ends-in-the-middle": ErrorKind.TRUNCATED,
+    "cut-within-an-event": ErrorKind.TRUNCATED,
+    "status-400": ErrorKind.HTTP,
+    "status-404-as-vllm-writes-it": ErrorKind.HTTP,
+    "status-429": ErrorKind.HTTP,
+    "status-503-cut-short": ErrorKind.HTTP,
+    "not-http": ErrorKind.PROTOCOL,
+    "bad-chunk-size": ErrorKind.PROTOCOL,
+    "malformed-json": ErrorKind.PROTOCOL,
+    "json-that-is-no-object": ErrorKind.PROTOCOL,
+    "event-without-choices": ErrorKind.PROTOCOL,
+    "delta-that-is-no-object": ErrorKind.PROTOCOL,
+    "invalid-utf8": ErrorKind.PROTOCOL,
+    "surrogate-bytes": ErrorKind.PROTOCOL,
+    "error-in-the-stream": ErrorKind.SERVER,
+    "error-object-in-a-200": ErrorKind.SERVER,
+    "page-in-a-200": ErrorKind.PROTOCOL,
+    "does-not-stream": ErrorKind.PROTOCOL,
+    "no-text": ErrorKind.EMPTY,
+    "only-done": ErrorKind.EMPTY,
+}
+UNCOUNTED = {
+    "no-usage": "no usage",
+    "usage-too-small": "counts 3 tokens, but 8 chunks",
+    "usage-too-large": "at most 8",
+    "usage-negative": "makes no sense",
+    "usage-as-text": "makes no sense",
+    "usage-as-number": "makes no sense",
+}
+MESSAGES = {
+    "status-400": "status 400: too long",
+    "status-404-as-vllm-writes-it": "status 404: no such model",
+    "status-429": "status 429: slow down",
+    "error-in-the-stream": "engine died",
+    "error-object-in-a-200": "out of memory",
+    "stalls-in-the-middle": "3 chunks",
+    "cut-in-the-middle": "3 chunks",
+}
+WHOLE = set(BEHAVIOURS) - set(FAILURES) - set(UNCOUNTED)
+
+
+def ask(model: str, *, timeout_s: float = TIMEOUT_S) -> RequestRecord:
+    async def run() -> RequestRecord:
+        records: list[RequestRecord] = []
+        async with chaos_server() as url:
+            await client(url).request(planned(model, timeout_s=timeout_s), records.append)
+        assert len(records) == 1
+        return RequestRecord.model_validate_json(records[0].model_dump_json())
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("model", "kind"), FAILURES.items())
+def test_failure_has_its_category(model: str, kind: ErrorKind) -> None:
+    began = time.monotonic()
+    record = ask(model)
+    assert record.error is not None
+    assert record.error.kind is kind, record.error.message
+    assert MESSAGES.get(model, "") in record.error.message
+    assert time.monotonic() - began < TIMEOUT_S + 1.5
+
+
+@pytest.mark.parametrize("model", sorted(WHOLE))
+def test_odd_but_whole_answer_is_valid(model: str) -> None:
+    record = ask(model, timeout_s=5)
+    assert record.error is None
+    assert record.usage_problem is None
+    assert record.completion_tokens == TOKENS
+    assert record.prompt_tokens == 5
+    assert sum(chunk.chars for chunk in record.chunks) == len(record.output)
+    assert [chunk.at_s for chunk in record.chunks] == sorted(chunk.at_s for chunk in record.chunks)
+    assert 0 < record.chunks[0].at_s <= record.end_s
+
+
+@pytest.mark.parametrize(("model", "problem"), UNCOUNTED.items())
+def test_impossible_usage_is_not_believed(model: str, problem: str) -> None:
+    record = ask(model)
+    assert record.error is None
+    assert record.completion_tokens is None
+    assert problem in record.usage_problem
+
+
+def test_text_is_what_was_sent() -> None:
+    expected = "".join(f"t{number} " for number in range(TOKENS))
+    for model in ("good", "empty-deltas", "keep-alive-comments", "byte-by-byte", "carriage-returns", "all-in-one-read"):
+        record = ask(model, timeout_s=5)
+        assert record.output == expected
+        assert len(record.chunks) == TOKENS
+
+
+def test_reasoning_counts_as_text_and_is_told_apart() -> None:
+    record = ask("reasoning")
+    assert record.output == "hm ah thus so t0 t1 t2 t3 "
+    assert [(chunk.chars, chunk.reasoning_chars) for chunk in record.chunks[:3]] == [(3, 3), (3, 3), (8, 5)]
+    assert record.chunks[-1].reasoning_chars == 0
+
+
+def test_running_usage_gives_the_tokens_of_each_chunk() -> None:
+    assert [chunk.tokens for chunk in ask("running-usage").chunks] == [1, 3, 0, 4]
+
+
+def test_refused_connection() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        records: list[RequestRecord] = []
+        asyncio.run(client(url).request(planned("good"), records.append))
+    assert records[0].error.kind is ErrorKind.CONNECT
+
+
+def test_unknown_host() -> None:
+    records: list[RequestRecord] = []
+    asyncio.run(client("http://no-such-host.invalid:1").request(planned("good"), records.append))
+    assert records[0].error.kind is ErrorKind.CONNECT
+
+
+def test_a_cancelled_request_leaves_its_record() -> None:
+    async def run() -> list[RequestRecord]:
+        records: list[RequestRecord] = []
+        async with chaos_server() as url:
+            task = asyncio.create_task(
+                client(url).request(planned("stalls-in-the-middle", timeout_s=9), records.append)
+            )
+            await asyncio.sleep(0.1)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+        return records
+
+    (record,) = asyncio.run(run())
+    assert record.error.kind is ErrorKind.CANCELLED
+    assert len(record.chunks) == 3
+
+
+def test_many_at_once_do_not_mix() -> None:
+    async def run() -> list[RequestRecord]:
+        records: list[RequestRecord] = []
+        models = [*FAILURES, *WHOLE, *UNCOUNTED] * 3
+        async with chaos_server() as url:
+            sender = client(url)
+            await asyncio.gather(
+                *(
+                    sender.request(planned(model, index=index, timeout_s=3), records.append)
+                    for index, model in enumerate(models)
+                )
+            )
+        for record in records:
+            expected = FAILURES.get(models[record.index])
+            assert (record.error.kind if record.error else None) == expected, models[record.index]
+        return records
+
+    records = asyncio.run(run())
+    assert len({record.index for record in records}) == len(records) == 3 * len(BEHAVIOURS)
