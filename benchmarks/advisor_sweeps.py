@@ -55,14 +55,14 @@ class Sweep(NamedTuple):
 def sweep(seed: int) -> Sweep:
     """The sweep number `seed`."""
     rng = random.Random(seed)
-    difficulty = rng.uniform(0.35, 0.9)
-    small = _draft(rng, acceptance=difficulty * rng.uniform(0.6, 1.0), cost=rng.uniform(0.03, 0.12))
-    large = _draft(rng, acceptance=difficulty, cost=rng.uniform(0.06, 0.25))
+    difficulty = rng.uniform(0.55, 0.98)
+    small = _draft(rng, acceptance=difficulty * rng.uniform(0.8, 1.0), cost=rng.uniform(0.005, 0.06))
+    large = _draft(rng, acceptance=difficulty, cost=rng.uniform(0.01, 0.12))
     return Sweep({"Qwen3-0.6B": small, "Qwen3-1.7B": large}, rng.uniform(0.02, 0.05), seed)
 
 
 def _draft(rng: random.Random, *, acceptance: float, cost: float) -> Truth:
-    types = [(min(0.995, max(0.02, acceptance + rng.gauss(0.0, 0.15))), rng.uniform(0.93, 1.0)) for _ in range(PROMPTS)]
+    types = [(min(0.995, max(0.02, acceptance + rng.gauss(0.0, 0.12))), rng.uniform(0.96, 1.0)) for _ in range(PROMPTS)]
     overhead = rng.uniform(0.0, 0.4)
     jumps = [(rng.choice(KS), rng.uniform(0.02, 0.25)) for _ in range(rng.randint(1, 2))]
     gains: dict[int, float] = {}
