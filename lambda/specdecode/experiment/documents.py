@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,7 +15,7 @@ MAX_DEPTH = 32
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader for the types that JSON has: dates stay text, and only true/false are booleans."""
+    """SafeLoader for the types that JSON has: dates and 010 stay text, and only true and false are booleans."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -35,12 +36,12 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-_KEPT = ("bool", "int", "float", "null")
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[-1] in _KEPT]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":float", ":null"))]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    if first not in "yYnNoO"
 }
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
 
 
 def parse_yaml(text: str, *, origin: str) -> Any:

@@ -26,6 +26,10 @@ def experiment_schema() -> dict[str, Any]:
         "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
         "{draft} and {k} are filled in name and label.",
     }
+    parts["Variant"]["properties"]["name"] = {
+        "type": "string",
+        "description": "Lower-case letters, digits, dots and hyphens; {draft} and {k} in a sweep.",
+    }
     parts["Variant"]["properties"]["extends"] = {
         "type": "string",
         "description": "Start from this earlier variant of the same document.",

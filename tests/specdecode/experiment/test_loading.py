@@ -1,0 +1,200 @@
+"""Documents: inheritance, overrides, names, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+import yaml
+from specdecode.experiment import (
+    ExperimentError,
+    assets_dir,
+    from_document,
+    load,
+    load_engine,
+    load_file,
+    load_preset,
+    parse_overrides,
+    preset_names,
+    to_yaml,
+)
+from specdecode.experiment.schema import experiment_schema
+
+
+def problems(document, **kwargs):
+    with pytest.raises(ExperimentError) as caught:
+        from_document(document, **kwargs)
+    return {(p.field, p.rule): p for p in caught.value.problems}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_written_out_and_read_back_it_is_equal(name, tmp_path):
+    experiment = load_preset(name)
+    path = tmp_path / "experiment.yaml"
+    path.write_text(to_yaml(experiment))
+    assert load_file(path) == experiment
+    assert from_document(json.loads(experiment.model_dump_json())) == experiment
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_schema_accepts_every_preset_as_it_is_written(name):
+    document = yaml.safe_load((assets_dir() / "experiments" / f"{name}.yaml").read_text())
+    schema = experiment_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "worklod": {}}, schema)
+
+
+def test_overrides_reach_mappings_lists_by_name_and_by_number():
+    changed = load_preset(
+        "qwen3-32b",
+        overrides=parse_overrides(
+            ["workload.requests=20", "variants.sd.speculation.num_speculative_tokens=4", "serving.env.A_B='60'"]
+        ),
+    )
+    assert changed.workload.requests == 20
+    assert changed.variant("sd").speculation.num_speculative_tokens == 4
+    assert changed.serving.env == {"A_B": "60"}
+
+
+def test_override_replaces_a_case_by_number():
+    assert [c.name for c in load_preset("qwen3-32b", overrides={"workload.cases": ["letter-a"]}).workload.cases] == [
+        "letter-a"
+    ]
+    assert load_preset("qwen3-32b", overrides={"workload.cases.0": "meaning-of-life", "workload.cases.9": "count"})
+
+
+def test_override_of_nothing_is_refused_with_what_there_is():
+    found = problems({"extends": "qwen3-32b"}, overrides={"variants.spec.label": "X", "name.x": 1})
+    assert "there are base, sd" in found["variants.spec.label", "override"].message
+    assert ("name.x", "override") in found
+
+
+def test_extends_merges_mappings_and_replaces_lists():
+    changed = from_document(
+        {"extends": "qwen3-32b", "name": "mine", "workload": {"cases": ["letter-a"], "requests": 3}}
+    )
+    assert (changed.name, changed.workload.requests, changed.workload.concurrency) == ("mine", 3, 4)
+    assert [case.name for case in changed.workload.cases] == ["letter-a"]
+
+
+@pytest.mark.parametrize("parent", ["qwen-32b", 7, ["qwen3-32b"]])
+def test_extends_of_nothing(parent):
+    with pytest.raises(ExperimentError):
+        from_document({"extends": parent})
+
+
+def test_a_preset_that_extends_itself_is_told_so(tmp_path):
+    root = tmp_path / "assets"
+    (root / "experiments").mkdir(parents=True)
+    (root / "experiments" / "a.yaml").write_text("extends: b")
+    (root / "experiments" / "b.yaml").write_text("extends: a")
+    with pytest.raises(ExperimentError, match="circle"):
+        load_preset("a", root=root)
+
+
+def test_unknown_names_are_errors_with_a_suggestion():
+    found = problems({"extends": "qwen3-32b", "workload": {"request": 3}, "servng": {}})
+    assert "did you mean 'requests'?" in found["workload.request", "schema"].message
+    assert "did you mean 'serving'?" in found["servng", "schema"].message
+    for text, call in (
+        ("did you mean 'qwen3-32b'?", lambda: load_preset("qwen3-32")),
+        ("did you mean '0.9.1-sdk2.26.1'?", lambda: load_engine("0.9.1-sdk2.26")),
+        ("did you mean 'rehearsal'?", lambda: load("rehersal")),
+    ):
+        with pytest.raises(ExperimentError) as caught:
+            call()
+        assert text in str(caught.value)
+    case = problems({"extends": "qwen3-32b", "workload": {"cases": ["letter-b"]}})
+    assert "letter-a" in case["workload.cases.0", "case-known"].fix
+
+
+def test_every_problem_is_reported_at_once_and_by_name():
+    found = problems(
+        {"extends": "qwen3-32b", "workload": {"requests": 0, "temperature": "hot"}},
+        overrides={"variants.sd.speculation.num_speculative_tokens": 99},
+    )
+    assert set(found) == {
+        ("workload.requests", "schema"),
+        ("workload.temperature", "schema"),
+        ("variants.sd.speculation.num_speculative_tokens", "schema"),
+    }
+
+
+def test_types_are_strict():
+    for path, value in (("workload.requests", "8"), ("workload.requests", True), ("accuracy", "yes"), ("name", 5)):
+        with pytest.raises(ExperimentError):
+            load_preset("qwen3-32b", overrides={path: value})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [1, 2", "not valid YAML"),
+        ("a: 1\na: 2", "given twice (line 2"),
+        ("a: &x 1\nb: *x", "aliases"),
+        ("1: 2", "not text"),
+        ("a: !!python/object/apply:os.system ['true']", "not valid YAML"),
+        ("[" * 40 + "]" * 40, "nested"),
+        ("[" * 30000 + "]" * 30000, "nested"),
+        ("a: " + "x" * 300_000, "larger than 256 KiB"),
+        ("- just\n- a list", "mapping of keys"),
+        ("", "mapping of keys"),
+    ],
+)
+def test_what_is_not_a_plain_document_is_refused_in_one_line(text, says, tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(text)
+    with pytest.raises(ExperimentError) as caught:
+        load_file(path)
+    (problem,) = caught.value.problems
+    assert says in problem.message
+    assert "\n" not in problem.message
+
+
+def test_unreadable_files(tmp_path):
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    for path, says in (
+        (tmp_path / "none.yaml", "No such file"),
+        (tmp_path / "binary.yaml", "not UTF-8"),
+        (tmp_path, "directory"),
+    ):
+        with pytest.raises(ExperimentError, match=says):
+            load_file(path)
+
+
+def test_yaml_1_1_surprises_stay_text():
+    value = load_preset("qwen3-32b", overrides={"title": "no", "description": "2026-01-01"})
+    assert value.title == "no"
+    assert parse_overrides(["a=no", "b=2026-01-01", "c=true", "d=1.5", "e=null"]) == {
+        "a": "no", "b": "2026-01-01", "c": True, "d": 1.5, "e": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", ["workload.requests", "=3", ".=3"])
+def test_malformed_settings(setting):
+    with pytest.raises(ExperimentError, match="path=value"):
+        parse_overrides([setting])
+
+
+def test_sweeps_and_variants_that_extend():
+    def variants(*items):
+        return from_document({"extends": "qwen3-32b", "variants": [{"name": "base", "label": "Base"}, *items]}).variants
+
+    draft = {"id": "Qwen/Qwen3-0.6B", "family": "qwen3", "size_gib": 1.4}
+    one = {"name": "a-k{k}", "label": "A{k}", "compare_to": "base", "speculation": {"draft": draft}}
+    swept = variants({**one, "sweep": {"num_speculative_tokens": [3, 5]}})
+    assert [(v.name, v.label, v.speculation.num_speculative_tokens) for v in swept[1:]] == [
+        ("a-k3", "A3", 3),
+        ("a-k5", "A5", 5),
+    ]
+    first = {**one, "name": "a", "speculation": {"draft": draft, "num_speculative_tokens": 3}}
+    second = {"name": "b", "label": "B", "extends": "a", "speculation": {"num_speculative_tokens": 9}}
+    _, a, b = variants(first, second)
+    assert b.speculation.draft == a.speculation.draft and b.speculation.num_speculative_tokens == 9
+    for wrong in ({"name": "b", "extends": "z"}, {"name": "b", "sweep": {}}, {"name": "b", "sweep": {"k": 3}},
+                  {"name": "b", "sweep": {"num_speculative_tokens": list(range(1000))}}):  # fmt: skip
+        with pytest.raises(ExperimentError):
+            variants(wrong)
