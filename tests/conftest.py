@@ -46,7 +46,7 @@ class Assembly:
 
 
 def synthesize(folder: Path, *, validator: bool = False, **context: Any) -> Assembly:
-    """Synthesize both stacks with cdk.json's flags and `context`, a stand-in bundle, cdk-nag, and maybe the validator."""
+    """Synthesize both stacks with cdk.json's flags and `context`, a stand-in bundle, cdk-nag, maybe the validator."""
     os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20,21,23")
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks

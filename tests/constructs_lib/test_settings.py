@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from constructs_lib import logs, settings_page
 from constructs_lib.settings import Settings, SettingsError
 from constructs_lib.settings_rules import LOG_RETENTION_DAYS
 from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RESERVED = {"capacity_reservation_id": "cr-0123456789abcdef0"}
 
@@ -128,8 +130,18 @@ def test_all_problems_come_at_once() -> None:
 
 
 def test_the_page_is_current() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+    page = ROOT / "docs" / "settings.md"
     assert page.read_text() == settings_page.render(), "run: python -m constructs_lib.settings_page > docs/settings.md"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "assets" / "engines").glob("*-sdk*.yaml")), ids=lambda path: path.stem)
+def test_every_engine_has_a_generation_whose_ami_it_accepts(path: Path) -> None:
+    runtime = yaml.safe_load(path.read_text())["runtime"]
+    sdk = path.stem.partition("-sdk")[2]
+    generation = ENGINE_GENERATIONS["sdk-" + ".".join(sdk.split(".")[:2])]
+    assert generation.runtime == runtime["version"]
+    assert runtime["oldest_ami"] <= generation.ami <= runtime.get("newest_ami", "v99999999")
+    assert generation.ami not in runtime.get("refused_amis", [])
 
 
 def test_tables_fit_each_other() -> None:
