@@ -43,7 +43,7 @@ OF_CDK = ("AWSCDK", "CustomS3", "CDKMetadata")
 """Resources that the CDK adds to a stack by itself."""
 
 
-def part(template: dict[str, Any], construct: str, others: tuple[str, ...]) -> dict[str, Any]:
+def _part(template: dict[str, Any], construct: str, others: tuple[str, ...]) -> dict[str, Any]:
     """The resources of `construct`: those whose logical id begins with its id, and with no longer one."""
     longer = tuple(name for name in others if name.startswith(construct) and name != construct)
     return {
@@ -55,7 +55,7 @@ def part(template: dict[str, Any], construct: str, others: tuple[str, ...]) -> d
 
 @pytest.mark.parametrize(("stack", "construct"), [(s, c) for s, many in CONSTRUCTS.items() for c in many])
 def test_construct(assembly: Assembly, snapshot: SnapshotAssertion, stack: str, construct: str) -> None:
-    resources = part(assembly.template(stack), construct, CONSTRUCTS[stack])
+    resources = _part(assembly.template(stack), construct, CONSTRUCTS[stack])
     assert resources
     assert resources == snapshot(extension_class=JSONSnapshotExtension)
 
