@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from rehearsal.kubernetes.instance import Instance, Options
+from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 
 
 def options(arguments: list[str]) -> Options:
@@ -33,7 +34,10 @@ def options(arguments: list[str]) -> Options:
     )
     parser.add_argument("--admin-token", default="", help="the administrator's bearer token; made up when not given")
     parser.add_argument("--node-delay", type=float, default=3.0, help="seconds from a NodeClaim to its Node")
-    parser.add_argument("--system-nodes", type=int, default=2, help="m7i.large nodes that exist from the start")
+    parser.add_argument("--system-nodes", type=int, default=2, help="nodes that exist from the start")
+    parser.add_argument(
+        "--system-instance-type", default="m7i.xlarge", choices=sorted(INSTANCE_TYPES), help="their type"
+    )
     parser.add_argument(
         "--backoff", type=float, default=10.0, help="seconds before the first retry of a container or Job"
     )

@@ -9,8 +9,8 @@ from rehearsal.kubernetes.resources import Resource
 from rehearsal.kubernetes.store import Store
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
-TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
-TOKEN_VOLUME = "aws-iam-token"
+TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"  # noqa: S105
+TOKEN_VOLUME = "aws-iam-token"  # noqa: S105
 AUDIENCE = "sts.amazonaws.com"
 
 Hook = Callable[[Store, Resource, Json], None]

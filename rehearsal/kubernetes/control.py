@@ -1,26 +1,62 @@
 """The control API, `/_rehearsal/…`: what CloudFormation's resource handlers and the rehearsal itself ask for."""
 
 from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator, entry_of
+from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance
 from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.node.agent import NodeAgent
 from rehearsal.kubernetes.objects import Json
+from rehearsal.kubernetes.software.addons import Addons
+from rehearsal.kubernetes.software.charts import Charts
+from rehearsal.kubernetes.software.installed import Installed
 
 
 class Control:
-    def __init__(self, *, cluster: Cluster, authenticator: Authenticator, faults: Faults) -> None:
+    """Actions by name; an unknown one is a 404."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        authenticator: Authenticator,
+        faults: Faults,
+        installed: Installed,
+        cloud: Cloud,
+        agent: NodeAgent,
+    ) -> None:
         self._cluster = cluster
         self._authenticator = authenticator
         self._faults = faults
+        self._charts = Charts(cluster, installed)
+        self._addons = Addons(cluster, installed)
+        self._installed = installed
+        self._cloud = cloud
+        self._agent = agent
 
     async def __call__(self, action: str, body: Json) -> Json:
+        try:
+            return self._act(action, body)
+        except KeyError as missing:
+            raise errors.bad_request(f"/_rehearsal/{action}: {missing} is missing") from None
+
+    def _act(self, action: str, body: Json) -> Json:
         match action:
-            case "faults":
-                return self._faults.set(body)
+            case "helm":
+                return self._charts.handle(body)
+            case "addon":
+                return self._addons.handle(body)
             case "access-entry":
                 return self._access_entry(body)
-            case "helm" | "addon":
-                return {}
+            case "faults":
+                return self._faults.set(body)
+            case "kill":
+                return self._kill(body)
+            case "vanish":
+                return self._vanish(body)
+            case "instances":
+                return {"instances": [self._instance(i) for i in self._cloud.instances.values()]}
         raise errors.no_such_path()
 
     def _access_entry(self, body: Json) -> Json:
@@ -28,4 +64,25 @@ class Control:
             self._authenticator.entries.pop(body["principal_arn"], None)
         else:
             self._authenticator.entries[body["principal_arn"]] = entry_of(body)
+        return {"principal_arn": body["principal_arn"]}
+
+    def _kill(self, body: Json) -> Json:
+        """`{namespace, pod, container?, reason?}`: SIGKILL; with reason OOMKilled it looks like the kernel's doing."""
+        pod = self._cluster.store.require(r.PODS, body["namespace"], body["pod"])
+        self._agent.kill(pod, body.get("container", ""), body.get("reason", "Error"))
         return {}
+
+    def _vanish(self, body: Json) -> Json:
+        """`{node}`: the instance is gone without a word, as after a hardware failure."""
+        node = self._cluster.store.require(r.NODES, "", body["node"])
+        self._cloud.terminate(node["spec"]["providerID"])
+        self._cluster.store.remove(r.NODES, "", body["node"])
+        return {}
+
+    def _instance(self, instance: Instance) -> Json:
+        """An instance; `leaked` when it runs and no NodeClaim, or no Karpenter, is left to end it."""
+        claim = None
+        if self._cluster.registry.of_kind("karpenter.sh/v1", "NodeClaim"):
+            claim = self._cluster.store.get(r.NODE_CLAIMS, "", instance.node_claim)
+        kept = claim is not None and self._installed.karpenter is not None
+        return {**vars(instance), "leaked": not instance.terminated and not kept}

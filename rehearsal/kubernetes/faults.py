@@ -36,6 +36,7 @@ class Faults:
     no_capacity: bool = False
     node_delay: float | None = None
     node_never_ready: bool = False
+    no_published_price: bool = False
     image_pull_error: str = ""
     mount_denied: str = ""
     api: list[ApiFault] = field(default_factory=list)

@@ -12,15 +12,22 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.control import Control
 from rehearsal.kubernetes.controllers import base
 from rehearsal.kubernetes.controllers.claims import Claims
+from rehearsal.kubernetes.controllers.daemons import DaemonSets
 from rehearsal.kubernetes.controllers.deployments import Deployments, ReplicaSets
 from rehearsal.kubernetes.controllers.garbage import GarbageCollector
 from rehearsal.kubernetes.controllers.jobs import Jobs, generate_selector
 from rehearsal.kubernetes.controllers.namespaces import Namespaces
 from rehearsal.kubernetes.controllers.scheduler import Scheduler
 from rehearsal.kubernetes.controllers.services import Endpoints, address_services
+from rehearsal.kubernetes.controllers.slices import Slices
 from rehearsal.kubernetes.controllers.volumes import Volumes
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator
+from rehearsal.kubernetes.karpenter.claims import NodeClaims
+from rehearsal.kubernetes.karpenter.cloud import Cloud
+from rehearsal.kubernetes.karpenter.drain import Drain
+from rehearsal.kubernetes.karpenter.dynamic import Dynamic
+from rehearsal.kubernetes.karpenter.pools import Pools
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node import guardian
 from rehearsal.kubernetes.node.addresses import Network
@@ -29,6 +36,7 @@ from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.pod import NodeSettings
 from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.server import Server
+from rehearsal.kubernetes.software.installed import Installed
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -47,6 +55,7 @@ class Options:
     admin_token: str
     node_delay: float
     system_nodes: int
+    system_instance_type: str
     backoff: float
 
 
@@ -71,12 +80,18 @@ class Instance:
         authenticator = Authenticator(
             admin_token=o.admin_token, aws_endpoint=o.aws_endpoint, cluster_name=o.cluster_name
         )
+        installed = Installed(cluster)
+        cloud = Cloud(region=o.region, faults=faults)
+        tokens = TokenIssuer(o.oidc_issuer)
+        mountpoint = Mountpoint(
+            cluster=cluster, installed=installed, faults=faults, tokens=tokens, aws_endpoint=o.aws_endpoint
+        )
         settings = NodeSettings(
             cluster=cluster,
             network=self._network,
             faults=faults,
-            tokens=TokenIssuer(o.oidc_issuer),
-            mountpoint=Mountpoint(),
+            tokens=tokens,
+            mountpoint=mountpoint,
             image_path=o.image_path.absolute(),
             state_dir=o.state_dir.absolute(),
             aws_endpoint=o.aws_endpoint,
@@ -84,13 +99,42 @@ class Instance:
             backoff=o.backoff,
         )
         self._agent = NodeAgent(settings)
-        controllers = [
-            Namespaces(cluster), GarbageCollector(cluster), Volumes(cluster), Jobs(cluster, backoff=o.backoff),
-            Deployments(cluster), ReplicaSets(cluster), Claims(cluster), Scheduler(cluster), Endpoints(cluster), self._agent,
-        ]  # fmt: skip
+        controllers: list[base.Controller] = [
+            Namespaces(cluster),
+            GarbageCollector(cluster),
+            Volumes(cluster),
+            Jobs(cluster, backoff=o.backoff),
+            Deployments(cluster),
+            ReplicaSets(cluster),
+            DaemonSets(cluster),
+            Claims(cluster),
+            Slices(cluster),
+            Scheduler(cluster),
+            Endpoints(cluster),
+            Pools(cluster, installed=installed),
+            NodeClaims(
+                cluster, installed=installed, cloud=cloud, faults=faults, network=self._network, delay=o.node_delay
+            ),
+            Drain(cluster, installed=installed, cloud=cloud),
+            Dynamic(cluster, installed=installed, cloud=cloud),
+            self._agent,
+        ]
+
+        def look_again() -> None:
+            for controller in controllers:
+                controller.wake()
+
+        faults.changed = look_again
         self._populate(cluster)
         self._tasks = base.start(controllers)
-        control = Control(cluster=cluster, authenticator=authenticator, faults=faults)
+        control = Control(
+            cluster=cluster,
+            authenticator=authenticator,
+            faults=faults,
+            installed=installed,
+            cloud=cloud,
+            agent=self._agent,
+        )
         server = Server(cluster=cluster, authenticator=authenticator, faults=faults, logs=self._agent, control=control)
         context, ca_file = certificates.server_context(o.state_dir.absolute() / "tls")
         self._runner = web.AppRunner(server.application(), access_log=None)
@@ -110,10 +154,10 @@ class Instance:
             name = f"ip-10-0-{index}-10.{self._options.region}.compute.internal"
             node = nodes.build(
                 name=name,
-                instance_type="m7i.large",
+                instance_type=self._options.system_instance_type,
                 zone=zone,
                 address=self._network.node_address,
-                labels={"eks.amazonaws.com/nodegroup": "system", "karpenter.sh/controller": "true"},
+                labels={"eks.amazonaws.com/nodegroup": "system"},
                 taints=[],
                 ephemeral="18Gi",
                 provider_id=f"aws:///{zone}/i-{secrets.token_hex(8)}",

@@ -6,7 +6,37 @@ from rehearsal.kubernetes import errors
 from rehearsal.kubernetes.objects import Json, dig
 
 _OPEN_KARPENTER_LABELS = ("karpenter.sh/capacity-type", "karpenter.sh/nodepool")
-_AWS_LABELS = ["instance-tenancy", "capacity-reservation-type", "capacity-reservation-id", "capacity-reservation-interruptible", "ec2nodeclass", "instance-encryption-in-transit-supported", "nitro-sandbox", "instance-category", "instance-hypervisor", "instance-family", "instance-generation", "instance-local-nvme", "instance-size", "instance-cpu", "instance-cpu-manufacturer", "instance-cpu-sustained-clock-speed-mhz", "instance-memory", "instance-ebs-bandwidth", "instance-network-bandwidth", "instance-gpu-name", "instance-gpu-manufacturer", "instance-gpu-count", "instance-gpu-memory", "instance-accelerator-name", "instance-accelerator-manufacturer", "instance-accelerator-count", "instance-capability-flex", "placement-group-id", "placement-group-partition"]
+_AWS_LABELS = [
+    "instance-tenancy",
+    "capacity-reservation-type",
+    "capacity-reservation-id",
+    "capacity-reservation-interruptible",
+    "ec2nodeclass",
+    "instance-encryption-in-transit-supported",
+    "nitro-sandbox",
+    "instance-category",
+    "instance-hypervisor",
+    "instance-family",
+    "instance-generation",
+    "instance-local-nvme",
+    "instance-size",
+    "instance-cpu",
+    "instance-cpu-manufacturer",
+    "instance-cpu-sustained-clock-speed-mhz",
+    "instance-memory",
+    "instance-ebs-bandwidth",
+    "instance-network-bandwidth",
+    "instance-gpu-name",
+    "instance-gpu-manufacturer",
+    "instance-gpu-count",
+    "instance-gpu-memory",
+    "instance-accelerator-name",
+    "instance-accelerator-manufacturer",
+    "instance-accelerator-count",
+    "instance-capability-flex",
+    "placement-group-id",
+    "placement-group-partition",
+]
 _RESTRICTED_TAGS = (
     "eks:eks-cluster-name",
     "karpenter.sh/nodepool",

@@ -13,6 +13,30 @@ INSTANCE_TYPES: dict[str, dict[str, str]] = {
     "m7i.large": {"cpu": "1930m", "memory": "7147Mi", "pods": "29", "vcpu": "2", "capacity_memory": "8192Mi"},
     "m7i.xlarge": {"cpu": "3920m", "memory": "14848Mi", "pods": "58", "vcpu": "4", "capacity_memory": "16384Mi"},
     "m7i.2xlarge": {"cpu": "7910m", "memory": "30326Mi", "pods": "58", "vcpu": "8", "capacity_memory": "32768Mi"},
+    "m6id.2xlarge": {
+        "cpu": "7910m",
+        "memory": "30326Mi",
+        "pods": "58",
+        "vcpu": "8",
+        "capacity_memory": "32768Mi",
+        "nvme": "474",
+    },
+    "m6id.4xlarge": {
+        "cpu": "15890m",
+        "memory": "60184Mi",
+        "pods": "234",
+        "vcpu": "16",
+        "capacity_memory": "65536Mi",
+        "nvme": "950",
+    },
+    "m6id.8xlarge": {
+        "cpu": "31850m",
+        "memory": "121580Mi",
+        "pods": "234",
+        "vcpu": "32",
+        "capacity_memory": "131072Mi",
+        "nvme": "1900",
+    },
     "m7i.4xlarge": {"cpu": "15890m", "memory": "60184Mi", "pods": "234", "vcpu": "16", "capacity_memory": "65536Mi"},
 }
 """Allocatable and capacity by instance type, as Karpenter's instance type reference gives them."""

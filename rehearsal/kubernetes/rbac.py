@@ -1,6 +1,6 @@
 """Who may what: RBAC objects of the cluster, and EKS's access policies as the roles they stand for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rehearsal.kubernetes import resources as r
@@ -124,11 +124,11 @@ def _covers(rule: Json, request: Request) -> bool:
     return not names or request.name in names
 
 
-def _has(values: list[str] | None, value: str) -> bool:
-    return bool(values) and ("*" in values or value in values)
+def _has(values: Sequence[str] | None, value: str) -> bool:
+    return values is not None and ("*" in values or value in values)
 
 
-def _resource_matches(patterns: list[str], resource: str) -> bool:
+def _resource_matches(patterns: Sequence[str], resource: str) -> bool:
     subresource = resource.partition("/")[2]
     return any(p in ("*", resource) or (subresource and p == f"*/{subresource}") for p in patterns)
 

@@ -2,7 +2,7 @@
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rehearsal.kubernetes import errors
@@ -65,7 +65,7 @@ class Store:
     def by_uid(self, uid: str) -> tuple[Resource, Json] | None:
         return self._by_uid.get(uid)
 
-    def resources(self) -> "list[Resource]":
+    def resources(self) -> Sequence[Resource]:
         """Resources that have objects."""
         return [resource for resource, objects in self._objects.items() if objects]
 

@@ -112,7 +112,10 @@ def _job(obj: Json, old: Json | None) -> Iterator[Json]:
     if dig(spec, "template", "spec", "restartPolicy") not in ("Never", "OnFailure"):
         message = 'Required value: valid values: "OnFailure", "Never"'
         yield errors.cause("spec.template.spec.restartPolicy", "FieldValueRequired", message)
-    for field in ("podFailurePolicy", "successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes"):
+    if "podFailurePolicy" in spec and dig(spec, "template", "spec", "restartPolicy") != "Never":
+        message = 'Invalid value: only "Never" is supported when podFailurePolicy is specified'
+        yield errors.cause("spec.template.spec.restartPolicy", "FieldValueInvalid", message)
+    for field in ("successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes"):
         if field in spec:
             yield errors.unsupported(f"spec.{field}", f"Jobs with {field}")
     if spec.get("completionMode") == "Indexed":

@@ -134,9 +134,7 @@ class Verbs:
             merged, _ = fields.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
             admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]
             return self._cluster.insert(resource, admitted, dry_run=dry_run), True
-        unknown, causes = schema.problems(
-            resource, {**live, **body, "metadata": {**live["metadata"], **body["metadata"]}}
-        )
+        unknown, _ = schema.problems(resource, {**live, **body, "metadata": {**live["metadata"], **body["metadata"]}})
         if unknown:
             raise errors.bad_request(
                 f"failed to create typed patch object ({target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}): {', '.join(unknown)}"

@@ -29,7 +29,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 class ReplicaSets(Controller):
     """As many pods as asked for."""
 
-    watches = (r.REPLICA_SETS, r.PODS)
+    watches = (r.REPLICA_SETS, r.PODS, r.SERVICE_ACCOUNTS)
 
     def reconcile(self) -> None:
         for replica_set in self.store.list(r.REPLICA_SETS):

@@ -6,6 +6,7 @@ import uuid
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
 from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.controllers.failure_policy import judge
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import (
     Json,
@@ -38,7 +39,7 @@ def generate_selector(store: Store, resource: r.Resource, obj: Json) -> None:
 class Jobs(Controller):
     """`backoff` is the delay before the first retry, in seconds (10 in a real cluster); it doubles with each."""
 
-    watches = (r.JOBS, r.PODS)
+    watches = (r.JOBS, r.PODS, r.SERVICE_ACCOUNTS)
 
     def __init__(self, cluster: Cluster, *, backoff: float) -> None:
         super().__init__(cluster)
@@ -70,11 +71,14 @@ class Jobs(Controller):
                 verdict = ("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
             else:
                 self.wake_in(left)
-        retries = len(failed) + sum(
+        judgement = judge(job, failed)
+        retries = len(judgement.counted) + sum(
             _restarts(pod) for pod in active if spec["template"]["spec"]["restartPolicy"] == "OnFailure"
         )
         if len(succeeded) >= completions:
             verdict = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+        elif judgement.fail:
+            verdict = ("Failed", "PodFailurePolicy", judgement.fail)
         elif retries > spec["backoffLimit"]:
             verdict = ("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         if verdict or spec["suspend"]:
@@ -98,7 +102,7 @@ class Jobs(Controller):
         if not failed:
             return 0.0
         ended = max(parse_time(_ended(pod)) for pod in failed)
-        delay = min(self._backoff * 2 ** (len(failed) - 1), _LONGEST_BACKOFF)
+        delay = min(self._backoff * 2.0 ** (len(failed) - 1), _LONGEST_BACKOFF)
         return ended + delay - time.time()
 
     def _report(

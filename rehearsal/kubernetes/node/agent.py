@@ -20,9 +20,7 @@ from rehearsal.kubernetes.objects import (
     terminating,
     uid_of,
 )
-
-NO_PROCESS = "rehearsal/no-process"
-"""Annotation of the pods that stand for a cluster's own software (Karpenter, CSI, …): they take room and run nothing."""
+from rehearsal.kubernetes.software.workloads import NO_PROCESS
 
 
 class NodeAgent(Controller):
@@ -52,9 +50,7 @@ class NodeAgent(Controller):
                 self._pretend(pod)
             elif uid not in self._workers and not pods.is_finished(pod):
                 address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
-                self._workers[uid] = PodWorker(
-                    self._settings, pod, host_address=address, gone=lambda p=pod: self._gone(p)
-                )
+                self._workers[uid] = PodWorker(self._settings, pod, host_address=address, gone=self._gone)
         for uid in self._workers.keys() - living:
             worker = self._workers[uid]
             if uid in self._finished:
@@ -72,6 +68,7 @@ class NodeAgent(Controller):
             worker.stop(pod["metadata"].get("deletionGracePeriodSeconds", 0))
 
     def _gone(self, pod: Json) -> None:
+        """A worker has taken its pod down."""
         self._finished.add(uid_of(pod))
         self._delete_now(pod)
         self.wake()

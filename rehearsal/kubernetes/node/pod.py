@@ -43,7 +43,7 @@ class NodeSettings:
 class PodWorker:
     """Brings one pod up, keeps its status, and takes it down."""
 
-    def __init__(self, settings: NodeSettings, pod: Json, *, host_address: str, gone: Callable[[], None]) -> None:
+    def __init__(self, settings: NodeSettings, pod: Json, *, host_address: str, gone: Callable[[Json], None]) -> None:
         self._settings = settings
         self._pod = pod
         self._host_address = host_address
@@ -272,7 +272,7 @@ class PodWorker:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await self._task
-        self._gone()
+        self._gone(self._pod)
 
     async def finished(self) -> None:
         """Wait for the end of a pod that is being stopped."""

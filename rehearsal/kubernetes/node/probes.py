@@ -22,7 +22,7 @@ class Prober:
         self._env = env
 
     async def check(self, probe: Json) -> str:
-        """ "" when the probe succeeds, else what the kubelet would say."""
+        """What the kubelet would say of a failure; empty when the probe succeeds."""
         timeout = probe["timeoutSeconds"]
         try:
             async with asyncio.timeout(timeout):

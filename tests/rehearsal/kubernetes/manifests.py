@@ -1,0 +1,127 @@
+"""Manifests that the tests share."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def pod_spec(script: str, **extra: Any) -> Json:
+    container = {"name": "main", "image": "example.com/engine:1", "command": ["/bin/sh", "-c", script]}
+    container |= extra.pop("container", {})
+    return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 2, "containers": [container], **extra}
+
+
+def pod(name: str, script: str, **extra: Any) -> Json:
+    labels = extra.pop("labels", {})
+    annotations = extra.pop("annotations", {})
+    metadata = {"name": name, "labels": labels, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(script, **extra)}
+
+
+def job(name: str, script: str, *, backoff_limit: int = 0, **extra: Any) -> Json:
+    spec = {"backoffLimit": backoff_limit, "template": {"spec": pod_spec(script, **extra)}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+SERVER = "exec python3 -m http.server --bind $POD_IP 8000"
+
+
+def deployment(name: str, script: str = SERVER, *, replicas: int = 1, **container: Any) -> Json:
+    address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    own = {"env": [address], "readinessProbe": {"httpGet": {"port": 8000}, "periodSeconds": 1}, **container}
+    spec = pod_spec(script, container=own) | {"restartPolicy": "Always"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
+        },
+    }
+
+
+def service(name: str, port: int = 8000) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"port": port}]},
+    }
+
+
+NODE_CLASS: Json = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "trn2"},
+    "spec": {
+        "amiSelectorTerms": [{"alias": "al2023@v20260625"}],
+        "role": "node",
+        "instanceStorePolicy": "RAID0",
+        "subnetSelectorTerms": [{"id": "subnet-1"}],
+        "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        "capacityReservationSelectorTerms": [{"id": "cr-1"}],
+    },
+}
+
+
+def static_pool(**template: Any) -> Json:
+    spec: Json = {
+        "expireAfter": "Never",
+        "terminationGracePeriod": "10m",
+        "taints": [{"key": "aws.amazon.com/neuron", "value": "true", "effect": "NoSchedule"}],
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "trn2"},
+        "requirements": [
+            {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["trn2.48xlarge"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["reserved"]},
+        ],
+        **template,
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "trn2"},
+        "spec": {
+            "replicas": 0,
+            "limits": {"nodes": "1"},
+            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
+            "template": {"metadata": {"labels": {"specdecode/accelerator": "trn2"}}, "spec": spec},
+        },
+    }
+
+
+def claim_template(devices: int) -> Json:
+    neuron = {"apiVersion": "neuron.aws.com/v1", "kind": "NeuronConfig", "logicalNeuronCore": 2}
+    expression = "device.attributes['neuron.aws.com'].instanceType == 'trn2.48xlarge'"
+    request = {
+        "name": "neurons",
+        "exactly": {
+            "deviceClassName": "neuron.aws.com",
+            "allocationMode": "ExactCount",
+            "count": devices,
+            "selectors": [{"cel": {"expression": expression}}],
+        },
+    }
+    group = {"requests": ["neurons"], "matchAttribute": f"resource.aws.com/devicegroup{devices}_id"}
+    config = {"requests": ["neurons"], "opaque": {"driver": "neuron.aws.com", "parameters": neuron}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": f"trn2-{devices}dev"},
+        "spec": {"spec": {"devices": {"requests": [request], "constraints": [group], "config": [config]}}},
+    }
+
+
+def neuron_pod(name: str, script: str = "exec sleep 600", *, devices: int = 8, **extra: Any) -> Json:
+    resources = {"claims": [{"name": "neuron"}], "requests": {"cpu": "80", "memory": "100Gi"}}
+    return pod(
+        name,
+        script,
+        container={"resources": resources},
+        nodeSelector={"specdecode/accelerator": "trn2"},
+        tolerations=[{"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}],
+        resourceClaims=[{"name": "neuron", "resourceClaimTemplateName": f"trn2-{devices}dev"}],
+        **extra,
+    )
