@@ -44,6 +44,7 @@ NEVER_AGAIN = (
     "BenchmarkFailed",
     "TeardownStuck",
     "ReportFailed",
+    "InvalidManifest",
 )
 """Errors with which a step says that trying again cannot help."""
 

@@ -29,7 +29,7 @@ class Forbidden(KubernetesError):
     """401 or 403: the token was refused, or the pipeline's Role lacks the verb."""
 
 
-class Invalid(KubernetesError):
+class InvalidManifest(KubernetesError):
     """400 or 422: the API server refused the object itself; trying again cannot help."""
 
 
@@ -38,12 +38,12 @@ class ClusterUnavailable(KubernetesError):
 
 
 _BY_STATUS: dict[int, type[KubernetesError]] = {
-    400: Invalid,
+    400: InvalidManifest,
     401: Forbidden,
     403: Forbidden,
     404: NotFound,
     409: Conflict,
-    422: Invalid,
+    422: InvalidManifest,
 }
 
 

@@ -6,6 +6,8 @@ S3 throttles, the function was killed) is retried with backoff.
 
 from __future__ import annotations
 
+from specdecode.cluster.errors import InvalidManifest
+
 
 class StepFailed(Exception):
     """Base of the errors that a step ends a run with; the message is for people."""
@@ -51,5 +53,5 @@ class ReportFailed(StepFailed):
     """The measurements do not make a report."""
 
 
-FINAL = sorted(error.__name__ for error in StepFailed.__subclasses__())
+FINAL = sorted(error.__name__ for error in (*StepFailed.__subclasses__(), InvalidManifest))
 """Names for the state machine's Retry: never again."""

@@ -8,7 +8,14 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 from specdecode.cluster.client import ATTEMPTS, BACKOFF_MAX_S, Kubernetes, Response, retry_delay
-from specdecode.cluster.errors import ClusterUnavailable, Conflict, Forbidden, Invalid, KubernetesError, NotFound
+from specdecode.cluster.errors import (
+    ClusterUnavailable,
+    Conflict,
+    Forbidden,
+    InvalidManifest,
+    KubernetesError,
+    NotFound,
+)
 
 ANSWER = Response(200, b'{"kind": "Pod"}')
 
@@ -106,7 +113,8 @@ def test_lasting_trouble_is_given_up_without_a_last_sleep(answer):
 
 
 @pytest.mark.parametrize(
-    ("code", "error"), [(400, Invalid), (403, Forbidden), (409, Conflict), (422, Invalid), (418, KubernetesError)]
+    ("code", "error"),
+    [(400, InvalidManifest), (403, Forbidden), (409, Conflict), (422, InvalidManifest), (418, KubernetesError)],
 )
 def test_a_refusal_is_not_retried_and_says_what_the_server_said(code, error):
     server = Server(failure(code))

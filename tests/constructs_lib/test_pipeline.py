@@ -1,0 +1,226 @@
+"""The pipeline in the template: least privilege, exactly the Kubernetes verbs used, alarms that cannot sleep."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from specdecode import names
+from specdecode.cluster.resources import RESOURCES
+
+from constructs_lib.pipeline_access import (
+    READ_CLUSTER,
+    READ_NAMESPACE,
+    READER_GROUP,
+    SCALE_POOL,
+    WRITE_NAMESPACE,
+)
+from constructs_lib.pipeline_functions import FUNCTIONS
+
+pytestmark = pytest.mark.synth
+TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "tasks"
+
+
+@pytest.fixture(scope="module")
+def resources(assembly):
+    return {
+        logical: resource
+        for logical, resource in assembly.raw("SpecDecodeStack")["Resources"].items()
+        if logical.startswith("Pipeline")
+    }
+
+
+def of_type(resources, kind):
+    return {logical: resource["Properties"] for logical, resource in resources.items() if resource["Type"] == kind}
+
+
+def functions(resources):
+    """Step name -> properties of its Lambda."""
+    by_handler = {spec.module: name for name, spec in FUNCTIONS.items()}
+    return {
+        by_handler[properties["Handler"].split(".")[2]]: properties
+        for properties in of_type(resources, "AWS::Lambda::Function").values()
+    }
+
+
+def statements(resources):
+    for logical, policy in of_type(resources, "AWS::IAM::Policy").items():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            actions = statement["Action"]
+            found = statement["Resource"]
+            yield (
+                logical,
+                [actions] if isinstance(actions, str) else actions,
+                found if isinstance(found, list) else [found],
+                statement,
+            )
+
+
+def test_every_step_is_a_traced_python_3_11_function_with_its_own_role_and_logs(resources):
+    found = functions(resources)
+    assert set(found) == set(FUNCTIONS)
+    assert len({json.dumps(properties["Role"]) for properties in found.values()}) == len(FUNCTIONS)
+    assert len({json.dumps(properties["LoggingConfig"]) for properties in found.values()}) == len(FUNCTIONS)
+    for name, properties in found.items():
+        assert properties["Runtime"] == "python3.11"
+        assert properties["Architectures"] == ["x86_64"]
+        assert properties["TracingConfig"] == {"Mode": "Active"}
+        assert ("VpcConfig" in properties) == FUNCTIONS[name].kubernetes
+    assert len({json.dumps(properties["Code"]) for properties in found.values()}) == 1
+
+
+def test_each_handler_exists():
+    for spec in FUNCTIONS.values():
+        tree = ast.parse((TASKS / f"{spec.module}.py").read_text())
+        (handler,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "handler"]
+        assert [argument.arg for argument in handler.args.args] == ["event", "context"]
+
+
+def test_the_environment_holds_what_the_code_reads(resources):
+    code = "\n".join(path.read_text() for path in [*TASKS.glob("*.py"), *(TASKS.parent / "cluster").glob("*.py")])
+    read = set(re.findall(r'environ\["(\w+)"\]', code)) - {"AWS_REGION"}
+    given = {key for properties in functions(resources).values() for key in properties["Environment"]["Variables"]}
+    assert read == given
+
+
+def test_no_action_is_a_wildcard(resources):
+    for logical, actions, _, _ in statements(resources):
+        assert not [action for action in actions if "*" in action], logical
+
+
+def test_star_resources_are_only_those_that_cannot_be_narrowed(resources):
+    allowed = {
+        "ec2:AssignPrivateIpAddresses",
+        "ec2:CreateNetworkInterface",
+        "ec2:DeleteNetworkInterface",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSubnets",
+        "ec2:UnassignPrivateIpAddresses",
+        "xray:PutTraceSegments",
+        "xray:PutTelemetryRecords",
+        "xray:GetSamplingRules",
+        "xray:GetSamplingTargets",
+        "logs:CreateLogDelivery",
+        "logs:DeleteLogDelivery",
+        "logs:DescribeLogGroups",
+        "logs:DescribeResourcePolicies",
+        "logs:GetLogDelivery",
+        "logs:ListLogDeliveries",
+        "logs:PutResourcePolicy",
+        "logs:UpdateLogDelivery",
+    }
+    for logical, actions, found, statement in statements(resources):
+        if "*" in found and "Condition" not in statement:
+            assert set(actions) <= allowed, logical
+
+
+def test_only_those_write_the_lease_who_change_it(resources):
+    writers = {
+        logical
+        for logical, actions, found, _ in statements(resources)
+        if "s3:PutObject" in actions and "state/capacity.json" in json.dumps(found)
+    }
+    assert len(writers) == 3
+    assert all(re.search("Acquire|Release|Watchdog", logical) for logical in writers)
+
+
+def test_no_function_deletes_from_the_bucket_or_writes_models(resources):
+    for logical, actions, found, _ in statements(resources):
+        assert "s3:DeleteObject" not in actions, logical
+        if "s3:PutObject" in actions:
+            assert not re.search(r"models/|compiled/", json.dumps(found)), logical
+
+
+def test_the_machine_invokes_its_functions_by_exact_arn(resources):
+    (statement,) = [s for _, actions, _, s in statements(resources) if actions == ["lambda:InvokeFunction"]]
+    assert len(statement["Resource"]) == len(FUNCTIONS) - 2
+    assert all(set(resource) == {"Fn::GetAtt"} for resource in statement["Resource"])
+
+
+def test_each_function_in_the_cluster_has_an_access_entry_and_lookers_cannot_write(resources):
+    entries = of_type(resources, "AWS::EKS::AccessEntry")
+    assert len(entries) == sum(spec.kubernetes for spec in FUNCTIONS.values())
+    for logical, entry in entries.items():
+        writes = not re.search("Inspect|Diagnose", logical)
+        assert entry["KubernetesGroups"] == [READER_GROUP, *([names.PIPELINE_GROUP] if writes else [])]
+        assert "AccessPolicies" not in entry
+
+
+def granted():
+    """(plural or plural/subresource, verb) that the two groups have together."""
+    return {
+        (resource, verb)
+        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_rbac_grants_no_wildcard_and_scales_one_pool_only():
+    assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
+    assert SCALE_POOL[0]["resourceNames"] == [names.NODEPOOL]
+    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE):
+        groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
+        assert set(rule["apiGroups"]) <= groups | {""}
+
+
+def test_rbac_is_what_a_run_needs_and_nothing_more():
+    """Every verb used by a whole run, its failure, the watchdog and the inspection, against every verb granted."""
+    from specdecode.tasks import inspect, release, watchdog
+    from specdecode.tasks.errors import ServeNotReady
+
+    from tests.specdecode.tasks.world import World
+
+    world = World()
+    world.run_through()
+    release.release(world.given("run-1"), world.rt)
+    world.run_through("run-2", until="Serve")
+    inspect.look(world.given("inspect"), world.rt)
+    world.clean_up(ServeNotReady("x"), "run-2")
+    watchdog.watch(world.given("watchdog"), world.rt)
+    used = set()
+    for method, path in world.cluster.requests:
+        kind, _, name, sub = world.cluster._route(path)
+        resource = RESOURCES[kind].plural + (f"/{sub}" if sub else "")
+        verbs = {"GET": ["get"] if name else ["list"], "DELETE": ["delete"], "PATCH": ["patch"]}[method]
+        if method == "PATCH" and not sub:
+            verbs = ["patch", "create"]
+        used |= {(resource, verb) for verb in verbs}
+    used |= {("pods/log", "get")}  # logs are read of containers that have run
+    assert used == {(resource, verb) for resource, verb in granted()}
+
+
+def test_the_way_to_the_api_server_is_one_port_from_one_group(resources):
+    (rule,) = of_type(resources, "AWS::EC2::SecurityGroupIngress").values()
+    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 443, 443)
+    assert "SourceSecurityGroupId" in rule
+    (group,) = of_type(resources, "AWS::EC2::SecurityGroup").values()
+    assert [(rule["FromPort"], rule["ToPort"]) for rule in group["SecurityGroupEgress"]] == [(443, 443)]
+
+
+def test_a_silent_watchdog_is_an_alarm(resources):
+    alarms = {alarm["MetricName"]: alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
+    assert alarms["WatchdogHeartbeat"]["TreatMissingData"] == "breaching"
+    assert alarms["WatchdogHeartbeat"]["ComparisonOperator"] == "LessThanThreshold"
+    assert alarms["NodesWithoutLease"]["ComparisonOperator"] == "GreaterThanThreshold"
+    assert all(alarm["AlarmActions"] for alarm in alarms.values())
+
+
+def test_the_watchdog_runs_on_a_schedule_and_at_every_bad_end(resources):
+    rules = list(of_type(resources, "AWS::Events::Rule").values())
+    assert {rule.get("ScheduleExpression") for rule in rules} == {"rate(5 minutes)", None}
+    (pattern,) = [rule["EventPattern"] for rule in rules if "EventPattern" in rule]
+    assert pattern["source"] == ["aws.states"]
+    assert pattern["detail"]["status"] == ["FAILED", "TIMED_OUT", "ABORTED"]
+    assert len(pattern["detail"]["stateMachineArn"]) == 1
+
+
+def test_the_machine_logs_and_traces(resources):
+    (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
+    assert machine["StateMachineType"] == "STANDARD"
+    assert machine["TracingConfiguration"] == {"Enabled": True}
+    assert machine["LoggingConfiguration"]["Level"] == "ALL"
