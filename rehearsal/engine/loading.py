@@ -42,6 +42,10 @@ def load_engine(settings: ServeSettings) -> Engine:
             f"{folders['draft'].path} and {folders['target'].path} have different tokenizers: "
             "a draft model must share the target's"
         )
+    for folder in folders.values():
+        rows = folder.config.vocab_size
+        if rows != len(tokenizer):
+            raise SettingsError(f"{folder.path} has {rows} embeddings for the {len(tokenizer)} tokens of its tokenizer")
     made_for = compile_settings(settings, folders=folders, window=window)
     compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
     networks = {role: Network(folder.config, compiled[role]) for role, folder in folders.items()}
@@ -49,7 +53,10 @@ def load_engine(settings: ServeSettings) -> Engine:
     metrics = Metrics(model_name=settings.served_model_name, k=k)
     scheduler = Scheduler(
         generator=Generator(
-            target=networks["target"], draft=networks.get("draft"), k=k, draft_window=_draft_window(settings, window)
+            target=networks["target"],
+            draft=networks.get("draft"),
+            k=k,
+            draft_window=_draft_window(settings, folders, window),
         ),
         target=target,
         draft=folders["draft"].config if "draft" in folders else None,
@@ -85,6 +92,8 @@ def _window(settings: ServeSettings, target: ModelFolder) -> int:
     return window
 
 
-def _draft_window(settings: ServeSettings, window: int) -> int:
-    asked = settings.speculative.max_model_len if settings.speculative else None
-    return min(asked or window, window)
+def _draft_window(settings: ServeSettings, folders: dict[str, ModelFolder], window: int) -> int:
+    """Longest sequence for which the draft model is asked."""
+    if settings.speculative is None:
+        return 0
+    return min(settings.speculative.max_model_len or window, folders["draft"].config.max_position_embeddings)

@@ -9,7 +9,7 @@ from typing import Literal
 from rehearsal.engine.forward import Cache
 from rehearsal.engine.tokenizer import TextStream
 
-FinishReason = Literal["stop", "length", "abort"]
+FinishReason = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -150,6 +150,15 @@ def test_a_draft_with_another_tokenizer_is_refused(tmp_path: Path) -> None:
         load_engine(speculating(5, draft=tmp_path))
 
 
+def test_a_model_with_other_tokens_than_its_tokenizer_is_refused(tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / name).write_bytes((TARGET / name).read_bytes())
+    document = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(document | {"vocab_size": 700}))
+    with pytest.raises(SettingsError, match="700 embeddings for the 768 tokens"):
+        load_engine(replace(speculating(5), model=tmp_path))
+
+
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"lacks config\.json, model\.safetensors, tokenizer\.json"):
         load_engine(speculating(5, model=tmp_path))
