@@ -35,21 +35,33 @@ def inherit(document: Document, *, preset: Callable[[str], Document], seen: tupl
     return dict(merge(inherit(preset(parent), preset=preset, seen=(*seen, parent)), own))
 
 
-def override(document: Document, changes: Mapping[str, Any]) -> Document:
-    """`document` with each dotted path of `changes` set; an item of a list is named by its `name` or its number."""
-    problems: list[Problem] = []
+def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, dict[str, str]]:
+    """`document` with each dotted path of `changes` set, and why the others could not be.
+
+    An item of a list is named by its `name` or its number.
+    """
+    failed: dict[str, str] = {}
     for path, value in changes.items():
         try:
             document = _set(document, path.split("."), value)
         except LookupError as error:
-            problems.append(
-                Problem(
-                    field=path, rule="override", message=str(error.args[0]), fix="give a path that the document has"
-                )
-            )
-    if problems:
-        raise ExperimentError(problems)
-    return document
+            failed[path] = str(error.args[0])
+    return document, failed
+
+
+def expand(document: Document, *, overrides: Mapping[str, Any], library: Mapping[str, Any]) -> Document:
+    """Sweeps, variants and cases written out, with `overrides` applied.
+
+    A path is looked up in the document as it is written, and else in the document written out: so both a sweep's
+    lists and a swept variant can be overridden.
+    """
+    document, failed = override(document, overrides)
+    document = expand_cases(expand_variants(document), library=library)
+    document, failed = override(document, {path: overrides[path] for path in failed})
+    if failed:
+        fix = "give a path that the document has"
+        raise ExperimentError([Problem(field=p, rule="override", message=why, fix=fix) for p, why in failed.items()])
+    return expand_cases(expand_variants(document), library=library)
 
 
 def _set(node: Any, path: list[str], value: Any) -> Any:

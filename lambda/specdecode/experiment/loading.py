@@ -54,7 +54,7 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
 
 @cache
 def _engine(path: Path) -> Engine:
-    return _validate(Engine, documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+    return _validate(Engine, _document(path))
 
 
 def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None) -> Experiment:
@@ -106,8 +106,7 @@ def from_document(
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
-    plain = expand.override(plain, overrides or {})
-    plain = expand.expand_cases(expand.expand_variants(plain), library=case_library(root=root))
+    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root))
     experiment = _validate(Experiment, plain)
     problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
     if problems:
@@ -133,11 +132,9 @@ def to_yaml(experiment: Experiment) -> str:
     return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
 
 
-@cache
 def case_library(*, root: Path | None = None) -> dict[str, Any]:
     """The test cases that presets name: name -> fields."""
-    path = (root or assets_dir()) / "prompts" / "cases.yaml"
-    return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
+    return _document((root or assets_dir()) / "prompts" / "cases.yaml")
 
 
 def _preset(name: str, root: Path | None) -> dict[str, Any]:
@@ -154,7 +151,12 @@ def _preset(name: str, root: Path | None) -> dict[str, Any]:
                 )
             ]
         )
-    path = (root or assets_dir()) / "experiments" / f"{name}.yaml"
+    return _document((root or assets_dir()) / "experiments" / f"{name}.yaml")
+
+
+@cache
+def _document(path: Path) -> dict[str, Any]:
+    """A file that ships with the package. Nobody may change what is returned."""
     return dict(documents.parse_yaml(path.read_text("utf-8"), origin=path.name))
 
 

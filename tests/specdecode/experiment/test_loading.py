@@ -66,6 +66,15 @@ def test_override_replaces_a_case_by_number():
     assert load_preset("qwen3-32b", overrides={"workload.cases.0": "meaning-of-life", "workload.cases.9": "count"})
 
 
+def test_override_reaches_into_cases_and_swept_variants_once_they_are_written_out():
+    case = load_preset("qwen3-32b", overrides={"workload.cases.letter-a.structured": False}).workload.cases[2]
+    assert (case.name, case.structured) == ("letter-a", False)
+    tuning = "qwen3-32b-tuning"
+    changed = load_preset(tuning, overrides={"variants.sd-qwen3-0.6b-k5.speculation.num_speculative_tokens": 4})
+    assert changed.variant("sd-qwen3-0.6b-k5").speculation.num_speculative_tokens == 4
+    assert len(load_preset(tuning, overrides={"variants.1.sweep.num_speculative_tokens": [5, 7]}).variants) == 5
+
+
 def test_override_of_nothing_is_refused_with_what_there_is():
     found = problems({"extends": "qwen3-32b"}, overrides={"variants.spec.label": "X", "name.x": 1})
     assert "there are base, sd" in found["variants.spec.label", "override"].message
@@ -143,6 +152,7 @@ def test_types_are_strict():
         ("- just\n- a list", "mapping of keys"),
         ("", "mapping of keys"),
     ],
+    ids=range(10),
 )
 def test_what_is_not_a_plain_document_is_refused_in_one_line(text, says, tmp_path):
     path = tmp_path / "x.yaml"

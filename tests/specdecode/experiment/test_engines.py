@@ -1,0 +1,101 @@
+"""Engines are data: what ships says all it must, and a new image with a new pair needs no code."""
+
+from __future__ import annotations
+
+import shutil
+
+import kubernetes_validate
+import pytest
+from specdecode.experiment import ExperimentError, assets_dir, engine_names, load_engine, load_preset
+from specdecode.experiment.model import Method
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.planning import Inventory, make_plan
+
+
+def test_the_generations_that_matter_are_there():
+    assert {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0", "rehearsal-cpu"} == set(engine_names())
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_file_name_is_the_name_and_every_method_is_answered(name):
+    engine = load_engine(name)
+    assert engine.name == name
+    assert set(engine.methods) | set(engine.refused) == set(Method)
+
+
+def test_each_mode_of_the_article_has_an_engine_or_a_clear_line():
+    engines = [load_engine(name) for name in engine_names() if name != "rehearsal-cpu"]
+    served = {method: [e.name for e in engines if method in e.methods] for method in Method}
+    assert served[Method.FUSED_DRAFT] == ["0.9.1-sdk2.26.1"]
+    assert served[Method.EAGLE] and served[Method.EAGLE3]
+    for method in (Method.VANILLA_DRAFT, Method.MEDUSA):
+        assert not served[method]
+        assert any("no image serves" in e.refused[method] for e in engines)
+
+
+@pytest.mark.parametrize("name", engine_names())
+def test_pod_requests_keep_within_what_the_node_can_give(name):
+    resources = load_engine(name).resources
+    assert resources.serving.cpu == 80 and resources.serving.cpu_limit is None
+    assert resources.benchmark.cpu == 8
+    assert resources.compile.cpu <= 180
+
+
+def test_only_images_with_python_311_run_the_bundle():
+    for engine in map(load_engine, engine_names()):
+        image = engine.tools_image or engine.image
+        assert "py311" in image or engine.name == "rehearsal-cpu"
+
+
+NEW_EXPERIMENT = """
+name: acme
+title: Our own model on an image of tomorrow
+engine: 0.42.0-sdk2.40.0
+target: {id: acme/Big-70B, revision: v3, family: acme-lm, import_prefix: imports/big/, size_gib: 140}
+serving: {devices: 16, tensor_parallel_size: 64, max_num_seqs: 2, max_model_len: 4096}
+variants:
+  - {name: base, label: Base}
+  - name: medusa
+    label: Medusa
+    compare_to: base
+    speculation:
+      method: medusa
+      draft: {id: acme/Heads, revision: v1, family: acme-lm, kind: medusa, import_prefix: imports/heads/, size_gib: 3}
+      num_speculative_tokens: 4
+workload: {cases: [letter-a], input_tokens: 64, output_tokens: 64, requests: 2, endpoint: completions}
+"""
+
+
+def test_new_engine_and_model_pair_by_data_alone(tmp_path):
+    root = tmp_path / "assets"
+    shutil.copytree(assets_dir(), root)
+    text = (root / "engines" / "0.29.0-sdk2.33.0.yaml").read_text()
+    text = text.replace("name: 0.29.0-sdk2.33.0", "name: 0.42.0-sdk2.40.0").replace(
+        "0.29.0.1.2.0-neuronx", "0.42.0-neuronx"
+    )
+    text = text.replace("  medusa: the native plugin has no Medusa; no image serves it\n", "")
+    text = text.replace("methods:\n", "methods:\n  medusa: {vllm_method: medusa}\n").replace(
+        "[llama3,", "[acme-lm, llama3,"
+    )
+    (root / "engines" / "0.42.0-sdk2.40.0.yaml").write_text(text)
+    (root / "experiments" / "acme.yaml").write_text(NEW_EXPERIMENT)
+
+    experiment = load_preset("acme", root=root)
+    plan = make_plan(experiment, inventory=Inventory(), engine=load_engine("0.42.0-sdk2.40.0", root=root))
+    ctx = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
+    objects = all_objects(plan, ctx)
+    for obj in objects:
+        kubernetes_validate.validate(obj, "1.35", strict=True)
+    text = str(objects)
+    assert "0.42.0-neuronx" in text and "models/acme--Heads@v1" in text and '"method": "medusa"' in text
+
+
+def test_a_wrong_engine_file_says_what_is_wrong(tmp_path):
+    root = tmp_path / "assets"
+    shutil.copytree(assets_dir(), root)
+    text = (root / "engines" / "rehearsal-cpu.yaml").read_text()
+    (root / "engines" / "broken.yaml").write_text(
+        text.replace("  medusa:", "  meduza:").replace("greedy_only", "greedy")
+    )
+    with pytest.raises(ExperimentError, match="did you mean 'greedy_only'"):
+        load_engine("broken", root=root)

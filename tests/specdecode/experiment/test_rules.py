@@ -1,0 +1,160 @@
+"""For every rule a broken experiment, refused with field, rule, source and fix; all violations at once."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
+from specdecode.experiment.rules import RULES, check
+
+EAGLE = {"id": "acme/eagle", "kind": "eagle", "family": "qwen3", "size_gib": 2}
+BROKEN = {
+    # rule: (preset, overrides, AMI, field, part of the message)
+    "unique-names": ("qwen3-32b", {"variants.sd.label": "Base"}, None, "variants.Base.label", "used 2 times"),
+    "compare-to": ("qwen3-32b", {"variants.sd.compare_to": "bsae"}, None, "variants.sd.compare_to", "no other variant"),
+    "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
+    "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
+    "draft-kind": (
+        "qwen3-32b",
+        {"variants.sd.speculation.method": "eagle"},
+        None,
+        "variants.sd.speculation.draft.kind",
+        "needs eagle",
+    ),
+    "draft-of-family": (
+        "qwen3-32b",
+        {"variants.sd.speculation.draft.family": "llama3"},
+        None,
+        "variants.sd.speculation.draft",
+        "vocabulary",
+    ),
+    "tensor-parallel": (
+        "qwen3-32b",
+        {"serving.tensor_parallel_size": 64},
+        None,
+        "serving.tensor_parallel_size",
+        "32 logical cores",
+    ),
+    "claim-size": (
+        "qwen3-32b",
+        {"serving.devices": 4, "serving.tensor_parallel_size": 16},
+        None,
+        "serving.devices",
+        "no claim template for 4",
+    ),
+    "device-memory": ("llama-3.1-405b", {"target.size_gib": 1600}, None, "variants.base", "1536 GiB of device memory"),
+    "fits-node": ("llama-3.1-405b", {"target.size_gib": 1100}, None, "engine", "GiB of memory"),
+    "lengths": ("qwen3-32b", {"workload.output_tokens": 1000}, None, "workload.output_tokens", "exceed max_model_len"),
+    "greedy": ("qwen3-32b", {"workload.temperature": 0.7}, None, "workload.temperature", "greedily"),
+    "thinking": ("qwen3-32b", {"workload.thinking": None}, None, "workload.thinking", "thinks by default"),
+    "prompt-text": (
+        "rehearsal",
+        {"workload.cases.count.text": " "},
+        None,
+        "workload.cases.count.text",
+        "needs a text",
+    ),
+    "quantization": (
+        "llama-3.1-405b",
+        {"variants.base-fp8.env": {}},
+        None,
+        "variants.base-fp8.env",
+        "XLA_HANDLE_SPECIAL_SCALAR",
+    ),
+    "reserved-argument": ("qwen3-32b", {"serving.extra_args": ["--port=1"]}, None, "serving.extra_args", "--port"),
+    "neuron-config-key": (
+        "llama-3.1-405b",
+        {"variants.sd-fp8.neuron_config": {"quantized-mlp-kernel-enabled": True}},
+        None,
+        "variants.sd-fp8.neuron_config.quantized-mlp-kernel-enabled",
+        "hyphen",
+    ),
+    "neuron-config-dialect": (
+        "qwen3-32b",
+        {"engine": "0.29.0-sdk2.33.0"},
+        None,
+        "serving.neuron_config.save_sharded_checkpoint",
+        "NxD Inference",
+    ),
+    "ami-driver": ("qwen3-32b", {}, "v20260714", "engine", "AMI v20260714 does not suit"),
+}
+
+
+def problems(preset, overrides, ami=None):
+    with pytest.raises(ExperimentError) as caught:
+        load_preset(preset, overrides=overrides, capacity=Capacity(ami=ami))
+    return caught.value.problems
+
+
+def test_no_rule_is_untested():
+    assert set(BROKEN) == set(RULES)
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_broken_experiment_is_refused_with_field_rule_source_and_fix(rule):
+    preset, overrides, ami, field, says = BROKEN[rule]
+    problem = next(p for p in problems(preset, overrides, ami) if p.rule == rule)
+    assert problem.field == field
+    assert says in problem.message
+    assert problem.source and problem.fix
+    text = str(ExperimentError([problem]))
+    assert all(part in text for part in (field, rule, problem.source, f"fix: {problem.fix}"))
+
+
+def test_all_violations_are_reported_together():
+    found = problems(
+        "qwen3-32b",
+        {"engine": "0.16.0-sdk2.31.1", "serving.tensor_parallel_size": 64, "workload.temperature": 1},
+        "v20260114",
+    )
+    assert {p.rule for p in found} == {"method-supported", "tensor-parallel", "greedy", "ami-driver"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule"),
+    [
+        ({"variants.base.compare_to": "sd"}, "compare-to"),
+        ({"variants.sd.compare_to": "sd"}, "compare-to"),
+        ({"workload.cases": ["letter-a", "letter-a"]}, "unique-names"),
+        ({"variants.sd.speculation.draft.size_gib": 100}, "draft-of-family"),
+        ({"serving.logical_neuron_core": 1, "serving.tensor_parallel_size": 64}, "claim-size"),
+        ({"workload.endpoint": "completions"}, "thinking"),
+        ({"workload.cases.shakespeare.text": "x"}, "prompt-text"),
+        ({"variants.base.quantization": "fp8"}, "quantization"),
+        ({"target.rescale_fp8": True}, "quantization"),
+        ({"serving.extra_args": ["--speculative-config", "{}"]}, "reserved-argument"),
+        ({"engine": "0.29.0-sdk2.33.0"}, "model-family"),
+    ],
+)
+def test_further_ways_to_break_a_rule(overrides, rule):
+    assert rule in {p.rule for p in problems("qwen3-32b", overrides)}
+
+
+@pytest.mark.parametrize(
+    ("engine", "good", "bad"),
+    [
+        ("0.9.1-sdk2.26.1", ["v20260114", "v20260625"], ["v20251103", "v20260714"]),
+        ("0.16.0-sdk2.31.1", ["v20260409", "v20260714"], ["v20260224", "v20261003"]),
+        ("0.29.0-sdk2.33.0", ["v20260714", "v20261015"], ["v20260625", "v20261003"]),
+    ],
+)
+def test_each_engine_and_the_amis_whose_driver_it_accepts(engine, good, bad):
+    served_by, experiment = load_engine(engine), load_preset("qwen3-32b")
+
+    def refused(ami):
+        return "ami-driver" in {p.rule for p in check(experiment, served_by, Capacity(ami=ami))}
+
+    assert not any(map(refused, good))
+    assert all(map(refused, bad))
+
+
+def test_two_arms_with_cpus_as_the_sample_asks_do_not_fit():
+    engine = load_engine("0.9.1-sdk2.26.1")
+    greedy = engine.model_copy(
+        update={
+            "resources": engine.resources.model_copy(
+                update={"serving": engine.resources.serving.model_copy(update={"cpu": 92})}
+            )
+        }
+    )
+    found = check(load_preset("qwen3-32b"), Engine.model_validate(greedy.model_dump()), Capacity())
+    assert [(p.rule, "CPUs" in p.message) for p in found] == [("fits-node", True)]
