@@ -1,10 +1,13 @@
-"""What a person sees while the load runs: lines in a log."""
+"""What a person sees while the load runs."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Protocol, TextIO
 
 from specdecode.benchmark.metrics import NoValue, RequestMetric, TimePerOutputToken, TimeToFirstToken
@@ -38,6 +41,7 @@ class BlockProgress:
     case: str
     requests: int | None
     began: float = field(default_factory=time.monotonic)
+    finished: float | None = None
     ended: int = 0
     failed: int = 0
     warmups: int = 0
@@ -48,6 +52,7 @@ class BlockProgress:
     def add(self, record: RequestRecord) -> None:
         if record.warmup:
             self.warmups += 1
+            self.began = time.monotonic()
             return
         self.ended += 1
         if record.error is not None:
@@ -57,9 +62,14 @@ class BlockProgress:
         for values, metric in ((self.ttft, TimeToFirstToken), (self.tpot, TimePerOutputToken)):
             _append(values, metric, record)
 
+    def finish(self) -> None:
+        """Stop the clock."""
+        self.finished = time.monotonic()
+
     @property
     def elapsed_s(self) -> float:
-        return time.monotonic() - self.began
+        """Of the measured part: from the end of the warm-up."""
+        return (self.finished or time.monotonic()) - self.began
 
     @property
     def tokens_per_s(self) -> float:
@@ -68,7 +78,7 @@ class BlockProgress:
     @property
     def remaining_s(self) -> float | None:
         """Expected, from the pace so far; None where there is none yet or no end is known."""
-        if not self.ended or self.requests is None:
+        if not self.ended or self.requests is None or self.finished is not None:
             return None
         return self.elapsed_s / self.ended * max(self.requests - self.ended, 0)
 
@@ -95,11 +105,24 @@ def milliseconds(values: list[float]) -> str:
     return f"{quantile(sorted(values), 0.5) * 1000:.2f} ms" if values else "-"
 
 
+@contextmanager
+def progress_for(stream: TextIO | None = None) -> Iterator[Progress]:
+    """A live table where a person looks at a terminal (and rich is installed), lines everywhere else."""
+    stream = stream or sys.stderr
+    if stream.isatty() and find_spec("rich") is not None:
+        from specdecode.benchmark.live import LiveProgress
+
+        with LiveProgress(stream) as live:
+            yield live
+    else:
+        yield PlainProgress(stream)
+
+
 class PlainProgress:
     """One line when a block begins and ends, and every LINE_EVERY_S seconds between: for a pod's log."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._blocks: dict[tuple[str, str], BlockProgress] = {}
         self._last_line = time.monotonic()
 
@@ -107,7 +130,8 @@ class PlainProgress:
         print(text, file=self._stream, flush=True)
 
     def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
-        self._blocks[variant, case] = BlockProgress(variant=variant, case=case, requests=requests)
+        left = None if requests is None else requests - measured
+        self._blocks[variant, case] = BlockProgress(variant=variant, case=case, requests=left)
         if measured:
             self.message(f"{variant}/{case}: {measured} requests were measured before and are kept")
 
@@ -124,4 +148,5 @@ class PlainProgress:
 
     def end(self, variant: str, case: str) -> None:
         block = self._blocks.pop((variant, case))
+        block.finish()
         self.message(f"done {block.line()}")

@@ -9,10 +9,35 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from specdecode.benchmark.records import ErrorKind, RequestRecord
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+
+SPECIFICATION = "benchmark.json"
 
 
 class BadResults(ValueError):
     """The folder holds something else than this run's records; the message says what to do."""
+
+
+def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> BenchmarkSpec:
+    """Make `folder` this benchmark's; the specification to run, which when resumed is the one that lies there.
+
+    Raises BadResults when the folder holds a benchmark and must not be resumed, or another one.
+    """
+    path = folder / SPECIFICATION
+    if not path.exists():
+        if resume:
+            raise BadResults(f"nothing to resume: {folder} holds no benchmark")
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(path, spec.model_dump_json(indent=2).encode())
+        return spec
+    earlier = BenchmarkSpec.model_validate_json(path.read_bytes())
+    if not resume:
+        raise BadResults(f"{folder} holds benchmark {earlier.run_id}: go on with --resume, or choose another --out")
+    spec = spec.model_copy(update={"run_id": earlier.run_id})
+    different = [name for name in BenchmarkSpec.model_fields if getattr(spec, name) != getattr(earlier, name)]
+    if different:
+        raise BadResults(f"{folder} holds a benchmark of other settings ({', '.join(different)}): choose another --out")
+    return spec
 
 
 class Results:

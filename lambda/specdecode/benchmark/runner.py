@@ -144,7 +144,7 @@ class Benchmark:
                 loop_lag=loop_lag,
             )
             prompt = next(iter(prompts.values()))[-1]
-            facts = await probe(client, model=self._spec.model, prompt=prompt, workload=self._spec.workload)
+            facts = await probe(client, model=self._spec.model or None, prompt=prompt, workload=self._spec.workload)
             self._arms[arm.variant] = Arm(
                 client=client,
                 facts=facts,

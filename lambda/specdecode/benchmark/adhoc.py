@@ -1,0 +1,106 @@
+"""A specification for endpoints at hand, without an experiment: what `specdecode bench` is told on its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.experiment.assets import assets_dir
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.model import PromptKind, TestCase, Workload
+
+GROUPS = ("structured", "open", "sample", "all")
+"""`--case` values that stand for several cases: predictable ones, free ones, the public sample's eight, every one."""
+_PLACEHOLDER = "bench"
+
+
+class BadRequest(ValueError):
+    """What was asked for cannot be benchmarked; the message names every problem."""
+
+
+def endpoints_of(targets: Sequence[str], *, api_key: str | None) -> dict[str, Endpoint]:
+    """`NAME=URL` or URL (then called base, arm-2, arm-3 …) -> endpoints by arm. Raises BadRequest."""
+    endpoints: dict[str, Endpoint] = {}
+    problems = []
+    for number, target in enumerate(targets, 1):
+        name, equals, url = target.partition("=")
+        if not equals or "/" in name:
+            name, url = "base" if number == 1 else f"arm-{number}", target
+        if name in endpoints:
+            problems.append(f"two arms are called {name!r}")
+        try:
+            endpoints[name] = Endpoint.of(url, api_key=api_key)
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise BadRequest("; ".join(problems))
+    return endpoints
+
+
+def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Path]) -> tuple[TestCase, ...]:
+    """Cases by name or group, prompts given as text, files of prompts. Raises BadRequest."""
+    library: Mapping[str, dict[str, Any]] = yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())
+    known = {name: TestCase.model_validate({"name": name, **case}) for name, case in library.items()}
+    unknown = [name for name in named if name not in known and name not in GROUPS]
+    if unknown:
+        there_are = f"{', '.join(known)} and the groups {', '.join(GROUPS)}"
+        raise BadRequest(f"no test case is called {', '.join(unknown)}; there are {there_are}")
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise BadRequest(f"no such file of prompts: {', '.join(missing)}")
+    chosen = {case.name: case for name in named for case in _members(name, known)}
+    for number, text in enumerate(prompts, 1):
+        chosen[f"prompt-{number}"] = _own(f"prompt-{number}", PromptKind.TEXT, text)
+    for number, path in enumerate(files, 1):
+        chosen[f"prompts-{number}"] = _own(f"prompts-{number}", PromptKind.JSONL, str(path))
+    if not chosen:
+        chosen = {name: known[name] for name in ("repeat-line", "meaning-of-life")}
+    return tuple(chosen.values())
+
+
+def _members(name: str, known: Mapping[str, TestCase]) -> list[TestCase]:
+    if name in known:
+        return [known[name]]
+    return [
+        case
+        for case in known.values()
+        if name == "all"
+        or (name == "sample" and case.source == "public sample")
+        or (name in ("structured", "open") and case.structured == (name == "structured"))
+    ]
+
+
+def _own(name: str, kind: PromptKind, text: str) -> TestCase:
+    return TestCase(name=name, label=name, kind=kind, text=text, structured=False, source="command line")
+
+
+def adhoc_spec(
+    *, run_id: str, arms: Sequence[str], model: str | None, workload: Mapping[str, Any], **fields: Any
+) -> BenchmarkSpec:
+    """The specification. Raises BadRequest with every value that is out of range."""
+    try:
+        return BenchmarkSpec(
+            run_id=run_id,
+            experiment=_PLACEHOLDER,
+            wave=0,
+            round=0,
+            model=model or "",
+            arms=tuple(BenchmarkArm(variant=name, label=name) for name in arms),
+            workload=Workload.model_validate(workload),
+            **fields,
+        )
+    except ValidationError as error:
+        raise BadRequest(problems_of(error)) from None
+
+
+def problems_of(error: ValidationError) -> str:
+    """Every problem of a document, each with its place."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'document'}: {problem['msg']}"
+        for problem in error.errors()
+    )
