@@ -42,9 +42,9 @@ class Sweep(NamedTuple):
         """1 for k = 0."""
         return self.drafts[draft].speedup[k] if k else 1.0
 
-    def measure(self, draft: str, k: int) -> tuple[float, float]:
-        """(speed-up, tokens per step) as a run would report them; measuring twice gives the same."""
-        rng = random.Random(f"{self.seed}/{draft}/{k}")
+    def measure(self, draft: str, k: int, again: int = 0) -> tuple[float, float]:
+        """(speed-up, tokens per step) as a run would report them; `again` numbers repeated measurements."""
+        rng = random.Random(f"{self.seed}/{draft}/{k}" + (f"/{again}" if again else ""))
         truth = self.drafts[draft]
         return (
             truth.speedup[k] * math.exp(rng.gauss(0.0, self.noise)),

@@ -1,0 +1,131 @@
+"""How good the advisor's sweeps are, beside a full grid, random order and bisection.
+
+    python benchmarks/advisor.py [--sweeps 300] [--first 1000] [--json]
+
+Sweeps 0 to 299 were used to set the advisor's constants; the figures in benchmarks/results/advisor.json are of sweeps
+1000 to 1299, which it had not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+from collections import Counter
+from collections.abc import Callable
+
+from advisor_sweeps import KS, Sweep, sweep
+from specdecode.speculation.advisor import Candidate, Observation, advise
+
+Found = tuple[Candidate | None, int]
+"""The arm that a strategy settles on, and its compiles."""
+
+
+def observed(one: Sweep, candidate: Candidate, again: int = 0) -> Observation:
+    speedup, tokens = one.measure(candidate.draft, candidate.k, again)
+    return Observation(candidate.draft, candidate.k, speedup, tokens, one.noise)
+
+
+def best_of(seen: list[Observation]) -> Candidate | None:
+    top = max(seen, key=lambda item: item.speedup)
+    return Candidate(top.draft, top.k) if top.speedup > 1.0 else None
+
+
+def with_advisor(one: Sweep, *, repeat: bool = True) -> Found:
+    """Follow the advice; with `repeat` also the advice to measure compiled arms again."""
+    candidates = [Candidate(draft, k) for draft in one.drafts for k in KS]
+    seen: list[Observation] = []
+    while True:
+        advice = advise(candidates, seen)
+        if advice.compile_next is not None:
+            seen.append(observed(one, advice.compile_next))
+        elif repeat and advice.measure_again:
+            counts = Counter(Candidate(item.draft, item.k) for item in seen)
+            seen += [observed(one, candidate, counts[candidate]) for candidate in advice.measure_again]
+        else:
+            return advice.best, len({(item.draft, item.k) for item in seen})
+
+
+def without_repeats(one: Sweep) -> Found:
+    return with_advisor(one, repeat=False)
+
+
+def full_grid(one: Sweep) -> Found:
+    seen = [observed(one, Candidate(draft, k)) for draft in one.drafts for k in KS]
+    return best_of(seen), len(seen)
+
+
+def at_random(one: Sweep, compiles: int = 6) -> Found:
+    candidates = [Candidate(draft, k) for draft in one.drafts for k in KS]
+    chosen = random.Random(one.seed).sample(candidates, compiles)
+    return best_of([observed(one, candidate) for candidate in chosen]), compiles
+
+
+def bisection(one: Sweep) -> Found:
+    """Per draft: the two ends and the middle, then the middle of the better half, until no k is left between."""
+    seen: dict[Candidate, Observation] = {}
+
+    def gain(draft: str, k: int) -> float:
+        candidate = Candidate(draft, k)
+        return seen.setdefault(candidate, observed(one, candidate)).speedup
+
+    for draft in one.drafts:
+        low, high = KS[0], KS[-1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            if gain(draft, low) >= gain(draft, high):
+                high = middle
+            else:
+                low = middle
+            gain(draft, middle)
+    return best_of(list(seen.values())), len(seen)
+
+
+STRATEGIES: dict[str, Callable[[Sweep], Found]] = {
+    "advisor": with_advisor,
+    "advisor, no repeats": without_repeats,
+    "full grid": full_grid,
+    "random, 6 compiles": at_random,
+    "bisection": bisection,
+}
+
+
+def judge(strategy: Callable[[Sweep], Found], sweeps: list[Sweep]) -> dict[str, float]:
+    """Loss against the true best (relative) and compiles, over the sweeps."""
+    losses, compiles = [], []
+    for one in sweeps:
+        found, spent = strategy(one)
+        losses.append(1.0 - (one.true_speedup(found.draft, found.k) if found else 1.0) / one.best)
+        compiles.append(spent)
+    return {
+        "within_3_percent": sum(loss <= 0.03 for loss in losses) / len(losses),
+        "mean_loss": statistics.fmean(losses),
+        "p95_loss": statistics.quantiles(losses, n=20)[-1],
+        "worst_loss": max(losses),
+        "mean_compiles": statistics.fmean(compiles),
+        "most_compiles": max(compiles),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sweeps", type=int, default=300)
+    parser.add_argument("--first", type=int, default=1000)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    sweeps = [sweep(given.first + number) for number in range(given.sweeps)]
+    results = {name: judge(strategy, sweeps) for name, strategy in STRATEGIES.items()}
+    if given.json:
+        print(json.dumps({"sweeps": given.sweeps, "first": given.first, "results": results}, indent=1))
+        return
+    print(f"{'strategy':<20} within 3%  mean loss  p95 loss  worst  compiles (most)")
+    for name, found in results.items():
+        print(
+            f"{name:<20} {found['within_3_percent']:>8.1%} {found['mean_loss']:>10.2%} {found['p95_loss']:>9.2%} "
+            f"{found['worst_loss']:>6.1%} {found['mean_compiles']:>8.1f} ({found['most_compiles']:.0f})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Which (draft, k) to compile next, when to stop, and what the rest can gain at most.
+
+A compile on Trainium2 takes the better part of an hour, a measurement minutes: what is saved is compiles. The advisor
+holds, for every draft, a belief about the logarithm of the speed-up at every k: the calibrated model (theory.py) as its
+mean, and a Gaussian process for what the model does not know (acceptance that falls with the position, prompts that
+differ, steps whose cost jumps). It proposes the candidate with the largest expected improvement over the best arm
+measured so far and stops when that is not worth a compile (Jones, Schonlau, Welch 1998, "Efficient global
+optimization"). Arms that cannot be told from the best by then are worth measuring again, which needs no compile.
+
+Its error against simulated sweeps that break its model is measured by benchmarks/advisor.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from specdecode.speculation.gaussian import posterior
+from specdecode.speculation.theory import acceptance_from_tokens, speedup
+
+NOISE = 0.03
+"""Relative standard error of a measured speed-up where the observation does not say."""
+WORTH = 0.003
+"""Expected improvement of the log speed-up below which another compile is not worth its hour."""
+AGAIN = 5
+"""Most measurements of one arm that the advisor asks for."""
+REACH = 1.645
+"""Standard deviations of "at most": one-sided 95%."""
+
+PRIOR_A, PRIOR_C, PRIOR_V = 0.8, 0.06, 0.2
+SPREAD_C, SPREAD_V, SPREAD_STEP = 0.05, 0.15, 0.05
+"""Beliefs before any measurement, for the ridge that separates c from v."""
+LEVEL_UNSEEN, LEVEL_SEEN = 0.30, 0.05
+SMOOTH, LENGTH = 0.06, 4.0
+JUMP = 0.015
+"""Standard deviations (log speed-up) of what the model does not know: a level for a draft that was never measured, or
+was; a smooth part over LENGTH values of k; and a random walk of JUMP per k for steps whose cost jumps."""
+
+
+class Candidate(NamedTuple):
+    """One arm that could be compiled."""
+
+    draft: str
+    k: int
+
+
+class Observation(NamedTuple):
+    """One measured arm."""
+
+    draft: str
+    k: int
+    speedup: float
+    """Of decoding, over the arm without speculation."""
+    tokens_per_step: float
+    error: float = NOISE
+    """Relative standard error of the speed-up."""
+
+
+class Belief(NamedTuple):
+    """What is thought of one candidate's speed-up."""
+
+    candidate: Candidate
+    speedup: float
+    low: float
+    high: float
+    """One-sided 95% bounds."""
+    improvement: float
+    """Expected relative improvement over the best measured arm."""
+
+
+class Advice(NamedTuple):
+    """What to do next, and why."""
+
+    compile_next: Candidate | None
+    """None: stop."""
+    best: Candidate | None
+    """Best arm measured so far; None: none is faster than plain decoding."""
+    best_speedup: float
+    remaining_gain: float
+    """What the unmeasured candidates can gain over the best at most, as a ratio - 1 (one-sided 95%)."""
+    reason: str
+    beliefs: tuple[Belief, ...]
+    """Of the unmeasured candidates, the most promising first."""
+    measure_again: tuple[Candidate, ...] = ()
+    """When it says stop: compiled arms (the best among them) that one more measurement might reorder."""
+
+
+def advise(candidates: Sequence[Candidate], observations: Sequence[Observation], *, worth: float = WORTH) -> Advice:
+    """Order the rest of a sweep. `candidates`: all arms of the sweep, measured ones included (k >= 1)."""
+    if any(candidate.k < 1 for candidate in candidates):
+        raise ValueError("candidates need k >= 1: k = 0 is the baseline, which is always measured")
+    measured = {Candidate(item.draft, item.k) for item in observations}
+    believed: dict[Candidate, tuple[float, float]] = {}
+    for draft in dict.fromkeys(candidate.draft for candidate in candidates):
+        ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
+        believed.update(_believe(draft, ks, observations))
+    best, gain = _best(believed, measured)
+    beliefs = sorted(
+        (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
+        key=lambda belief: -belief.improvement,
+    )
+    remaining = max((belief.high / gain - 1.0 for belief in beliefs), default=0.0)
+    again = _rivals(believed, observations, best)
+    if not beliefs:
+        return Advice(None, best, gain, 0.0, "Every candidate is measured.", (), again)
+    first = beliefs[0]
+    if first.improvement < worth:
+        reason = (
+            f"Stop: another compile is expected to gain {first.improvement:.1%}, and the rest of the sweep can gain "
+            f"{max(0.0, remaining):.0%} at most."
+        )
+        return Advice(None, best, gain, max(0.0, remaining), reason, tuple(beliefs), again)
+    reason = (
+        f"Compile {first.candidate.draft} with k={first.candidate.k} next: {first.speedup:.2f}× expected "
+        f"({first.low:.2f}–{first.high:.2f}) against {gain:.2f}× so far."
+    )
+    return Advice(first.candidate, best, gain, max(0.0, remaining), reason, tuple(beliefs))
+
+
+def calibrate(observations: Sequence[Observation]) -> tuple[float, float, float]:
+    """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior."""
+    if not observations:
+        return PRIOR_A, PRIOR_C, PRIOR_V
+    a = math.fsum(acceptance_from_tokens(item.tokens_per_step, item.k) for item in observations) / len(observations)
+    kk, k1, n = 1.0 / SPREAD_C**2, 0.0, 1.0 / SPREAD_V**2
+    ky, y1 = PRIOR_C / SPREAD_C**2, PRIOR_V / SPREAD_V**2
+    for item in observations:
+        step = item.tokens_per_step / item.speedup
+        weight, extra = 1.0 / (SPREAD_STEP * step) ** 2, step - 1.0
+        kk, k1, n = kk + weight * item.k**2, k1 + weight * item.k, n + weight
+        ky, y1 = ky + weight * item.k * extra, y1 + weight * extra
+    determinant = kk * n - k1 * k1
+    return a, max(0.0, (ky * n - y1 * k1) / determinant), max(0.0, (kk * y1 - k1 * ky) / determinant)
+
+
+def _believe(
+    draft: str, ks: Sequence[int], observations: Sequence[Observation]
+) -> dict[Candidate, tuple[float, float]]:
+    """Mean and standard deviation of the log speed-up of one draft at every k.
+
+    A draft that was never measured is believed to be like the others, within LEVEL_UNSEEN.
+    """
+    own = [item for item in observations if item.draft == draft]
+    a, c, v = calibrate(own or observations)
+    a = min(a, 0.999)
+    level, start = (LEVEL_SEEN if own else LEVEL_UNSEEN), min(ks)
+
+    def covariance(left: int, right: int) -> float:
+        smooth = SMOOTH**2 * math.exp(-((left - right) ** 2) / (2.0 * LENGTH**2))
+        walk = JUMP**2 * (min(left, right) - start + 1)
+        return level**2 + smooth + walk
+
+    def model(k: int) -> float:
+        return math.log(speedup(a, k, c, v))
+
+    found = posterior(
+        covariance,
+        at=ks,
+        seen=[item.k for item in own],
+        values=[math.log(item.speedup) - model(item.k) for item in own],
+        noise=[item.error for item in own],
+    )
+    return {Candidate(draft, k): (model(k) + mean, deviation) for k, (mean, deviation) in zip(ks, found, strict=True)}
+
+
+def _best(believed: dict[Candidate, tuple[float, float]], measured: set[Candidate]) -> tuple[Candidate | None, float]:
+    """Best measured arm by its posterior mean, the smaller k on a tie, and its speed-up (1 for none)."""
+    known = {candidate: math.exp(believed[candidate][0]) for candidate in measured if candidate in believed}
+    top = max(known.values(), default=1.0)
+    if top <= 1.0:
+        return None, 1.0
+    best = min((c for c in known if known[c] == top), key=lambda c: c.k)
+    return best, known[best]
+
+
+def _rivals(
+    believed: dict[Candidate, tuple[float, float]], observations: Sequence[Observation], best: Candidate | None
+) -> tuple[Candidate, ...]:
+    """The best arm and those within one standard deviation of it, where there are any, if seldom measured."""
+    if best is None:
+        return ()
+    times = Counter(Candidate(item.draft, item.k) for item in observations)
+    bar = believed[best][0]
+    near = [c for c in times if c == best or believed[c][0] + believed[c][1] + believed[best][1] >= bar]
+    return tuple(c for c in near if times[c] < AGAIN) if len(near) > 1 else ()
+
+
+def _belief(candidate: Candidate, mean: float, deviation: float, best: float) -> Belief:
+    z = (mean - math.log(best)) / deviation if deviation > 0 else 0.0
+    density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
+    below = 0.5 * math.erfc(-z / math.sqrt(2.0))
+    return Belief(
+        candidate,
+        math.exp(mean),
+        math.exp(mean - REACH * deviation),
+        math.exp(mean + REACH * deviation),
+        deviation * (z * below + density),
+    )

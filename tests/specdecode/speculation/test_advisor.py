@@ -1,0 +1,107 @@
+"""The advisor on simulated sweeps, and its arithmetic on sweeps that a reader can check by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from specdecode.speculation import expected_tokens, speedup
+from specdecode.speculation.advisor import AGAIN, Candidate, Observation, advise, calibrate
+from specdecode.speculation.gaussian import posterior
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+CANDIDATES = [Candidate(draft, k) for draft in ("small", "large") for k in range(5, 16)]
+
+
+def measured(draft: str, k: int, *, a: float, c: float, v: float = 0.1) -> Observation:
+    return Observation(draft, k, speedup(a, k, c, v), expected_tokens(a, k))
+
+
+def test_it_finds_the_best_of_a_sweep_that_obeys_the_model() -> None:
+    truth = {"small": (0.7, 0.03), "large": (0.9, 0.06)}
+    best = max(CANDIDATES, key=lambda one: speedup(truth[one.draft][0], one.k, truth[one.draft][1], 0.1))
+    seen: list[Observation] = []
+    while (advice := advise(CANDIDATES, seen)).compile_next is not None:
+        draft, k = advice.compile_next
+        seen.append(measured(draft, k, a=truth[draft][0], c=truth[draft][1]))
+    found = advice.best
+    assert found is not None
+    assert found.draft == best.draft
+    assert abs(found.k - best.k) <= 1
+    assert len(seen) <= 8, "of 22"
+    assert "Stop" in advice.reason
+
+
+def test_it_tries_every_draft_unless_the_first_leaves_no_doubt() -> None:
+    first = advise(CANDIDATES, []).compile_next
+    assert first is not None
+    second = advise(CANDIDATES, [measured(*first, a=0.6, c=0.05)]).compile_next
+    assert second is not None
+    assert second.draft != first.draft
+
+
+def test_no_arm_is_recommended_where_all_are_slower_than_plain_decoding() -> None:
+    seen = [measured(one.draft, one.k, a=0.1, c=0.3) for one in CANDIDATES]
+    advice = advise(CANDIDATES, seen)
+    assert (advice.best, advice.best_speedup, advice.compile_next) == (None, 1.0, None)
+    assert advice.measure_again == ()
+
+
+def test_arms_that_cannot_be_told_apart_are_measured_again_a_few_times() -> None:
+    seen = [measured(one.draft, one.k, a=0.9, c=0.05) for one in CANDIDATES]
+    again = advise(CANDIDATES, seen).measure_again
+    assert len(again) > 1
+    often = advise(CANDIDATES, [item for item in seen for _ in range(AGAIN)])
+    assert often.measure_again == ()
+
+
+def test_the_remaining_gain_shrinks_as_arms_are_measured() -> None:
+    few = [measured("large", 9, a=0.8, c=0.05)]
+    many = [measured(draft, k, a=0.8, c=0.05) for draft in ("small", "large") for k in (5, 7, 9, 12, 15)]
+    assert advise(CANDIDATES, few).remaining_gain > 3 * advise(CANDIDATES, many).remaining_gain
+
+
+def test_calibration_recovers_what_two_points_tell() -> None:
+    a, c, v = calibrate([measured("large", k, a=0.85, c=0.08, v=0.2) for k in (5, 15)])
+    assert a == pytest.approx(0.85, abs=1e-6)
+    assert c == pytest.approx(0.08, abs=0.01)
+    assert v == pytest.approx(0.2, abs=0.1)
+
+
+def test_the_gaussian_process_is_the_textbook_one() -> None:
+    """Two points, by hand: mean k'(K + n2)^-1 y for one observation is k y / (k + n2)."""
+
+    def covariance(x: int, y: int) -> float:
+        return math.exp(-abs(x - y))
+
+    near, far = posterior(covariance, at=[0, 2], seen=[0], values=[1.0], noise=[0.5])
+    assert near == pytest.approx((1 / 1.25, math.sqrt(1 - 1 / 1.25)))
+    assert far == pytest.approx((math.exp(-2) / 1.25, math.sqrt(1 - math.exp(-4) / 1.25)))
+    assert posterior(covariance, at=[3], seen=[], values=[], noise=[]) == [(0.0, 1.0)]
+
+
+def test_k_zero_is_no_candidate() -> None:
+    with pytest.raises(ValueError, match="k >= 1"):
+        advise([Candidate("small", 0)], [])
+
+
+def test_over_simulated_sweeps_it_beats_the_alternatives_and_the_committed_figures_are_reproduced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    for name in ("advisor", "advisor_sweeps"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import advisor
+    import advisor_sweeps
+
+    committed = json.loads((BENCHMARKS / "results" / "advisor.json").read_text())
+    assert committed["sweeps"] == 300
+    sweeps = [advisor_sweeps.sweep(committed["first"] + number) for number in range(300)]
+    found = advisor.judge(advisor.with_advisor, sweeps)
+    assert found == pytest.approx(committed["results"]["advisor"])
+    grid, chance = committed["results"]["full grid"], committed["results"]["random, 6 compiles"]
+    assert found["within_3_percent"] >= grid["within_3_percent"] > chance["within_3_percent"]
+    assert found["mean_compiles"] <= 7
