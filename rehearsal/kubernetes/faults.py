@@ -20,6 +20,10 @@ _API_FAULTS = {
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
+class CutOff(Exception):
+    """The request's connection was cut: there is nobody to answer."""
+
+
 @dataclass
 class ApiFault:
     """The next `count` requests (writes only, for a 409) are answered with `code`, or cut off with code 0."""
@@ -76,7 +80,7 @@ class Faults:
             if fault.code == 0:
                 if request.transport is not None:
                     request.transport.abort()
-                raise ConnectionResetError("cut off by an injected fault")
+                raise CutOff
             reason, message = _API_FAULTS[fault.code]
             raise errors.ApiError(
                 fault.code, reason, message, headers={"Retry-After": "1"} if fault.code == 429 else {}

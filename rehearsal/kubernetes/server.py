@@ -7,7 +7,7 @@ from typing import Protocol
 from aiohttp import web
 
 from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, reviews, tables, watching
-from rehearsal.kubernetes.faults import Faults
+from rehearsal.kubernetes.faults import CutOff, Faults
 from rehearsal.kubernetes.identity import Authenticator, User
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json
@@ -15,6 +15,7 @@ from rehearsal.kubernetes.requests import Target
 from rehearsal.kubernetes.verbs import Verbs, decode
 
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 Control = Callable[[str, Json], Awaitable[Json]]
 
 
@@ -45,6 +46,8 @@ class Server:
             return await self._answer(request)
         except errors.ApiError as problem:
             return web.json_response(problem.status(), status=problem.code, headers=problem.headers)
+        except CutOff:
+            return web.Response()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
@@ -57,6 +60,9 @@ class Server:
             body = decode(await request.read()) if request.can_read_body else {}
             return web.json_response(await self._control(path.removeprefix("/_rehearsal/"), body))
         self._faults.api_request(request)
+        if request.headers.get("Content-Type", "").startswith(_PROTOBUF):
+            message = "the body of the request was in an unknown format - accepted media types include: "
+            raise errors.unsupported_media_type(message + "application/json, application/yaml")
         review = requests.review_of(path)
         if review and request.method == "POST":
             return web.json_response(
@@ -84,6 +90,8 @@ class Server:
         if path in ("/api", "/apis") and aggregated:
             document = discovery.aggregated(registry, core=path == "/api")
             return web.Response(text=json.dumps(document), headers={"Content-Type": discovery.AGGREGATED})
+        if path == "/openapi/v2":
+            return web.Response(body=discovery.OPENAPI_V2, content_type="application/octet-stream")
         if path == "/api":
             document = discovery.core_versions()
         elif path == "/apis":
@@ -122,10 +130,6 @@ class Server:
                 return web.json_response(remove(target, options or {}, query))
         raw = await request.read()
         kind = request.headers.get("Content-Type", "").split(";")[0].strip()
-        if kind == "application/vnd.kubernetes.protobuf":
-            raise errors.unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml"
-            )
         if target.verb == "patch":
             obj, created = self._verbs.patch(target, kind, raw, query, manager)
             return self._reply(request, target, obj, 201 if created else 200)

@@ -1,0 +1,279 @@
+"""The API's semantics: codes, versions, patches, selectors, watches, deletion."""
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+
+from tests.rehearsal.kubernetes.conftest import Double
+from tests.rehearsal.kubernetes.manifests import NODE_CLASS, deployment, job, pod, service, static_pool
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def config(name: str, **data: str) -> Any:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def test_create_sets_what_the_server_sets(double: Double, namespace: str) -> None:
+    status, made = double.request("POST", maps(namespace), config("a", k="v"))
+    assert status == 201
+    metadata = made["metadata"]
+    assert metadata["uid"] and metadata["creationTimestamp"].endswith("Z") and int(metadata["resourceVersion"]) > 0
+    assert metadata["namespace"] == namespace
+    updated = double.ok("PATCH", f"{maps(namespace)}/a", {"data": {"k": "w"}}, kind=MERGE)
+    assert int(updated["metadata"]["resourceVersion"]) > int(metadata["resourceVersion"])
+    assert updated["metadata"]["uid"] == metadata["uid"]
+    same = double.ok("PATCH", f"{maps(namespace)}/a", {"data": {"k": "w"}}, kind=MERGE)
+    assert same["metadata"]["resourceVersion"] == updated["metadata"]["resourceVersion"], "nothing changed"
+
+
+REFUSED = [
+    ("a name twice", "POST", "{ns}/configmaps", config("taken"), 409, "AlreadyExists"),
+    ("an old version", "PUT", "{ns}/configmaps/taken", {**config("taken"), "metadata": {"name": "taken", "resourceVersion": "1"}}, 409, "Conflict"),
+    ("what is not there", "GET", "{ns}/configmaps/none", None, 404, "NotFound"),
+    ("a kind that is not there", "GET", "{ns}/widgets", None, 404, "NotFound"),
+    ("an old API version", "GET", "/apis/resource.k8s.io/v1beta1/resourceslices", None, 404, "NotFound"),
+    ("an unknown field", "POST", "{ns}/configmaps", {**config("b"), "dta": {}}, 400, "BadRequest"),
+    ("a wrong type", "POST", "{ns}/configmaps", config("b", k=1), 400, "BadRequest"),
+    ("another kind", "POST", "{ns}/configmaps", {**config("b"), "kind": "Secret"}, 400, "BadRequest"),
+    ("another namespace", "POST", "{ns}/configmaps", {**config("b"), "metadata": {"name": "b", "namespace": "x"}}, 400, "BadRequest"),
+    ("a bad name", "POST", "{ns}/configmaps", config("Not_Good"), 422, "Invalid"),
+    ("no such namespace", "POST", "/api/v1/namespaces/absent/configmaps", config("b"), 404, "NotFound"),
+    ("a broken body", "POST", "{ns}/configmaps", b"{", 400, "BadRequest"),
+    ("a patch of no known kind", "PATCH", "{ns}/configmaps/taken", {}, 415, "UnsupportedMediaType"),
+    ("a method that is not there", "POST", "{ns}/configmaps/taken", {}, 405, "MethodNotAllowed"),
+    ("a bad selector", "GET", "{ns}/configmaps?labelSelector=a%20like%20b", None, 400, "BadRequest"),
+    ("an apply without manager", "PATCH", "{ns}/configmaps/taken", config("taken"), 422, "Invalid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body", "code", "reason"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+def test_refusals(double: Double, namespace: str, method: str, path: str, body: Any, code: int, reason: str) -> None:
+    double.ok("POST", maps(namespace), config("taken"))
+    kind = APPLY if reason == "Invalid" and method == "PATCH" else "application/json"
+    status, answer = double.request(method, path.replace("{ns}", f"/api/v1/namespaces/{namespace}"), body, kind=kind)
+    assert (status, answer["reason"], answer["code"], answer["kind"]) == (code, reason, code, "Status")
+
+
+def bad_pod(**change: Any) -> Any:
+    made = pod("p", "true")
+    made["spec"] |= change
+    return made
+
+
+def bad_container(**change: Any) -> Any:
+    made = pod("p", "true")
+    made["spec"]["containers"][0] |= change
+    return made
+
+
+INVALID_PODS = [
+    ("no image", bad_container(image=""), "spec.containers[0].image"),
+    ("an entrypoint that is not known", bad_container(command=[]), "spec.containers[0].command"),
+    ("a mount without volume", bad_container(volumeMounts=[{"name": "x", "mountPath": "/x"}]), "volumeMounts[0].name"),
+    ("a claim that is not declared", bad_container(resources={"claims": [{"name": "x"}]}), "resources.claims"),
+    ("a request above its limit", bad_container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}), "resources.requests"),
+    ("a lifecycle hook", bad_container(lifecycle={"preStop": {"sleep": {"seconds": 1}}}), "spec.containers[0].lifecycle"),
+    ("a gRPC probe", bad_container(readinessProbe={"grpc": {"port": 1}}), "readinessProbe.grpc"),
+    ("host network", bad_pod(hostNetwork=True), "spec.hostNetwork"),
+    ("a hostPath", bad_pod(volumes=[{"name": "h", "hostPath": {"path": "/"}}]), "volumes[0].hostPath"),
+    ("topology spread", bad_pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]), "topologySpreadConstraints"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "field"), [p[1:] for p in INVALID_PODS], ids=[p[0] for p in INVALID_PODS])
+def test_what_the_node_cannot_run_is_refused(double: Double, namespace: str, body: Any, field: str) -> None:
+    status, answer = double.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    assert status == 422
+    assert any(field in cause["field"] for cause in answer["details"]["causes"]), answer["message"]
+
+
+def test_all_problems_come_at_once(double: Double, namespace: str) -> None:
+    body = bad_pod(hostNetwork=True, hostPID=True)
+    body["spec"]["containers"][0]["image"] = ""
+    _, answer = double.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    assert {c["field"] for c in answer["details"]["causes"]} == {"spec.hostNetwork", "spec.hostPID", "spec.containers[0].image"}
+
+
+IMMUTABLE = [
+    ("a Job's template", "batch/v1", "jobs", job("x", "true"), {"spec": {"template": {"spec": {"restartPolicy": "OnFailure"}}}}),
+    ("a Deployment's selector", "apps/v1", "deployments", deployment("x", replicas=0), {"spec": {"selector": {"matchLabels": {"app": "y"}}, "template": {"metadata": {"labels": {"app": "y"}}}}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "plural", "body", "change"), [i[1:] for i in IMMUTABLE], ids=[i[0] for i in IMMUTABLE])
+def test_immutable_fields(double: Double, namespace: str, api: str, plural: str, body: Any, change: Any) -> None:
+    path = f"/apis/{api}/namespaces/{namespace}/{plural}"
+    double.ok("POST", path, body)
+    status, answer = double.request("PATCH", f"{path}/x", change, kind=STRATEGIC)
+    assert status == 422 and "immutable" in answer["message"]
+
+
+def test_selectors_and_pages(double: Double, namespace: str) -> None:
+    for index in range(5):
+        body = config(f"c{index}")
+        body["metadata"]["labels"] = {"parity": "even" if index % 2 == 0 else "odd", "n": str(index)}
+        double.ok("POST", maps(namespace), body)
+
+    def names(query: str) -> list[str]:
+        return [i["metadata"]["name"] for i in double.get(f"{maps(namespace)}?{query}")["items"]]
+
+    assert names("labelSelector=parity%3Deven") == ["c0", "c2", "c4"]
+    assert names("labelSelector=parity!%3Deven,n%20in%20(1,2)") == ["c1"]
+    assert names("labelSelector=!absent,n%20notin%20(0)") == ["c1", "c2", "c3", "c4"]
+    assert names("fieldSelector=metadata.name%3Dc3") == ["c3"]
+    page = double.get(f"{maps(namespace)}?limit=2")
+    assert [i["metadata"]["name"] for i in page["items"]] == ["c0", "c1"] and page["metadata"]["remainingItemCount"] == 3
+    assert names(f"limit=2&continue={page['metadata']['continue']}") == ["c2", "c3"]
+
+
+def test_patches(double: Double, namespace: str) -> None:
+    double.ok("POST", maps(namespace), config("a", x="1", y="2"))
+    path = f"{maps(namespace)}/a"
+    assert double.ok("PATCH", path, {"data": {"x": None, "z": "3"}}, kind=MERGE)["data"] == {"y": "2", "z": "3"}
+    operations = [{"op": "test", "path": "/data/y", "value": "2"}, {"op": "add", "path": "/data/a~1b", "value": "4"}]
+    assert double.ok("PATCH", path, operations, kind="application/json-patch+json")["data"]["a/b"] == "4"
+    failing = [{"op": "test", "path": "/data/y", "value": "no"}]
+    assert double.request("PATCH", path, failing, kind="application/json-patch+json")[0] == 422
+
+
+def test_status_is_a_subresource(double: Double, namespace: str) -> None:
+    path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    body = {**job("x", "true"), "status": {"succeeded": 7}}
+    body["spec"]["suspend"] = True
+    assert "succeeded" not in double.ok("POST", path, body).get("status", {})
+    changed = double.ok("PATCH", f"{path}/x", {"status": {"succeeded": 7}, "spec": {"parallelism": 1}}, kind=MERGE)
+    assert "succeeded" not in changed.get("status", {})
+
+
+def test_dry_run_stores_nothing(double: Double, namespace: str) -> None:
+    assert double.request("POST", f"{maps(namespace)}?dryRun=All", config("a"))[0] == 201
+    assert double.request("GET", f"{maps(namespace)}/a")[0] == 404
+
+
+def test_watch_from_a_version_and_through_a_selector(double: Double, namespace: str) -> None:
+    start = double.get(maps(namespace))["metadata"]["resourceVersion"]
+    body = config("a")
+    body["metadata"]["labels"] = {"in": "yes"}
+    double.ok("POST", maps(namespace), body)
+    double.ok("POST", maps(namespace), config("other"))
+    double.ok("PATCH", f"{maps(namespace)}/a", {"data": {"k": "v"}}, kind=MERGE)
+    double.ok("PATCH", f"{maps(namespace)}/a", {"metadata": {"labels": {"in": "no"}}}, kind=MERGE)
+    query = f"watch=true&resourceVersion={start}&labelSelector=in%3Dyes&timeoutSeconds=1"
+    request = urllib.request.Request(f"{double.url}{maps(namespace)}?{query}", headers={"Authorization": f"Bearer {double.token}"})
+    with double._opener.open(request, timeout=10) as reply:
+        events = [json.loads(line) for line in reply]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+
+def test_a_job_that_is_deleted_by_the_bare_api_orphans_its_pods(double: Double, namespace: str) -> None:
+    jobs, pods = f"/apis/batch/v1/namespaces/{namespace}/jobs", f"/api/v1/namespaces/{namespace}/pods"
+    for name, policy, left in (("bare", None, 1), ("back", "Background", 0), ("fore", "Foreground", 0)):
+        double.ok("POST", jobs, job(name, "true"))
+        double.wait(f"{jobs}/{name}", lambda j: j.get("status", {}).get("succeeded") == 1)
+        double.ok("DELETE", f"{jobs}/{name}", {"propagationPolicy": policy} if policy else None)
+        double.wait(f"{jobs}/{name}", lambda j: j is None)
+        double.wait(f"{pods}?labelSelector=job-name%3D{name}", lambda p, left=left: len(p["items"]) == left)
+    orphan = double.get(f"{pods}?labelSelector=job-name%3Dbare")["items"][0]
+    assert "ownerReferences" not in orphan["metadata"]
+
+
+def test_finalizers_and_preconditions(double: Double, namespace: str) -> None:
+    body = config("a")
+    body["metadata"]["finalizers"] = ["example.com/wait"]
+    double.ok("POST", maps(namespace), body)
+    status, _ = double.request("DELETE", f"{maps(namespace)}/a", {"preconditions": {"uid": "another"}})
+    assert status == 409
+    assert "deletionTimestamp" in double.ok("DELETE", f"{maps(namespace)}/a")["metadata"]
+    double.ok("PATCH", f"{maps(namespace)}/a", {"metadata": {"finalizers": None}}, kind=MERGE)
+    assert double.request("GET", f"{maps(namespace)}/a")[0] == 404
+
+
+def test_a_service_that_the_double_cannot_route_is_refused(double: Double, namespace: str) -> None:
+    body = service("a")
+    body["spec"]["ports"][0]["targetPort"] = 9000
+    assert double.request("POST", f"/api/v1/namespaces/{namespace}/services", body)[0] == 422
+
+
+NODE_POOL_FAULTS = [
+    ("no consolidateAfter", lambda p: p["spec"]["disruption"].pop("consolidateAfter"), "consolidateAfter"),
+    ("weight beside replicas", lambda p: p["spec"].update(weight=1), "'weight' is not supported on static NodePools"),
+    ("limits.cpu beside replicas", lambda p: p["spec"]["limits"].update(cpu="1"), "only 'limits.nodes'"),
+    ("an unknown field", lambda p: p["spec"]["disruption"].update(consolidateafter="1s"), "unknown field"),
+    ("an In without values", lambda p: p["spec"]["template"]["spec"]["requirements"][0].update(values=[]), "must have a value"),
+    ("a restricted label", lambda p: p["spec"]["template"]["metadata"]["labels"].update({"karpenter.sh/x": "y"}), "is restricted"),
+    ("a bad period", lambda p: p["spec"]["template"]["spec"].update(terminationGracePeriod="Never"), "should match"),
+]  # fmt: skip
+NODE_CLASS_FAULTS = [
+    ("role and profile", lambda c: c["spec"].update(instanceProfile="x"), "exactly one of"),
+    ("no family without alias", lambda c: c["spec"].update(amiSelectorTerms=[{"id": "ami-1"}]), "must specify amiFamily"),
+    ("another family's alias", lambda c: c["spec"].update(amiFamily="AL2"), "if set, amiFamily"),
+    ("a malformed reservation", lambda c: c["spec"]["capacityReservationSelectorTerms"][0].update(id="x"), "should match"),
+    ("no subnets", lambda c: c["spec"].update(subnetSelectorTerms=[]), "cannot be empty"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def with_karpenter(shared_double: Double) -> Double:
+    shared_double.control("helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1")
+    return shared_double
+
+
+def faulty(base: Any, fault: Any) -> Any:
+    body = json.loads(json.dumps(base))
+    fault(body)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [("karpenter.sh/v1/nodepools", faulty(static_pool(), f[1]), f[2]) for f in NODE_POOL_FAULTS]
+    + [("karpenter.k8s.aws/v1/ec2nodeclasses", faulty(NODE_CLASS, f[1]), f[2]) for f in NODE_CLASS_FAULTS],
+    ids=[f[0] for f in (*NODE_POOL_FAULTS, *NODE_CLASS_FAULTS)],
+)
+def test_karpenter_objects_are_checked_as_by_their_crds(with_karpenter: Double, path: str, body: Any, message: str) -> None:
+    status, answer = with_karpenter.request("POST", f"/apis/{path}?dryRun=All", body)
+    assert status in (400, 422) and message in answer["message"], answer
+
+
+def test_good_karpenter_objects_pass_and_get_defaults(with_karpenter: Double) -> None:
+    made = with_karpenter.ok("POST", "/apis/karpenter.sh/v1/nodepools?dryRun=All", static_pool())
+    assert made["spec"]["disruption"]["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
+    made = with_karpenter.ok("POST", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses?dryRun=All", NODE_CLASS)
+    assert made["spec"]["metadataOptions"]["httpPutResponseHopLimit"] == 1
+
+
+def test_a_static_pool_stays_static_and_a_dynamic_one_has_no_scale(with_karpenter: Double) -> None:
+    pools = "/apis/karpenter.sh/v1/nodepools"
+    dynamic = static_pool()
+    dynamic["metadata"]["name"] = "dynamic"
+    del dynamic["spec"]["replicas"]
+    with_karpenter.ok("POST", pools, dynamic)
+    assert with_karpenter.request("GET", f"{pools}/dynamic/scale")[0] == 500
+    status, answer = with_karpenter.request("PATCH", f"{pools}/dynamic", {"spec": {"replicas": 1}}, kind=MERGE)
+    assert status == 422 and "Cannot transition" in answer["message"]
+    with_karpenter.ok("DELETE", f"{pools}/dynamic")
+
+
+@pytest.mark.parametrize(("code", "count"), [(429, 2), (500, 1), (0, 1)])
+def test_injected_api_faults(double: Double, namespace: str, code: int, count: int) -> None:
+    double.control("faults", api=[{"code": code, "count": count, "path": namespace}])
+    for _ in range(count):
+        if code:
+            assert double.request("GET", maps(namespace))[0] == code
+        else:
+            with pytest.raises(OSError):
+                double.request("GET", maps(namespace))
+    assert double.request("GET", maps(namespace))[0] == 200
+
+
+def test_unknown_faults_are_refused(double: Double) -> None:
+    assert double.request("POST", "/_rehearsal/faults", {"no_capacty": True})[0] == 400
