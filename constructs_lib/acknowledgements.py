@@ -9,14 +9,15 @@ from constructs import IConstruct
 
 def acknowledge(construct: IConstruct, *rules: str, reason: str) -> None:
     """Acknowledge `rules` (full ids, cdk-nag matches no prefix) on `construct` and all below it."""
-    for rule in rules:
-        Validations.of(construct).acknowledge(Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason))
+    findings = [Acknowledgment(id=f"AwsSolutions-{rule}", reason=reason) for rule in rules]
+    if findings:
+        Validations.of(construct).acknowledge(*findings)
 
 
 def acknowledge_wildcards(construct: IConstruct, *arns: str, reason: str) -> None:
     """Acknowledge policies of `construct` whose resource is one of `arns`, which may hold tokens."""
-    stack = Stack.of(construct)
-    acknowledge(construct, *(f"IAM5[Resource::{_as_nag_writes(stack.resolve(arn))}]" for arn in arns), reason=reason)
+    resolved = Stack.of(construct).resolve(list(arns))
+    acknowledge(construct, *(f"IAM5[Resource::{_as_nag_writes(arn)}]" for arn in resolved), reason=reason)
 
 
 def acknowledge_managed(construct: IConstruct, *policies: str, reason: str) -> None:
