@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of, problems_of
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
-from specdecode.benchmark.runner import Options
+from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.s3 import S3Folder
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 

@@ -7,11 +7,12 @@ import signal
 from collections.abc import Mapping
 
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import progress_for
 from specdecode.benchmark.prompts import BadPrompts
 from specdecode.benchmark.results import BadResults
-from specdecode.benchmark.runner import Benchmark, Options, Outcome, failed_beyond
+from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2

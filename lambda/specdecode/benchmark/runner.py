@@ -8,9 +8,7 @@ import gc
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from specdecode.benchmark.accounting import accounting_of
 from specdecode.benchmark.arm import Arm
@@ -20,7 +18,8 @@ from specdecode.benchmark.counters import SpeculationCounters
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.load import LoadPlan
-from specdecode.benchmark.metrics import Block, ErrorRate, Slo
+from specdecode.benchmark.metrics import Block
+from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import Progress
 from specdecode.benchmark.prompts import Prompt, prompts_of
@@ -31,39 +30,6 @@ from specdecode.benchmark.summary import SCHEMA_VERSION, block_summary, formulas
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a specification does not say."""
-
-    folder: Path
-    upload: str | None = None
-    publish: bool = False
-    duration_s: float | None = None
-    """Instead of the workload's number of requests."""
-    arrivals: Literal["poisson", "constant"] = "poisson"
-    ramp_s: float = 0.0
-    slo: Slo = field(default_factory=Slo)
-    speculative_tokens: Mapping[str, int] = field(default_factory=dict)
-    """Variant -> k, for estimating the acceptance rate where the server has no counters."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a benchmark came to."""
-
-    summary: dict[str, Any]
-    problems: tuple[str, ...]
-    """What went wrong beside single requests: uploads, metrics."""
-
-    @property
-    def error_rates(self) -> dict[str, float]:
-        """`variant/case` -> share of failed requests, 1 where there is no block."""
-        return {
-            f"{block['variant']}/{block['case']}": block["metrics"].get(ErrorRate.tag, 1.0)
-            for block in self.summary["blocks"]
-        }
 
 
 class Benchmark:
@@ -259,12 +225,3 @@ def _contradiction(counters: SpeculationCounters | None, records: list[RequestRe
     tokens = [record.completion_tokens for record in records]
     known = None if None in tokens else sum(token or 0 for token in tokens)
     return counters.contradiction(output_tokens=known, requests=len(records))
-
-
-def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:
-    """The blocks in which more than `max_error_rate` of the requests failed, or all of them."""
-    return [
-        f"{name}: {rate:.0%} of the requests failed"
-        for name, rate in outcome.error_rates.items()
-        if rate > max_error_rate or rate >= 1
-    ]

@@ -93,8 +93,8 @@ def bench(
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.metrics import Slo
+    from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.results import BadResults, claim_folder
-    from specdecode.benchmark.runner import Options
     from specdecode.benchmark.s3 import S3Folder
     from specdecode.benchmark.table import summary_table
 

@@ -3,57 +3,21 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.metrics import Slo
+from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import PlainProgress
-from specdecode.benchmark.records import ErrorKind, RequestRecord
-from specdecode.benchmark.results import BadResults, Results, claim_folder
-from specdecode.benchmark.runner import Benchmark, Options, Outcome, failed_beyond
-from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.benchmark.runner import Benchmark
 
 from tests.specdecode.benchmark.chaos import chaos_server
-from tests.specdecode.benchmark.making import case, record, spec
+from tests.specdecode.benchmark.making import case, spec
 from tests.specdecode.benchmark.pace import Pace, paced_server
-
-
-def run(spec: BenchmarkSpec, options: Options, *paces: Pace) -> Outcome:
-    """The benchmark against one paced server an arm."""
-
-    async def measure() -> Outcome:
-        async with contextlib_all([paced_server(pace) for pace in paces]) as urls:
-            endpoints = {arm.variant: Endpoint.of(url) for arm, url in zip(spec.arms, urls, strict=True)}
-            return await Benchmark(spec, endpoints, options, PlainProgress(io.StringIO())).run()
-
-    return asyncio.run(measure())
-
-
-class contextlib_all:
-    """Several async context managers as one."""
-
-    def __init__(self, managers: list) -> None:
-        self.managers = managers
-
-    async def __aenter__(self) -> list[str]:
-        return [await manager.__aenter__() for manager in self.managers]
-
-    async def __aexit__(self, *error: object) -> None:
-        for manager in reversed(self.managers):
-            await manager.__aexit__(None, None, None)
-
-
-def records(folder: Path, variant: str = "base", name: str = "case") -> list[RequestRecord]:
-    lines = (folder / "raw" / variant / f"{name}.jsonl").read_text().splitlines()
-    return [RequestRecord.model_validate_json(line) for line in lines]
+from tests.specdecode.benchmark.running import records, run
 
 
 def test_two_arms_get_the_same_requests(tmp_path: Path) -> None:
@@ -79,58 +43,6 @@ def test_two_arms_get_the_same_requests(tmp_path: Path) -> None:
     ]
 
 
-def test_interleaved_arms_alternate(tmp_path: Path) -> None:
-    given = spec(arms=("base", "sd"), cases=(case("one"), case("two"), case("three")), requests=1, warmup_requests=0)
-    run(given, Options(folder=tmp_path), Pace(), Pace())
-    sent = [
-        (records(tmp_path, arm, name)[0].sent_s, name, arm)
-        for name in ("one", "two", "three")
-        for arm in ("base", "sd")
-    ]
-    assert [(name, arm) for _, name, arm in sorted(sent)] == [
-        ("one", "base"), ("one", "sd"), ("two", "sd"), ("two", "base"), ("three", "base"), ("three", "sd"),
-    ]  # fmt: skip
-
-
-def test_simultaneous_arms_overlap(tmp_path: Path) -> None:
-    given = spec(arms=("base", "sd"), load="simultaneous", requests=2, warmup_requests=0)
-    run(given, Options(folder=tmp_path), Pace(first_s=0.1), Pace(first_s=0.1))
-    base, sd = (records(tmp_path, arm)[0] for arm in ("base", "sd"))
-    assert abs(base.sent_s - sd.sent_s) < 0.08
-
-
-def test_concurrency_is_kept(tmp_path: Path) -> None:
-    pace = Pace(first_s=0.02)
-    run(spec(requests=12, concurrency=3), Options(folder=tmp_path), pace)
-    assert pace.most_under_way == 3
-    assert sorted(r.index for r in records(tmp_path) if not r.warmup) == list(range(12))
-
-
-def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path) -> None:
-    """20 requests a second against a server that answers 10 a second: a queue grows, and the figures show it."""
-    pace = Pace(first_s=0.1, slots=1)
-    given = spec(requests=12, rate=20, warmup_requests=0)
-    run(given, Options(folder=tmp_path, arrivals="constant"), pace)
-    measured = sorted(records(tmp_path), key=lambda r: r.index)
-    assert [r.scheduled_s - measured[0].scheduled_s for r in measured] == pytest.approx([i / 20 for i in range(12)])
-    gaps = [after - before for before, after in zip(pace.arrivals[1:], pace.arrivals[2:], strict=False)]
-    assert sum(gaps) == pytest.approx(11 / 20, abs=0.15)
-    assert measured[-1].chunks[0].at_s > 0.5
-    assert pace.most_under_way > 4
-
-
-def test_ramp_and_duration(tmp_path: Path) -> None:
-    pace = Pace(first_s=0.03)
-    run(spec(concurrency=4), Options(folder=tmp_path, duration_s=0.5, ramp_s=0.3), pace)
-    measured = [r for r in records(tmp_path) if not r.warmup]
-    began = min(r.sent_s for r in measured)
-    early = [r for r in measured if r.sent_s - began < 0.1]
-    late = [r for r in measured if 0.35 <= r.sent_s - began < 0.45]
-    assert len(late) > 1.5 * len(early)
-    assert 0.4 < max(r.sent_s for r in measured) - began < 0.5
-    assert len(measured) > 10
-
-
 def test_goodput(tmp_path: Path) -> None:
     outcome = run(spec(requests=3), Options(folder=tmp_path, slo=Slo(ttft_s=10)), Pace())
     metrics = outcome.summary["blocks"][0]["metrics"]
@@ -154,73 +66,6 @@ def test_a_server_without_usage_gives_times_and_no_token_figures(tmp_path: Path)
     assert block["metrics"]["ttft"]["count"] == 4
     assert block["requests"]["without_valid_usage"] == 4
     assert "usage" in block["no_value"]["time_per_output_token"]
-
-
-def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
-    given = spec(requests=6)
-    run(given, Options(folder=tmp_path), Pace())
-    path = tmp_path / "raw" / "base" / "case.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True)
-    cancelled = record([], end=0.1, error=ErrorKind.CANCELLED, index=2).model_dump_json().encode() + b"\n"
-    path.write_bytes(b"".join([*lines[:3], cancelled, lines[3][:40]]))
-    kept = records_of(lines[1:3])
-    pace = Pace()
-    outcome = run(given, Options(folder=tmp_path), pace)
-    assert len(pace.prompts) == 1 + 1 + 4  # the probe, a warm-up, and indices 2 to 5
-    measured = [r for r in records(tmp_path) if not r.warmup]
-    assert [(r.index, r.session) for r in measured] == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
-    assert measured[:2] == kept
-    assert outcome.summary["blocks"][0]["requests"]["started"] == 6
-    assert measured[2].sent_s > measured[1].sent_s
-
-
-def records_of(lines: list[bytes]) -> list[RequestRecord]:
-    return [RequestRecord.model_validate_json(line) for line in lines]
-
-
-def test_a_finished_run_is_not_measured_again(tmp_path: Path) -> None:
-    first = run(spec(), Options(folder=tmp_path), Pace())
-    pace = Pace()
-    again = run(spec(), Options(folder=tmp_path), pace)
-    assert len(pace.prompts) == 1
-    assert again.summary["blocks"] == first.summary["blocks"]
-
-
-def test_other_rounds_and_arms_are_kept(tmp_path: Path) -> None:
-    run(spec(), Options(folder=tmp_path), Pace())
-    second = spec(arms=("sd",)).model_copy(update={"round": 1, "wave": 1})
-    run(second, Options(folder=tmp_path), Pace())
-    outcome = run(spec().model_copy(update={"round": 1}), Options(folder=tmp_path), Pace())
-    assert [(b["variant"], b["round"]) for b in outcome.summary["blocks"]] == [("base", 0), ("sd", 1), ("base", 1)]
-    assert set(outcome.summary["arms"]) == {"base", "sd"}
-    assert sorted(r.round for r in records(tmp_path) if not r.warmup) == [0] * 4 + [1] * 4
-
-
-def test_another_runs_folder_is_refused(tmp_path: Path) -> None:
-    Results(tmp_path, run_id="other").append(record(run_id="other"))
-    with pytest.raises(BadResults, match="choose another folder"):
-        run(spec(), Options(folder=tmp_path), Pace())
-
-
-def test_a_damaged_record_in_the_middle_is_an_error(tmp_path: Path) -> None:
-    path = Results(tmp_path, run_id="run").raw_path("base", "case")
-    path.parent.mkdir(parents=True)
-    path.write_text("{}\n" + record().model_dump_json() + "\n")
-    with pytest.raises(BadResults, match="line 1"):
-        Results(tmp_path, run_id="run").load("base", "case")
-
-
-def test_a_folder_is_resumed_only_with_the_same_settings(tmp_path: Path) -> None:
-    given = spec()
-    assert claim_folder(tmp_path / "new", given, resume=False) == given
-    with pytest.raises(BadResults, match="--resume"):
-        claim_folder(tmp_path / "new", given, resume=False)
-    later = given.model_copy(update={"run_id": "later"})
-    assert claim_folder(tmp_path / "new", later, resume=True).run_id == "run"
-    with pytest.raises(BadResults, match="workload"):
-        claim_folder(tmp_path / "new", spec(requests=99), resume=True)
-    with pytest.raises(BadResults, match="nothing to resume"):
-        claim_folder(tmp_path / "none", given, resume=True)
 
 
 def test_counters_of_the_measured_requests_give_the_acceptance(tmp_path: Path) -> None:
@@ -326,44 +171,3 @@ def test_command_line_names_every_mistake(tmp_path: Path, capsys: pytest.Capture
     assert "wave" in error
     assert "run_id" in error
     assert command.main(["--spec", str(tmp_path / "none.json")]) == 2
-
-
-def test_a_killed_process_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
-    """SIGKILL in the middle, then SIGTERM in the middle, then to the end: every request once, none lost."""
-    given = spec(requests=12, warmup_requests=0)
-    (tmp_path / "spec.json").write_text(given.model_dump_json())
-
-    async def start(url: str) -> asyncio.subprocess.Process:
-        arguments = ["--spec", "spec.json", "--arm", f"base={url}"]
-        environment = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "specdecode.benchmark", *arguments,
-            cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
-        )  # fmt: skip
-
-    async def until(pace: Pace, count: int) -> None:
-        began = time.monotonic()
-        while len(pace.prompts) < count:
-            assert time.monotonic() - began < 20
-            await asyncio.sleep(0.01)
-
-    async def run_three() -> list[int]:
-        pace = Pace(first_s=0.02, gap_s=0.02)
-        codes = []
-        async with paced_server(pace) as url:
-            for number in (signal.SIGKILL, signal.SIGTERM, None):
-                seen = len(pace.prompts)
-                process = await start(url)
-                if number is not None:
-                    await until(pace, seen + 4)
-                    process.send_signal(number)
-                await process.communicate()
-                codes.append(process.returncode)
-        return codes
-
-    assert asyncio.run(run_three()) == [-signal.SIGKILL, 1, 0]
-    measured = records(tmp_path / "results")
-    assert sorted(r.index for r in measured) == list(range(12))
-    assert {r.session for r in measured} == {0, 1, 2}
-    assert all(r.error is None for r in measured)
-    assert [r.sent_s for r in measured] == sorted(r.sent_s for r in measured)

@@ -1,0 +1,177 @@
+"""Results reach S3 and CloudWatch, or wait until they can."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from specdecode.benchmark.accounting import accounting_of
+from specdecode.benchmark.metrics import Block
+from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.publish import (
+    MAX_DATA_PER_CALL,
+    MAX_VALUES_PER_DATUM,
+    Publisher,
+    calls,
+    metric_data,
+    problems,
+)
+from specdecode.benchmark.records import ErrorKind
+from specdecode.benchmark.s3 import S3Error, S3Folder
+
+from tests.specdecode.benchmark.making import record, spec
+from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.running import records, run
+
+
+class FakeAws:
+    """S3 and CloudWatch in memory, behind boto3.client; `down` names the services that cannot be reached."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.sent: list[dict[str, Any]] = []
+        self.down: set[str] = set()
+
+    def client(self, service: str, **_: object) -> FakeAws:
+        return self
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, ContentType: str) -> None:
+        self._reach("s3")
+        self.objects[f"{Bucket}/{Key}"] = Body
+
+    def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        self._reach("s3")
+        if f"{Bucket}/{Key}" not in self.objects:
+            raise ClientError({"Error": {"Code": "NoSuchKey", "Message": "none"}}, "GetObject")
+        return {"Body": io.BytesIO(self.objects[f"{Bucket}/{Key}"])}
+
+    def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:
+        self._reach("cloudwatch")
+        assert Namespace == "Qwen/LLMPerf"
+        self.sent += MetricData
+
+    def _reach(self, service: str) -> None:
+        if service in self.down:
+            raise EndpointConnectionError(endpoint_url=f"https://{service}")
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
+    fake = FakeAws()
+    monkeypatch.setattr(boto3, "client", fake.client)
+    return fake
+
+
+def test_a_run_leaves_its_files_and_metrics(tmp_path: Path, aws: FakeAws) -> None:
+    run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/", publish=True), Pace())
+    assert set(aws.objects) == {
+        "bucket/runs/run/raw/base/case.jsonl",
+        "bucket/runs/run/summary.json",
+        "bucket/runs/run/llmperf/base/case/round-0/good_64_8_summary.json",
+        "bucket/runs/run/llmperf/base/case/round-0/good_64_8_individual_responses.json",
+    }
+    names = {datum["MetricName"] for datum in aws.sent}
+    assert {"TTFT", "InterTokenLatency", "EndToEndLatency", "RequestOutputThroughput"} < names
+    assert {"InputTokens", "OutputTokens", "TokensPerStep", "ErrorRate"} < names
+    for datum in aws.sent:
+        dimensions = {entry["Name"]: entry["Value"] for entry in datum["Dimensions"]}
+        assert dimensions in (
+            {"Variant": "BASE", "TestCase": "case"},
+            {"Experiment": "experiment", "Variant": "BASE", "TestCase": "case"},
+        )
+    ttft = next(datum for datum in aws.sent if datum["MetricName"] == "TTFT")
+    assert sum(ttft["Counts"]) == 4
+    assert ttft["Unit"] == "Seconds"
+
+
+def test_a_pod_started_anew_goes_on_from_s3(tmp_path: Path, aws: FakeAws) -> None:
+    upload = "s3://bucket/runs/run/"
+    run(spec(), Options(folder=tmp_path / "first", upload=upload), Pace())
+    pace = Pace()
+    run(spec(), Options(folder=tmp_path / "second", upload=upload), pace)
+    assert len(pace.prompts) == 1
+    assert records(tmp_path / "second") == records(tmp_path / "first")
+
+
+def test_metrics_wait_while_cloudwatch_is_down(tmp_path: Path, aws: FakeAws) -> None:
+    aws.down = {"cloudwatch"}
+    options = Options(folder=tmp_path, upload="s3://bucket/runs/run/", publish=True)
+    outcome = run(spec(), options, Pace())
+    assert any("CloudWatch did not take" in problem for problem in outcome.problems)
+    assert not aws.sent
+    assert "bucket/runs/run/metrics-unsent.jsonl" in aws.objects
+    waiting = Publisher(namespace="Qwen/LLMPerf", folder=tmp_path).unsent
+    assert waiting > 10
+    aws.down = set()
+    assert Publisher(namespace="Qwen/LLMPerf", folder=tmp_path).publish([]) == []
+    assert len(aws.sent) == waiting
+    assert Publisher(namespace="Qwen/LLMPerf", folder=tmp_path).unsent == 0
+
+
+def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeAws) -> None:
+    aws.down = {"s3"}
+    outcome = run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
+    assert any("cannot" in problem for problem in outcome.problems)
+    assert len(records(tmp_path)) == 5
+
+
+def test_s3_addresses() -> None:
+    assert S3Folder("s3://bucket/a/b").uri == "s3://bucket/a/b/"
+    assert S3Folder("s3://bucket").uri == "s3://bucket/"
+    for bad in ("bucket/a", "https://bucket/a", "s3:///a"):
+        with pytest.raises(ValueError, match="s3://bucket/prefix/"):
+            S3Folder(bad)
+
+
+def test_what_s3_refuses_is_said(aws: FakeAws) -> None:
+    aws.down = {"s3"}
+    with pytest.raises(S3Error, match="s3://bucket/x/name"):
+        S3Folder("s3://bucket/x").put("name", b"")
+    with pytest.raises(S3Error):
+        S3Folder("s3://bucket/x").get("name")
+
+
+def data(count: int) -> list[dict[str, Any]]:
+    block = Block(
+        records=[record([0.1 + index / 1e5, 0.3], tokens=9, index=index) for index in range(count)]
+        + [record([], end=1, error=ErrorKind.TIMEOUT)]
+    )
+    return metric_data(block, accounting=accounting_of("usage"), experiment="e", variant="v", case="c", at=1.0)
+
+
+def test_values_are_counted_and_cut_to_cloudwatchs_size() -> None:
+    found = data(400)
+    ttft = [datum for datum in found if datum["MetricName"] == "TTFT" and len(datum["Dimensions"]) == 2]
+    assert [len(datum["Values"]) for datum in ttft] == [MAX_VALUES_PER_DATUM, MAX_VALUES_PER_DATUM, 100]
+    tokens = [datum for datum in found if datum["MetricName"] == "OutputTokens"]
+    assert [(datum["Values"], datum["Counts"]) for datum in tokens] == [([9.0], [400.0])] * 2
+
+
+@pytest.mark.parametrize(("count", "width"), [(0, 1), (1, 1), (1000, 1), (1001, 1), (2500, 3), (900, 150)])
+def test_calls_keep_to_the_limits_and_lose_nothing(count: int, width: int) -> None:
+    one = {"MetricName": "TTFT", "Dimensions": [], "Values": [0.123456789] * width, "Counts": [1.0] * width}
+    batches = list(calls([{**one, "Unit": number} for number in range(count)]))
+    assert [datum["Unit"] for batch in batches for datum in batch] == list(range(count))
+    assert all(0 < len(batch) <= MAX_DATA_PER_CALL for batch in batches)
+    assert all(len(json.dumps(batch)) < 1_000_000 for batch in batches)
+
+
+def test_bad_data_are_named_and_left_out(tmp_path: Path, aws: FakeAws) -> None:
+    good, *_ = data(1)
+    for bad in (
+        {**good, "Values": [float("nan")]},
+        {**good, "Values": [float("inf")]},
+        {**good, "Values": []},
+        {**good, "Dimensions": [{"Name": "TestCase", "Value": " "}]},
+        {**good, "Dimensions": [{"Name": "TestCase", "Value": ":x"}]},
+        {**good, "Dimensions": [{"Name": "TestCase", "Value": "größe"}]},
+        {**good, "Dimensions": [{"Name": "TestCase", "Value": "x" * 1025}]},
+    ):
+        assert problems(bad)
+        assert Publisher(namespace="Qwen/LLMPerf", folder=tmp_path).publish([bad, good]) == problems(bad)
+    assert len(aws.sent) == 7

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from specdecode.benchmark.load import LoadPlan, arrival_times
+from specdecode.benchmark.outcome import Options
+
+from tests.specdecode.benchmark.making import case, spec
+from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.running import records, run
+
+
+def test_interleaved_arms_alternate(tmp_path: Path) -> None:
+    given = spec(arms=("base", "sd"), cases=(case("one"), case("two"), case("three")), requests=1, warmup_requests=0)
+    run(given, Options(folder=tmp_path), Pace(), Pace())
+    sent = [
+        (records(tmp_path, arm, name)[0].sent_s, name, arm)
+        for name in ("one", "two", "three")
+        for arm in ("base", "sd")
+    ]
+    assert [(name, arm) for _, name, arm in sorted(sent)] == [
+        ("one", "base"), ("one", "sd"), ("two", "sd"), ("two", "base"), ("three", "base"), ("three", "sd"),
+    ]  # fmt: skip
+
+
+def test_simultaneous_arms_overlap(tmp_path: Path) -> None:
+    given = spec(arms=("base", "sd"), load="simultaneous", requests=2, warmup_requests=0)
+    run(given, Options(folder=tmp_path), Pace(first_s=0.1), Pace(first_s=0.1))
+    base, sd = (records(tmp_path, arm)[0] for arm in ("base", "sd"))
+    assert abs(base.sent_s - sd.sent_s) < 0.08
+
+
+def test_concurrency_is_kept(tmp_path: Path) -> None:
+    pace = Pace(first_s=0.02)
+    run(spec(requests=12, concurrency=3), Options(folder=tmp_path), pace)
+    assert pace.most_under_way == 3
+    assert sorted(r.index for r in records(tmp_path) if not r.warmup) == list(range(12))
+
+
+def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path) -> None:
+    """20 requests a second against a server that answers 10 a second: a queue grows, and the figures show it."""
+    pace = Pace(first_s=0.1, slots=1)
+    given = spec(requests=12, rate=20, warmup_requests=0)
+    run(given, Options(folder=tmp_path, arrivals="constant"), pace)
+    measured = sorted(records(tmp_path), key=lambda r: r.index)
+    assert [r.scheduled_s - measured[0].scheduled_s for r in measured] == pytest.approx([i / 20 for i in range(12)])
+    gaps = [after - before for before, after in zip(pace.arrivals[1:], pace.arrivals[2:], strict=False)]
+    assert sum(gaps) == pytest.approx(11 / 20, abs=0.15)
+    assert measured[-1].chunks[0].at_s > 0.5
+    assert pace.most_under_way > 4
+
+
+def test_ramp_and_duration(tmp_path: Path) -> None:
+    pace = Pace(first_s=0.03)
+    run(spec(concurrency=4), Options(folder=tmp_path, duration_s=0.5, ramp_s=0.3), pace)
+    measured = [r for r in records(tmp_path) if not r.warmup]
+    began = min(r.sent_s for r in measured)
+    early = [r for r in measured if r.sent_s - began < 0.1]
+    late = [r for r in measured if 0.35 <= r.sent_s - began < 0.45]
+    assert len(late) > 1.5 * len(early)
+    assert 0.4 < max(r.sent_s for r in measured) - began < 0.5
+    assert len(measured) > 10
+
+
+@given(
+    rate=st.floats(0.1, 500),
+    ramp=st.floats(0, 20),
+    arrivals=st.sampled_from(["poisson", "constant"]),
+    seed=st.integers(0, 5),
+)
+@settings(deadline=None)
+def test_arrivals_follow_the_rate(rate: float, ramp: float, arrivals: str, seed: int) -> None:
+    plan = LoadPlan(requests=None, rate=rate, ramp_s=ramp, arrivals=arrivals, seed=seed)
+    count = 2000
+    times = list(itertools.islice(arrival_times(plan), count))
+    assert times == sorted(times)
+    assert times == list(itertools.islice(arrival_times(plan), count))
+    expected = count / rate + ramp / 2 if count > rate * ramp / 2 else (2 * ramp * count / rate) ** 0.5
+    assert times[-1] == pytest.approx(expected, rel=0.1)
+
+
+def test_poisson_gaps_are_exponential() -> None:
+    plan = LoadPlan(requests=None, rate=10.0, seed=3)
+    times = list(itertools.islice(arrival_times(plan), 5000))
+    gaps = sorted(after - before for before, after in itertools.pairwise(times))
+    mean = sum(gaps) / len(gaps)
+    assert mean == pytest.approx(0.1, rel=0.05)
+    assert gaps[len(gaps) // 2] == pytest.approx(mean * 0.693, rel=0.05)
+    assert sum(gap > 2 * mean for gap in gaps) / len(gaps) == pytest.approx(0.135, abs=0.02)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
+from specdecode.benchmark.prompts import BadPrompts, preamble, prompts_of
+from specdecode.benchmark.request_body import Dialect, request_body
+from specdecode.benchmark.tokens import EstimatedTokens, token_counter
+from specdecode.experiment.model import PromptKind, Workload
+
+from tests.specdecode.benchmark.making import case, spec
+
+
+class WordTokens:
+    """A tokenizer of words."""
+
+    exact = True
+    description = "words"
+
+    def count(self, text: str) -> int:
+        return len(text.split())
+
+    def cut(self, text: str, tokens: int) -> str:
+        return " ".join(text.split()[:tokens])
+
+
+def workload(**fields: object) -> Workload:
+    return spec(**fields).workload
+
+
+def test_a_line_is_repeated_after_llmperfs_preamble() -> None:
+    given = case("hello-world", text="hello world ", kind=PromptKind.LINE)
+    (prompt,) = prompts_of(given, workload(input_tokens=64, output_tokens=600), EstimatedTokens(), count=1)
+    assert prompt.text.startswith(
+        "Randomly stream lines from the following text with 600 output tokens. Don't generate eos tokens:\n\n"
+        "hello world \nhello world \n"
+    )
+    assert prompt.input_tokens == 64
+    # the preamble is 25 tokens, 39 remain: nine lines of 4 tokens, and 3 characters for the last 3 tokens
+    assert prompt.text == preamble(600) + "hello world \n" * 9 + "hel"
+
+
+def test_sonnets_are_llmperfs_with_llmperfs_random_numbers() -> None:
+    """What LLMPerf's own code made of its seed and a tokenizer of four characters a token."""
+    given = case(kind=PromptKind.SONNET, text="")
+    prompts = prompts_of(given, workload(input_tokens=120, output_tokens=150), EstimatedTokens(), count=2)
+    assert [prompt.text.removeprefix(preamble(150)) for prompt in prompts] == LLMPERF_SONNETS
+
+
+def test_with_the_models_tokenizer_lengths_are_exact() -> None:
+    for kind in (PromptKind.LINE, PromptKind.SONNET):
+        given = case(kind=kind, text="one two three four five six seven")
+        for prompt in prompts_of(given, workload(input_tokens=333), WordTokens(), count=4):
+            assert WordTokens().count(prompt.text) == 333
+
+
+def test_a_prompt_shorter_than_the_preamble_is_the_preamble() -> None:
+    (prompt,) = prompts_of(case(kind=PromptKind.LINE, text="a"), workload(input_tokens=5), EstimatedTokens(), count=1)
+    assert prompt.text == preamble(8)
+
+
+def test_a_text_is_sent_as_it_is() -> None:
+    assert [prompt.text for prompt in prompts_of(case(text="as it is"), workload(), EstimatedTokens(), count=2)] == [
+        "as it is"
+    ] * 2
+
+
+def test_prompts_from_json_lines(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(
+        '{"prompt": "one"}\n\n"two"\n{"messages": [{"role": "user", "content": "three"}], "max_tokens": 5}\n'
+    )
+    prompts = prompts_of(case(kind=PromptKind.JSONL, text=str(path)), workload(), EstimatedTokens(), count=4)
+    assert [prompt.text for prompt in prompts] == ["one", "two", "three", "one"]
+    body = request_body(model="m", prompt=prompts[2], index=0, workload=workload(), dialect=Dialect())
+    assert body["max_tokens"] == 5
+    assert body["messages"] == [{"role": "user", "content": "three"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "line 1"),
+        ('{"prompt": 1}\n{"max_tokens": 0, "prompt": "x"}', "line 2: max_tokens"),
+        ('{"messages": "x"}', "list of messages"),
+        ("", "no prompt in it"),
+        ("[1]", "line 1"),
+    ],
+)
+def test_bad_prompt_files_are_explained(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text(text)
+    with pytest.raises(BadPrompts, match=says):
+        prompts_of(case(kind=PromptKind.JSONL, text=str(path)), workload(), EstimatedTokens(), count=1)
+    with pytest.raises(BadPrompts, match="cannot read"):
+        prompts_of(case(kind=PromptKind.JSONL, text="/none"), workload(), EstimatedTokens(), count=1)
+
+
+def test_request_bodies() -> None:
+    chat = prompts_of(case(kind=PromptKind.LINE, text="a"), workload(), EstimatedTokens(), count=1)[0]
+    body = request_body(model="m", prompt=chat, index=3, workload=workload(thinking=False), dialect=Dialect())
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+    assert "seed" not in body
+    plain = workload(endpoint="completions", temperature=0.7, ignore_eos=True)
+    body = request_body(model="m", prompt=chat, index=3, workload=plain, dialect=Dialect(running_usage=False))
+    assert body["prompt"] == chat.text
+    assert body["seed"] == 11111 + 3
+    assert body["min_tokens"] == body["max_tokens"] == 8
+    assert body["stream_options"] == {"include_usage": True}
+    least = Dialect(running_usage=False, usage=False, exact_length=False)
+    body = request_body(model="m", prompt=chat, index=0, workload=plain, dialect=least)
+    assert "stream_options" not in body
+    assert "ignore_eos" not in body
+
+
+def test_no_tokenizer_is_said_and_is_no_failure(tmp_path: Path) -> None:
+    counter, problem = token_counter(str(tmp_path))
+    assert not counter.exact
+    assert "estimated" in problem
+    assert token_counter(None) == (counter.__class__(), None) or token_counter(None)[1] is None
+
+
+def test_cases_of_the_command_line(tmp_path: Path) -> None:
+    assert [given.name for given in cases_of(named=[], prompts=[], files=[])] == ["repeat-line", "meaning-of-life"]
+    assert len(cases_of(named=["sample"], prompts=[], files=[])) == 8
+    structured = {given.name for given in cases_of(named=["structured"], prompts=[], files=[])}
+    free = {given.name for given in cases_of(named=["open"], prompts=[], files=[])}
+    assert structured.isdisjoint(free)
+    assert len(structured | free) == len(cases_of(named=["all"], prompts=[], files=[]))
+    own = cases_of(named=["letter-a", "letter-a"], prompts=["mine"], files=[])
+    assert [given.name for given in own] == ["letter-a", "prompt-1"]
+    with pytest.raises(BadRequest, match="no test case is called nope, what"):
+        cases_of(named=["nope", "what"], prompts=[], files=[])
+    with pytest.raises(BadRequest, match="no such file"):
+        cases_of(named=[], prompts=[], files=[tmp_path / "none"])
+
+
+def test_targets_of_the_command_line() -> None:
+    assert list(endpoints_of(["http://a:1", "sd=http://b/v1", "http://c"], api_key=None)) == ["base", "sd", "arm-3"]
+    assert endpoints_of(["http://a:1/x/v1/"], api_key=None)["base"].root == "/x"
+    with pytest.raises(BadRequest, match="two arms are called 'a'; 'ftp://x'"):
+        endpoints_of(["a=http://b", "a=ftp://x"], api_key=None)
+
+
+def test_values_out_of_range_are_all_named() -> None:
+    with pytest.raises(BadRequest, match=r"requests: .*; .*concurrency: "):
+        adhoc_spec(
+            run_id="r",
+            arms=["base"],
+            model=None,
+            workload={"cases": (case(),), "input_tokens": 1, "output_tokens": 1, "requests": 0, "concurrency": 0},
+        )
+
+
+LLMPERF_SONNETS = [
+    """\
+And make Time's spoils despised every where.
+Since, seldom coming, in the long year set,
+That use is not forbidden usury,
+And gives thy pen both skill and argument.
+Where art thou, Muse, that thou forget'st so long
+Sometime too hot the eye of heaven shines,
+As tender nurse her babe from faring ill.
+For blunting the fine point of seldom pleasure.
+In th""",
+    """\
+To speak of that which gives thee all thy might?
+Therefore are feasts so solemn and so rare,
+Then let not winter's ragged hand deface
+Sing to the ear that doth thy lays esteem
+And gives thy pen both skill and argument.
+Or whether revolution be the same.
+Being had, to triumph, being lack'd, to hope.
+Nor lose possession of that fair thou owest;
+Like """,
+]

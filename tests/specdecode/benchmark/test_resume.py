@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from specdecode.benchmark import __main__ as command
+from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.records import ErrorKind, RequestRecord
+from specdecode.benchmark.results import BadResults, Results, claim_folder
+
+from tests.specdecode.benchmark.making import record, spec
+from tests.specdecode.benchmark.pace import Pace, paced_server
+from tests.specdecode.benchmark.running import records, run
+
+
+def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
+    given = spec(requests=6)
+    run(given, Options(folder=tmp_path), Pace())
+    path = tmp_path / "raw" / "base" / "case.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    cancelled = record([], end=0.1, error=ErrorKind.CANCELLED, index=2).model_dump_json().encode() + b"\n"
+    path.write_bytes(b"".join([*lines[:3], cancelled, lines[3][:40]]))
+    kept = records_of(lines[1:3])
+    pace = Pace()
+    outcome = run(given, Options(folder=tmp_path), pace)
+    assert len(pace.prompts) == 1 + 1 + 4  # the probe, a warm-up, and indices 2 to 5
+    measured = [r for r in records(tmp_path) if not r.warmup]
+    assert [(r.index, r.session) for r in measured] == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
+    assert measured[:2] == kept
+    assert outcome.summary["blocks"][0]["requests"]["started"] == 6
+    assert measured[2].sent_s > measured[1].sent_s
+
+
+def records_of(lines: list[bytes]) -> list[RequestRecord]:
+    return [RequestRecord.model_validate_json(line) for line in lines]
+
+
+def test_a_finished_run_is_not_measured_again(tmp_path: Path) -> None:
+    first = run(spec(), Options(folder=tmp_path), Pace())
+    pace = Pace()
+    again = run(spec(), Options(folder=tmp_path), pace)
+    assert len(pace.prompts) == 1
+    assert again.summary["blocks"] == first.summary["blocks"]
+
+
+def test_other_rounds_and_arms_are_kept(tmp_path: Path) -> None:
+    run(spec(), Options(folder=tmp_path), Pace())
+    second = spec(arms=("sd",)).model_copy(update={"round": 1, "wave": 1})
+    run(second, Options(folder=tmp_path), Pace())
+    outcome = run(spec().model_copy(update={"round": 1}), Options(folder=tmp_path), Pace())
+    assert [(b["variant"], b["round"]) for b in outcome.summary["blocks"]] == [("base", 0), ("sd", 1), ("base", 1)]
+    assert set(outcome.summary["arms"]) == {"base", "sd"}
+    assert sorted(r.round for r in records(tmp_path) if not r.warmup) == [0] * 4 + [1] * 4
+
+
+def test_another_runs_folder_is_refused(tmp_path: Path) -> None:
+    Results(tmp_path, run_id="other").append(record(run_id="other"))
+    with pytest.raises(BadResults, match="choose another folder"):
+        run(spec(), Options(folder=tmp_path), Pace())
+
+
+def test_a_damaged_record_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    path = Results(tmp_path, run_id="run").raw_path("base", "case")
+    path.parent.mkdir(parents=True)
+    path.write_text("{}\n" + record().model_dump_json() + "\n")
+    with pytest.raises(BadResults, match="line 1"):
+        Results(tmp_path, run_id="run").load("base", "case")
+
+
+def test_a_folder_is_resumed_only_with_the_same_settings(tmp_path: Path) -> None:
+    given = spec()
+    assert claim_folder(tmp_path / "new", given, resume=False) == given
+    with pytest.raises(BadResults, match="--resume"):
+        claim_folder(tmp_path / "new", given, resume=False)
+    later = given.model_copy(update={"run_id": "later"})
+    assert claim_folder(tmp_path / "new", later, resume=True).run_id == "run"
+    with pytest.raises(BadResults, match="workload"):
+        claim_folder(tmp_path / "new", spec(requests=99), resume=True)
+    with pytest.raises(BadResults, match="nothing to resume"):
+        claim_folder(tmp_path / "none", given, resume=True)
+
+
+def test_a_killed_process_keeps_what_it_measured_and_goes_on(tmp_path: Path) -> None:
+    """SIGKILL in the middle, then SIGTERM in the middle, then to the end: every request once, none lost."""
+    given = spec(requests=12, warmup_requests=0)
+    (tmp_path / "spec.json").write_text(given.model_dump_json())
+
+    async def start(url: str) -> asyncio.subprocess.Process:
+        arguments = ["--spec", "spec.json", "--arm", f"base={url}"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "specdecode.benchmark", *arguments,
+            cwd=tmp_path, env=environment, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    async def until(pace: Pace, count: int) -> None:
+        began = time.monotonic()
+        while len(pace.prompts) < count:
+            assert time.monotonic() - began < 20
+            await asyncio.sleep(0.01)
+
+    async def run_three() -> list[int]:
+        pace = Pace(first_s=0.02, gap_s=0.02)
+        codes = []
+        async with paced_server(pace) as url:
+            for number in (signal.SIGKILL, signal.SIGTERM, None):
+                seen = len(pace.prompts)
+                process = await start(url)
+                if number is not None:
+                    await until(pace, seen + 4)
+                    process.send_signal(number)
+                await process.communicate()
+                codes.append(process.returncode)
+        return codes
+
+    assert asyncio.run(run_three()) == [-signal.SIGKILL, 1, 0]
+    measured = records(tmp_path / "results")
+    assert sorted(r.index for r in measured) == list(range(12))
+    assert {r.session for r in measured} == {0, 1, 2}
+    assert all(r.error is None for r in measured)
+    assert [r.sent_s for r in measured] == sorted(r.sent_s for r in measured)
