@@ -5,6 +5,7 @@ from constructs import Construct, IDependable
 from specdecode import names
 
 from constructs_lib.manifest import Manifest, apply
+from constructs_lib.settings import Settings
 from constructs_lib.trainium import INSTANCE_TYPE
 
 SIZES = (8, 16)
@@ -24,30 +25,31 @@ class ClaimTemplates(Construct):
         *,
         cluster: eks.ICluster,
         needs: tuple[IDependable, ...],
-        driver_below: str | None,
+        settings: Settings,
     ) -> None:
         super().__init__(scope, id)
+        driver = ".".join(settings.ami_span.driver.split(".")[:2]) if settings.driver_guard else None
         for devices in SIZES:
             apply(
                 self,
                 f"Devices{devices}",
                 cluster=cluster,
-                manifest=claim_template(devices, driver_below=driver_below),
+                manifest=claim_template(devices, driver=driver),
                 needs=needs,
             )
 
 
-def claim_template(devices: int, *, driver_below: str | None) -> Manifest:
+def claim_template(devices: int, *, driver: str | None) -> Manifest:
     """A claim for `devices` Neuron devices that share their device group.
 
-    With `driver_below` a node whose Neuron driver is that version or newer is no match: the pod stays Pending with
-    the reason in its events, where the runtime would crash.
+    With `driver` (`2.25`) only a node with a Neuron driver of that minor version is a match: with any other the pod
+    stays Pending with the reason in its events, where the runtime would crash. The attribute is text of four numbers
+    (aws-neuron-sdk, deploy/eks/dra.rst compares it with '2.25.4.0').
     """
     attributes = f"device.attributes['{DRIVER}']"
     selectors = [f"{attributes}.instanceType == '{INSTANCE_TYPE}'"]
-    if driver_below:
-        semver = ".".join([*driver_below.split("."), "0", "0"][:3])
-        selectors.append(f"{attributes}.neuronDriverVersion.compareTo(semver('{semver}')) < 0")
+    if driver:
+        selectors.append(f"{attributes}.neuronDriverVersion.startsWith('{driver}.')")
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",

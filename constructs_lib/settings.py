@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from constructs_lib.settings_rules import problems_across
-from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, REGION_ZONES, TRN2_ZONES
+from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES, NeuronAmi
 
 
 class SettingsError(ValueError):
@@ -80,6 +79,9 @@ class Settings(BaseModel):
     neuron_ami: str | None = Field(
         None, pattern=r"^v\d{8}$", description="EKS AL2023 Neuron AMI release; unset, the generation's pin."
     )
+    driver_guard: bool = Field(
+        False, description="Let claims match only nodes with the AMI's Neuron driver; others leave pods Pending."
+    )
     capacity_reservation_id: str | None = Field(
         None,
         pattern=r"^cr-[0-9a-f]{8,17}$",
@@ -135,6 +137,11 @@ class Settings(BaseModel):
         return self.neuron_ami or ENGINE_GENERATIONS[self.engine_generation].ami
 
     @property
+    def ami_span(self) -> NeuronAmi:
+        """What is known of that AMI. Raises StopIteration for one that is not tabulated, which the rules refuse."""
+        return next(span for span in NEURON_AMIS if span.first <= self.ami <= span.last)
+
+    @property
     def addon_versions(self) -> Mapping[str, str]:
         """Add-on -> pinned build for the cluster's Kubernetes version."""
         return ADDONS[self.kubernetes_version]
@@ -173,11 +180,3 @@ class Settings(BaseModel):
     def _valid_part(cls, known: Mapping[str, Any], rejected: set[str]) -> dict[str, Any]:
         """The given values that validate, so that the rules across settings can be checked beside the bad ones."""
         return cls(**{key: value for key, value in known.items() if key not in rejected}).model_dump()
-
-
-def network_of(cidr: str) -> ipaddress.IPv4Network | None:
-    """The IPv4 network that `cidr` writes, or None if it writes none."""
-    try:
-        return ipaddress.IPv4Network(cidr)
-    except ValueError:
-        return None

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from datetime import datetime
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -48,6 +49,9 @@ AMIS = """
 """
 
 
+WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", datetime: "date and time"}
+
+
 def _type(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -60,7 +64,9 @@ def _type(annotation: Any) -> str:
         return "list"
     if origin is dict:
         return "key=value list"
-    return {"str": "text", "int": "integer", "float": "number", "datetime": "date and time"}[annotation.__name__]
+    return {"str": "text", "int": "integer", "float": "number", "datetime": "date and time", "bool": "true or false"}[
+        annotation.__name__
+    ]
 
 
 def _default(field: FieldInfo) -> str:

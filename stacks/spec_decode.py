@@ -42,7 +42,7 @@ class SpecDecodeStack(ProjectStack):
         asset = BundleAsset(self, "Bundle", bundle=bundle)
         workspace = Workspace(self, "Workspace", cluster=cluster)
         inside = (workspace.namespace,)
-        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, driver_below=None)
+        claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, settings=settings)
         volumes = Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
         accounts = ServiceAccounts(
             self,

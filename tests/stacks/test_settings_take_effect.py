@@ -19,6 +19,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         account="111122223333",
         cluster_name="bench",
         engine_generation="sdk-2.31",
+        driver_guard="true",
         capacity_reservation_id=BLOCK,
         capacity_start="2099-01-01T11:30:00+00:00",
         capacity_end="2099-01-03T11:30:00+00:00",
@@ -58,6 +59,14 @@ def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
     assert "instanceStorePolicy" not in node_class
     assert pool["nodeClassRef"]["name"] == "trn2-sdk-2-31"
     assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260723"}]
+
+
+def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templates) -> None:
+    claim = choices.manifest("ResourceClaimTemplate", names.claim_template(8, 2))
+    selectors = claim["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
+    assert selectors[-1] == {
+        "cel": {"expression": "device.attributes['neuron.aws.com'].neuronDriverVersion.startsWith('2.29.')"}
+    }
 
 
 def test_a_reservation_needs_no_price(choices: Templates) -> None:
