@@ -1,8 +1,9 @@
-"""Commands: `target` and `draft` train a model folder in place, `greedy` writes outputs of the target for `draft`."""
+"""Commands: `target` and `draft` train a model folder, `grow` adds layers, `greedy` writes outputs of the target."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-from rehearsal.engine.config import read_model_folder
+from rehearsal.engine.config import ModelFolder, read_model_folder
 from rehearsal.engine.tokenizer import Tokenizer
 from rehearsal.engine.training.corpus import documents
 from rehearsal.engine.training.data import Batch, document_batch, greedy_batch, read_greedy
@@ -43,8 +44,11 @@ def main() -> None:
         )
         print(f"{count} tokens generated")
         return
-    torch.set_num_threads(arguments.threads)
     folder = read_model_folder(arguments.folder)
+    if arguments.command == "grow":
+        _grow(folder, arguments.layers)
+        return
+    torch.set_num_threads(arguments.threads)
     tokenizer = Tokenizer(folder.tokenizer)
     r = random.Random(arguments.seed)
     model = Decoder(folder.config)
@@ -59,6 +63,16 @@ def main() -> None:
         return document_batch(r, families, tokenizer, rows=max(1, TOKENS_PER_STEP // length), length=length)
 
     _train(model, draw, arguments, checkpoint=lambda: save(model, folder))
+
+
+def _grow(folder: ModelFolder, layers: int) -> None:
+    """Insert layers that change nothing until they are trained."""
+    model = Decoder(folder.config)
+    model.load_state_dict(load_file(folder.weights))
+    model.insert_layers(layers)
+    save(model, folder)
+    path = folder.path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_hidden_layers": layers}, indent=2) + "\n")
 
 
 def _train(
@@ -85,6 +99,7 @@ def _train(
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m rehearsal.engine.training", description=__doc__)
+    parser.set_defaults(seed=0)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("target", "draft"):
         command = commands.add_parser(name)
@@ -99,6 +114,9 @@ def _arguments() -> argparse.Namespace:
         if name == "draft":
             command.add_argument("--greedy", type=Path, nargs="+", required=True, help="files of the command `greedy`")
             command.add_argument("--own-share", type=float, default=0.7, help="share of greedy outputs")
+    command = commands.add_parser("grow")
+    command.add_argument("folder", type=Path)
+    command.add_argument("--layers", type=int, required=True, help="layers that it has afterwards")
     command = commands.add_parser("greedy")
     command.add_argument("output", type=Path, help=".npz to write")
     command.add_argument("--target", type=Path, required=True)
