@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.cloud import custom_resources, eks, functions, resources, workflows
+from rehearsal.cloud import custom_resources, eks, functions, identity, resources, workflows
 from rehearsal.cloud.kubernetes import Kubernetes
 
 
@@ -62,6 +62,12 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             attribute="_fail_execution",
             why="ending those states must not turn a stopped execution into a failed one",
             replace=workflows.only_while_running,
+        ),
+        Patch(
+            module="ministack.services.sts",
+            attribute="_web_identity_principal",
+            why="a token that lists its one audience, as those of EKS do, meets no condition on it",
+            replace=identity.one_audience,
         ),
         Patch(
             module="ministack.services.eks",
