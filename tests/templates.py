@@ -27,6 +27,15 @@ PHYSICAL = {
     "AWS::IAM::OIDCProvider": "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-east-2.amazonaws.com/id/{}",
     "AWS::SQS::Queue": "https://sqs.us-east-2.amazonaws.com/111122223333/{}",
 }
+ARNS = {
+    "AWS::EKS::Cluster": "arn:aws:eks:us-east-2:111122223333:cluster/{}",
+    "AWS::IAM::Role": "arn:aws:iam::111122223333:role/{}",
+    "AWS::KMS::Key": "arn:aws:kms:us-east-2:111122223333:key/{}",
+    "AWS::Lambda::Function": "arn:aws:lambda:us-east-2:111122223333:function:{}",
+    "AWS::Logs::LogGroup": "arn:aws:logs:us-east-2:111122223333:log-group:{}:*",
+    "AWS::S3::Bucket": "arn:aws:s3:::{}",
+    "AWS::SQS::Queue": "arn:aws:sqs:us-east-2:111122223333:{}",
+}
 
 
 class Templates:
@@ -119,7 +128,8 @@ class Templates:
         if attribute.endswith("SecurityGroupId") or attribute == "GroupId":
             return "sg-" + hashlib.sha256(name.encode()).hexdigest()[:17]
         if attribute.endswith("Arn"):
-            return f"arn:aws:service:us-east-2:111122223333:{name}"
+            kind = self.stacks[stack]["Resources"].get(name, {}).get("Type", "")
+            return ARNS.get(kind, "arn:aws:service:us-east-2:111122223333:{}").format(name)
         if attribute == "QueueName":
             return str(self.stacks[stack]["Resources"][name]["Properties"]["QueueName"])
         return f"{name}.{attribute}"

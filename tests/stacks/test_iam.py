@@ -187,7 +187,7 @@ def test_what_karpenter_creates_or_ends_carries_the_clusters_tag(templates: Temp
             keys = set(statement["Condition"]["StringEquals"])
             assert {f"aws:RequestTag/{owned}", f"aws:ResourceTag/{owned}"} & keys, (name, sid)
     (passing,) = [s for _, s in templates.statements() if s.get("Sid") == "AllowPassingInstanceRole"]
-    assert as_list(passing["Resource"])[0].startswith("arn:aws:service:us-east-2:111122223333:NodeRole")
+    assert as_list(passing["Resource"])[0].startswith("arn:aws:iam::111122223333:role/NodeRole")
 
 
 def test_lambda_functions_reach_the_api_server_through_their_own_security_groups(templates: Templates) -> None:
