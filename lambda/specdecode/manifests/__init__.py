@@ -1,16 +1,10 @@
 """Pure functions from a plan to the Kubernetes objects of a run."""
 
-from specdecode.manifests.benchmarking import benchmark, benchmark_spec, smoke_job
+from specdecode.manifests.benchmarking import accuracy_job, benchmark, benchmark_spec, smoke_job
 from specdecode.manifests.compiling import compile_job
 from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import (
-    benchmark_name,
-    compile_name,
-    labels,
-    serving_name,
-    smoke_name,
-    staging_name,
-)
+from specdecode.manifests.network import network_policies
+from specdecode.manifests.object_names import compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
 from specdecode.manifests.serving import serving
 from specdecode.manifests.staging import staging_job
@@ -19,28 +13,30 @@ from specdecode.planning import Plan
 __all__ = [
     "KubeObject",
     "RenderContext",
+    "accuracy_job",
     "all_objects",
     "benchmark",
-    "benchmark_name",
     "benchmark_spec",
     "compile_job",
     "compile_name",
     "labels",
+    "network_policies",
     "serving",
     "serving_name",
     "smoke_job",
-    "smoke_name",
     "staging_job",
     "staging_name",
+    "wave_name",
 ]
 
 
 def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     """Every object of a run, in the order in which the pipeline makes them (done work is left out)."""
-    objects = [staging_job(plan, model, ctx) for model in plan.models_to_stage]
+    objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
     for wave in plan.waves:
         for arm in wave.arms:
             objects += serving(plan, arm, ctx)
         objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
+        objects += [accuracy_job(plan, wave, ctx)] if plan.experiment.accuracy else []
     return objects

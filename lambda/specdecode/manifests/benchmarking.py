@@ -1,4 +1,4 @@
-"""Jobs that send requests to the arms of a wave: the smoke test, the benchmark."""
+"""Jobs that send requests to the arms of a wave: the smoke test, the benchmark, the accuracy test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import benchmark_name, labels, service_host_variable, serving_name, smoke_name
+from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
 from specdecode.manifests.pods import (
     KubeObject,
     bundle_env,
@@ -20,8 +20,7 @@ from specdecode.manifests.pods import (
 )
 from specdecode.manifests.serve_command import served_model
 from specdecode.planning import Plan, Wave
-
-SMOKE_MINUTES = 15
+from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
@@ -39,8 +38,8 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
 
 
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
-    """ConfigMap with the specification, and the Job, both called `benchmark_name(wave, ctx)`."""
-    name = benchmark_name(wave, ctx)
+    """ConfigMap with the specification, and the Job, both called `wave_name(wave, "benchmark", ctx)`."""
+    name = wave_name(wave, "benchmark", ctx)
     own = labels(ctx, "benchmark", wave=wave.index)
     config = {
         "apiVersion": "v1",
@@ -81,12 +80,28 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 
 def smoke_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     """Job that sends one real request to every arm of `wave` and fails unless each answers with text and usage."""
-    own = labels(ctx, "smoke", wave=wave.index)
-    workload = plan.experiment.workload
-    arguments = ["--model", word(served_model(plan.experiment)), "--endpoint", workload.endpoint, *_arms(wave, ctx)]
+    arguments = ["--endpoint", plan.experiment.workload.endpoint]
+    return _client_job(plan, wave, ctx, "smoke", arguments, minutes=SMOKE_MINUTES, retries=1)
+
+
+def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
+    """Job that measures every arm of `wave` with lm-eval, into runs/<run id>/accuracy/."""
+    prefix = layout.run_key(ctx.run_id, "accuracy", "")
+    arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
+    arguments += ["--concurrency", str(plan.experiment.serving.max_num_seqs)]
+    minutes = plan.experiment.deadlines.benchmark
+    return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1)
+
+
+def _client_job(
+    plan: Plan, wave: Wave, ctx: RenderContext, component: str, arguments: list[str], *, minutes: int, retries: int
+) -> KubeObject:
+    """Job of the program `specdecode.pod.<component>`, which is told the model and the arms."""
+    own = labels(ctx, component, wave=wave.index)
+    arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(wave, ctx)]
     main = container(
         image=plan.engine.tools_image or plan.engine.image,
-        script=bundle_script("specdecode.pod.smoke", arguments),
+        script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx),
         resources=plan.engine.resources.benchmark,
         read_only_root=True,
@@ -98,13 +113,9 @@ def smoke_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
         placement=on_trainium(),
         restart_policy="Never",
     )
+    name = wave_name(wave, component, ctx)
     return job(
-        name=smoke_name(wave, ctx),
-        labels=own,
-        template=template,
-        retries=1,
-        deadline_minutes=SMOKE_MINUTES,
-        permanent_exits=PERMANENT,
+        name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=PERMANENT
     )
 
 

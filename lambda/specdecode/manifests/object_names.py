@@ -36,12 +36,9 @@ def serving_name(arm: Arm, ctx: RenderContext) -> str:
     return object_name(ctx.run_id, f"w{arm.wave}", arm.variant)
 
 
-def benchmark_name(wave: Wave, ctx: RenderContext) -> str:
-    return object_name(ctx.run_id, f"w{wave.index}", "benchmark")
-
-
-def smoke_name(wave: Wave, ctx: RenderContext) -> str:
-    return object_name(ctx.run_id, f"w{wave.index}", "smoke")
+def wave_name(wave: Wave, component: str, ctx: RenderContext) -> str:
+    """Name of a wave's Job (`benchmark`, `smoke`, `accuracy`)."""
+    return object_name(ctx.run_id, f"w{wave.index}", component)
 
 
 def service_host_variable(name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
+from specdecode.exits import Exit
 from specdecode.experiment.engine import Resources
 from specdecode.manifests.context import RenderContext
 
@@ -15,11 +16,14 @@ USER = 1000
 """No pod runs as root; the group owns the volumes."""
 CONTAINER = "main"
 
-_FETCH_BUNDLE = """\
+_FETCH_BUNDLE = f"""\
 set -eu
 export HOME="$PWD"
 aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
-echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --quiet -
+if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
+  echo "specdecode: error {Exit.CORRUPT.value}: $BUNDLE_URI is not the bundle of this run ($BUNDLE_SHA256)" >&2
+  exit {Exit.CORRUPT.value}
+fi
 python3 -m zipfile -e bundle.zip bundle
 export PYTHONPATH="$PWD/bundle"
 exec python3 -m """

@@ -11,8 +11,14 @@ EVENTS_PER_LOOK = 9
 """Task entered, scheduled, started, succeeded, exited; Choice entered, exited; Wait entered, exited."""
 EVENTS_PER_STEP = 5
 """A Task that does not wait."""
+QUEUE_LOOKS = 24 * 60 // 5 + 1
+"""A day in the queue, a look every five minutes."""
 SHORTEST_POLL_S = 60
 LONGEST_POLL_S = 600
+SMOKE_MINUTES = 15
+STOP_MINUTES = 15
+"""Longest time until an arm's pods and claims are gone."""
+RELEASE_MINUTES = 15
 
 
 class Step(Frozen):
@@ -38,7 +44,7 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
         steps += [
             Step(name="Compile", wave=wave.index, deadline_minutes=deadlines.compile * len(missing)),
             Step(name="Serve", wave=wave.index, deadline_minutes=deadlines.serve),
-            Step(name="Smoke", wave=wave.index),
+            Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
             Step(name="Benchmark", wave=wave.index, deadline_minutes=deadlines.benchmark),
             Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES),
         ]
@@ -46,14 +52,9 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
     return tuple(steps)
 
 
-STOP_MINUTES = 15
-"""Longest time until an arm's pods and claims are gone."""
-RELEASE_MINUTES = 15
-
-
 def worst_case_events(steps: tuple[Step, ...], *, poll_s: int) -> int:
-    """Events of the history if every wait lasts until its deadline."""
-    looks = sum(step.deadline_minutes * 60 // poll_s + 1 for step in steps if step.deadline_minutes)
+    """Events of the history if every wait lasts until its deadline, and the run a day in the queue before."""
+    looks = QUEUE_LOOKS + sum(step.deadline_minutes * 60 // poll_s + 1 for step in steps if step.deadline_minutes)
     return EVENTS_PER_LOOK * looks + EVENTS_PER_STEP * sum(1 for step in steps if not step.deadline_minutes)
 
 

@@ -1,0 +1,285 @@
+"""Every object of every preset is valid and complete: schema, security, placement, claims, requests, policies."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import kubernetes_validate
+import pytest
+from specdecode import names
+from specdecode.experiment import BenchmarkSpec, load_preset, preset_names
+from specdecode.experiment import capacity as node
+from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
+from specdecode.manifests.object_names import object_name
+from specdecode.planning import Inventory, make_plan
+
+
+@pytest.fixture(scope="module", params=preset_names())
+def rendered(request, ctx):
+    plan = make_plan(load_preset(request.param, overrides={"accuracy": True}), inventory=Inventory())
+    return plan, all_objects(plan, ctx)
+
+
+def pods(objects):
+    """(component, object, pod template) of everything that makes pods."""
+    for obj in objects:
+        if obj["kind"] in ("Job", "Deployment"):
+            yield obj["metadata"]["labels"][names.COMPONENT_LABEL], obj, obj["spec"]["template"]
+
+
+def main(template):
+    (container,) = template["spec"]["containers"]
+    return container
+
+
+def test_valid_for_kubernetes_1_35_strictly(rendered):
+    _, objects = rendered
+    seen = set()
+    for obj in objects:
+        shape = re.sub(r"[0-9a-f]{6,}|\d+", "", json.dumps(obj))
+        if shape not in seen:
+            kubernetes_validate.validate(obj, "1.35", strict=True)
+        seen.add(shape)
+    kinds = {obj["kind"] for obj in objects}
+    assert kinds == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap"}
+
+
+def test_every_arm_of_every_wave_is_there_once(rendered):
+    plan, objects = rendered
+    keys = [(obj["kind"], obj["metadata"]["name"]) for obj in objects]
+    assert len(keys) == len(set(keys))
+    deployments = [obj["metadata"]["labels"] for obj in objects if obj["kind"] == "Deployment"]
+    served = [(labels[names.WAVE_LABEL], labels[names.VARIANT_LABEL]) for labels in deployments]
+    assert served == [(str(wave.index), arm.variant) for wave in plan.waves for arm in wave.arms]
+    components = [component for component, _, _ in pods(objects)]
+    assert components.count("staging") == len(plan.models)
+    assert components.count("compile") == len(plan.artifacts)
+    for component in ("benchmark", "smoke", "accuracy"):
+        assert components.count(component) == len(plan.waves)
+
+
+def test_names_and_labels_are_legal(rendered):
+    _, objects = rendered
+    for obj in objects:
+        name = obj["metadata"]["name"]
+        assert re.fullmatch(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", name), "a Service's name begins with a letter"
+        for value in obj["metadata"]["labels"].values():
+            assert re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", value)
+        assert obj["metadata"]["namespace"] == names.NAMESPACE
+
+
+def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered):
+    _, objects = rendered
+    for component, _, template in pods(objects):
+        spec, container = template["spec"], main(template)
+        assert spec["automountServiceAccountToken"] is False
+        security = spec["securityContext"]
+        assert security["runAsNonRoot"] and security["runAsUser"] == security["fsGroup"] == 1000
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        own = container["securityContext"]
+        assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
+        assert own["readOnlyRootFilesystem"] is (component not in ("compile", "serving"))
+        assert container["command"][:2] == ["/bin/sh", "-c"] and "args" not in container
+        assert container["workingDir"] == names.WORKDIR
+        script = container["command"][2]
+        assert not re.search(rf"[\s\"'=]{names.WORKDIR}\b", script), "paths are relative to the working directory"
+        for mount in container["volumeMounts"]:
+            path = mount["mountPath"]
+            assert path in ("/tmp", "/dev/shm") or path == names.WORKDIR or path.startswith(names.WORKDIR + "/")
+            assert path in ("/tmp", "/dev/shm", names.WORKDIR) or mount["readOnly"]
+        volumes = {v["name"] for v in spec["volumes"]}
+        assert {m["name"] for m in container["volumeMounts"]} == volumes
+        assert "hostPath" not in json.dumps(spec)
+        assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"]["requests"])
+        assert "limits" not in container["resources"], "a CPU limit throttles"
+        account = names.SERVICE_ACCOUNTS[component if component in names.SERVICE_ACCOUNTS else "benchmark"]
+        assert spec["serviceAccountName"] == account
+
+
+def test_neuron_pods_claim_and_land_on_the_trainium_node(rendered):
+    plan, objects = rendered
+    serving_ = plan.experiment.serving
+    for component, _, template in pods(objects):
+        spec, container = template["spec"], main(template)
+        claims = spec.get("resourceClaims", [])
+        if component in ("compile", "serving"):
+            assert claims == [
+                {"name": "neuron", "resourceClaimTemplateName": names.claim_template(serving_.devices, 2)}
+            ]
+            assert container["resources"]["claims"] == [{"name": "neuron"}]
+        else:
+            assert not claims and "claims" not in container["resources"]
+        if component == "staging":
+            assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}
+            assert "tolerations" not in spec
+        else:
+            assert spec["nodeSelector"] == {names.ACCELERATOR_LABEL: "trn2"}
+            assert [t["key"] for t in spec["tolerations"]] == [names.NEURON_TAINT]
+        assert template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
+
+
+def quantity(text):
+    return float(text.removesuffix("m")) / 1000 if text.endswith("m") else float(text.removesuffix("Gi"))
+
+
+def test_a_wave_fits_on_the_node_with_room_for_daemonsets_and_mountpoint(rendered):
+    plan, objects = rendered
+    by_wave: dict[str, list] = {}
+    for component, obj, template in pods(objects):
+        requests = {k: quantity(v) for k, v in main(template)["resources"]["requests"].items()}
+        if component == "compile":
+            assert requests["cpu"] <= 180
+            assert requests["cpu"] + node.RESERVED_CPU <= node.ALLOCATABLE_CPU
+            assert requests["memory"] + node.RESERVED_MEMORY_GIB <= node.ALLOCATABLE_MEMORY_GIB
+            assert requests["ephemeral-storage"] <= node.ALLOCATABLE_EPHEMERAL_GIB
+        elif component in ("serving", "benchmark"):
+            by_wave.setdefault(obj["metadata"]["labels"][names.WAVE_LABEL], []).append((component, requests))
+    assert len(by_wave) == len(plan.waves)
+    for wave in by_wave.values():
+        assert {r["cpu"] for c, r in wave if c == "serving"} == {80}
+        assert {r["cpu"] for c, r in wave if c == "benchmark"} == {8}
+        assert sum(r["cpu"] for _, r in wave) + node.RESERVED_CPU <= node.ALLOCATABLE_CPU
+        assert sum(r["memory"] for _, r in wave) + node.RESERVED_MEMORY_GIB <= node.ALLOCATABLE_MEMORY_GIB
+        assert sum(r["ephemeral-storage"] for _, r in wave) <= node.ALLOCATABLE_EPHEMERAL_GIB
+
+
+def test_deployments_wait_as_long_as_the_deadline_and_never_surge(rendered):
+    plan, objects = rendered
+    limit = plan.experiment.deadlines.serve * 60
+    for obj in (o for o in objects if o["kind"] == "Deployment"):
+        spec, container = obj["spec"], main(obj["spec"]["template"])
+        assert spec["strategy"] == {"type": "Recreate"} and spec["replicas"] == 1
+        assert spec["progressDeadlineSeconds"] == limit
+        startup = container["startupProbe"]
+        assert limit <= startup["periodSeconds"] * startup["failureThreshold"] < limit + 60
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container[probe]["httpGet"] == {"path": "/health", "port": "http"}
+            assert container[probe]["timeoutSeconds"] <= 60
+        assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+        claims = {v["persistentVolumeClaim"]["claimName"]: v["persistentVolumeClaim"]["readOnly"]
+                  for v in spec["template"]["spec"]["volumes"] if "persistentVolumeClaim" in v}  # fmt: skip
+        assert claims == {"specdecode-models": True, "specdecode-compiled": True}
+
+
+def test_services_select_exactly_their_arm(rendered):
+    _, objects = rendered
+    deployments = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Deployment"}
+    services = [o for o in objects if o["kind"] == "Service"]
+    assert len(services) == len(deployments)
+    for service in services:
+        pod = deployments[service["metadata"]["name"]]["spec"]["template"]["metadata"]["labels"]
+        assert service["spec"]["selector"] == pod
+        assert service["spec"]["type"] == "ClusterIP"
+    assert len({json.dumps(s["spec"]["selector"], sort_keys=True) for s in services}) == len(services)
+
+
+def test_jobs_retry_what_may_pass_and_stop_at_what_cannot(rendered):
+    _, objects = rendered
+    for _, obj, template in pods(objects):
+        if obj["kind"] != "Job":
+            continue
+        assert template["spec"]["restartPolicy"] == "Never"
+        assert obj["spec"]["backoffLimit"] >= 1
+        (rule,) = obj["spec"]["podFailurePolicy"]["rules"]
+        assert 70 not in rule["onExitCodes"]["values"], "a compiler crash is tried again"
+        assert {64, 65, 66, 77} <= set(rule["onExitCodes"]["values"])
+        assert obj["spec"]["activeDeadlineSeconds"] > 0
+
+
+def test_the_hugging_face_token_reaches_gated_stagings_only(rendered):
+    plan, objects = rendered
+    gated = {model.model.prefix for model in plan.models if model.model.gated}
+    with_token = 0
+    for component, _, template in pods(objects):
+        container = main(template)
+        if "HF_TOKEN" in json.dumps(container):
+            assert component == "staging"
+            assert [e["value"] for e in container["env"] if e["name"] == "HF_TOKEN_SECRET"] == [names.HF_TOKEN_SECRET]
+            with_token += 1
+    assert with_token == len(gated)
+    assert "secretKeyRef" not in json.dumps(objects)
+
+
+def test_the_benchmarks_spec_can_be_read_back_and_says_what_the_plan_says(rendered, ctx):
+    plan, objects = rendered
+    maps = [o for o in objects if o["kind"] == "ConfigMap"]
+    for wave, config in zip(plan.waves, maps, strict=True):
+        spec = BenchmarkSpec.model_validate_json(config["data"]["spec.json"])
+        assert (spec.run_id, spec.wave, spec.round) == (ctx.run_id, wave.index, wave.round)
+        assert [arm.variant for arm in spec.arms] == [arm.variant for arm in wave.arms]
+        assert spec.workload == plan.experiment.workload
+        assert spec.metric_namespace == "Qwen/LLMPerf" and spec.accounting == "usage"
+        assert spec.model == plan.experiment.target.id
+
+
+def test_clients_name_every_arm_by_the_variable_of_its_service(rendered, ctx):
+    plan, objects = rendered
+    jobs = [
+        (o["metadata"]["labels"], main(t)["command"][2])
+        for c, o, t in pods(objects)
+        if c in ("benchmark", "smoke", "accuracy")
+    ]
+    for labels, script in jobs:
+        wave = plan.waves[int(labels[names.WAVE_LABEL])]
+        for arm in wave.arms:
+            variable = serving_name(arm, ctx).upper().replace("-", "_") + "_SERVICE_HOST"
+            assert f'--arm {arm.variant}="http://${variable}:8000"' in script
+
+
+def matches(policy, component):
+    selector = policy["spec"]["podSelector"]
+    return not selector or component in selector["matchExpressions"][0]["values"]
+
+
+def test_policies_deny_all_but_what_each_component_needs():
+    policies = network_policies()
+    for policy in policies:
+        kubernetes_validate.validate(policy, "1.35", strict=True)
+
+    def allowed(component, direction):
+        return [rule for p in policies if matches(p, component) for rule in p["spec"].get(direction, [])]
+
+    deny = next(p for p in policies if p["metadata"]["name"] == "specdecode-default-deny")
+    assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    (incoming,) = allowed("serving", "ingress")
+    assert [p["port"] for p in incoming["ports"]] == [8000]
+    assert set(incoming["from"][0]["podSelector"]["matchExpressions"][0]["values"]) == {
+        "benchmark",
+        "smoke",
+        "accuracy",
+    }
+    assert not allowed("serving", "egress"), "a server asks nobody for anything"
+    for component in ("staging", "compile", "benchmark", "smoke", "accuracy"):
+        assert not allowed(component, "ingress")
+        ports = {p["port"] for rule in allowed(component, "egress") for p in rule["ports"]}
+        assert ports == {53, 443} | (set() if component in ("staging", "compile") else {8000})
+    assert "169.254.169.254/32" in json.dumps(policies)
+
+
+def test_object_names_are_unique_and_stable():
+    assert object_name("run", "w0", "sd") == object_name("run", "w0", "sd")
+    assert object_name("run", "w0", "a.b") != object_name("run", "w0", "a-b"), "both become a-b"
+    assert object_name("run", "w0", "sd") != object_name("run2", "w0", "sd")
+    long = [object_name("r", "w0", "x" * 50 + str(n), "serving") for n in range(3)]
+    assert len(set(long)) == 3 and all(len(name) <= 63 for name in long)
+
+
+def test_run_labels_of_long_and_odd_run_ids_are_legal_and_differ():
+    legal = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+    ids = ["a" * 80, "a" * 79 + "b", "x.", "x_", "ok-1", "x"]
+    values = [names.run_label(i) for i in ids]
+    assert all(legal.fullmatch(v) for v in values) and len(set(values)) == len(ids)
+    assert values[4] == "ok-1"
+
+
+@pytest.mark.parametrize("field", [{"run_id": "a b"}, {"bundle_uri": "http://x/y"}, {"bundle_sha256": "xyz"}])
+def test_context_is_checked(ctx, field):
+    with pytest.raises(ValueError):
+        RenderContext(**{**ctx.model_dump(), **field})
+
+
+def test_serving_is_the_same_however_often_it_is_rendered(ctx):
+    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    arm = plan.waves[0].arms[1]
+    assert serving(plan, arm, ctx) == serving(plan, arm, ctx)

@@ -1,0 +1,170 @@
+"""The containers' scripts, run by a real shell with stand-ins for aws, python3 and vllm."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+
+import pytest
+from specdecode.experiment import load_engine, load_preset
+from specdecode.manifests import compile_job, serving, smoke_job, staging_job
+from specdecode.planning import Inventory, make_plan
+
+ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" >> "$LOG"\nenv > "$LOG.env"\n'
+FAKE_AWS = '#!/bin/sh\nfor last; do :; done\nprintf bundle > "$last"\n'
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    """Run a container's script in an empty folder; returns (exit code, what the program was called with, stderr)."""
+    (tmp_path / "bin").mkdir()
+    work = tmp_path / "work dir"  # a space: scripts quote what they must
+    work.mkdir()
+    for name, text in (("vllm", ECHO), ("python3", ECHO), ("aws", FAKE_AWS)):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def run(container, **env):
+        script = container["command"][2]
+        literal = {e["name"]: e["value"] for e in container["env"] if "value" in e}
+        log = tmp_path / "log"
+        log.unlink(missing_ok=True)
+        ended = subprocess.run(
+            ["/bin/sh", "-c", script],
+            cwd=work,
+            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "LOG": str(log), "POD_IP": "127.0.0.9", **literal, **env},
+            capture_output=True,
+            text=True,
+        )
+        called = log.read_text().splitlines() if log.exists() else []
+        return ended.returncode, called, ended.stderr
+
+    run.work, run.env_of = (
+        work,
+        lambda: dict(line.split("=", 1) for line in (tmp_path / "log.env").read_text().splitlines() if "=" in line),
+    )
+    return run
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+
+
+def finish(work, *folders):
+    for folder in folders:
+        (work / folder).mkdir(parents=True)
+        (work / folder / "COMPLETE.json").write_text("{}")
+
+
+def test_serving_becomes_vllm_with_paths_below_its_working_directory(shell, plan, ctx):
+    arm = plan.waves[0].arms[1]
+    deployment, _ = serving(plan, arm, ctx)
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    target, draft = (model.prefix.rstrip("/") for model in plan.experiment.models_of(plan.experiment.variant("sd")))
+    finish(shell.work, f"compiled/{arm.fingerprint}", target, draft)
+    code, called, _ = shell(container)
+    assert code == 0
+    assert called[:3] == ["vllm", "serve", f"{shell.work}/{target}"]
+    flags = dict(zip(called[3::2], called[4::2], strict=True))
+    assert flags["--host"] == "127.0.0.9" and flags["--served-model-name"] == "Qwen/Qwen3-32B"
+    assert json.loads(flags["--speculative-config"])["model"] == f"{shell.work}/{draft}"
+    assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
+    env = shell.env_of()
+    assert env["NEURON_COMPILED_ARTIFACTS"] == f"{shell.work}/compiled/{arm.fingerprint}"
+    assert env["HF_HUB_OFFLINE"] == "1" and env["HOME"] == str(shell.work)
+
+
+def test_serving_refuses_what_was_never_finished_and_names_it(shell, plan, ctx):
+    arm = plan.waves[0].arms[0]
+    deployment, _ = serving(plan, arm, ctx)
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    code, called, stderr = shell(container)
+    assert (code, called) == (66, [])
+    assert f"compiled/{arm.fingerprint} has no COMPLETE.json" in stderr
+    finish(shell.work, f"compiled/{arm.fingerprint}")
+    code, _, stderr = shell(container)
+    assert code == 66 and "models/Qwen--Qwen3-32B@" in stderr
+
+
+def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
+    engine = load_engine("0.29.0-sdk2.33.0")
+    base = plan.experiment.variants[0]
+    only = plan.experiment.model_copy(update={"variants": (base,)})
+    native = make_plan(only, inventory=Inventory(), engine=engine)
+    arm = native.waves[0].arms[0]
+    container = serving(native, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    code, _, _ = shell(container)
+    assert code == 0
+    assert shell.env_of()["VLLM_CACHE_ROOT"] == f"{shell.work}/artifact"
+    assert (shell.work / "artifact" / "COMPLETE.json").exists()
+    assert shell.env_of()["VLLM_NEURON_DISABLE_WARMUP_COMPILE"] == "1"
+    compiling = compile_job(native, arm, ctx)["spec"]["template"]["spec"]["containers"][0]
+    assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in json.dumps(compiling), "there it must compile"
+
+
+def test_a_bundle_that_is_not_the_one_planned_is_not_run(shell, plan, ctx):
+    container = staging_job(plan, plan.models[0].model, ctx)["spec"]["template"]["spec"]["containers"][0]
+    code, called, stderr = shell(container)
+    assert (code, called) == (65, [])
+    assert "is not the bundle of this run" in stderr
+
+
+def digest():
+    return hashlib.sha256(b"bundle").hexdigest()
+
+
+def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
+    arm = plan.waves[0].arms[1]
+    good = {"BUNDLE_SHA256": digest()}
+    compiling = compile_job(plan, arm, ctx)["spec"]["template"]["spec"]["containers"][0]
+    code, called, stderr = shell(compiling, **good)
+    assert code == 0, stderr
+    assert called[:5] == ["python3", "-m", "zipfile", "-e", "bundle.zip"]
+    program = called[called.index("python3", 1) :]
+    assert program[:5] == ["python3", "-m", "specdecode.pod.compile", "--bucket", "artifacts"]
+    served = program[program.index("--") + 1 :]
+    assert served[:2] == ["vllm", "serve"] and f"{shell.work}/models/Qwen--Qwen3-32B@" in served[2]
+    assert program[program.index("--health") + 1] == "http://127.0.0.9:8000/health"
+    assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
+
+
+def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
+    wave = plan.waves[0]
+    container = smoke_job(plan, wave, ctx)["spec"]["template"]["spec"]["containers"][0]
+    hosts = {
+        obj["metadata"]["name"].upper().replace("-", "_") + "_SERVICE_HOST": f"10.0.0.{n}"
+        for n, arm in enumerate(wave.arms)
+        for obj in serving(plan, arm, ctx)
+        if obj["kind"] == "Service"
+    }
+    code, called, _ = shell(container, BUNDLE_SHA256=digest(), **hosts)
+    assert code == 0
+    assert [called[i + 1] for i, word in enumerate(called) if word == "--arm"] == [
+        "base=http://10.0.0.0:8000",
+        "sd=http://10.0.0.1:8000",
+    ]
+    code, _, _ = shell(container, BUNDLE_SHA256=digest())
+    assert code != 0, "without the Service there is no address, and no request is sent nowhere"
+
+
+def test_the_compile_command_is_the_serving_command(plan, ctx):
+    for arm in plan.waves[0].arms:
+        compiled = compile_job(plan, arm, ctx)["spec"]["template"]["spec"]["containers"][0]["command"][2]
+        served = serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]["command"][2]
+        assert compiled.rsplit(" -- ", 1)[1] == served.rsplit("exec ", 1)[1]
+
+
+def test_environment_of_compiling_and_serving_is_equal(plan, ctx):
+    def env(obj):
+        container = obj["spec"]["template"]["spec"]["containers"][0]
+        return {e["name"]: e.get("value") for e in container["env"]}
+
+    for arm in plan.waves[0].arms:
+        compiled, served = env(compile_job(plan, arm, ctx)), env(serving(plan, arm, ctx)[0])
+        bundle = {k for k in compiled if k.startswith(("BUNDLE", "AWS_", "BUCKET", "PYTHON"))}
+        assert {k: v for k, v in compiled.items() if k not in bundle} == served
+    assert os.environ.get("HF_TOKEN") is None or "HF_TOKEN" not in compiled

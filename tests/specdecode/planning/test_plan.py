@@ -1,0 +1,144 @@
+"""Waves, what is missing, how long and how much: from the presets and from what lies in the bucket."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from specdecode import layout
+from specdecode.experiment import Capacity, load_engine, load_preset, preset_names
+from specdecode.experiment.capacity import DEVICES
+from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
+from specdecode.planning.cost import node_minutes
+from specdecode.planning.events import HISTORY_LIMIT
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def plan_of(name, *, inventory=None, overrides=None, **kwargs):
+    return make_plan(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW, **kwargs)
+
+
+def waves(plan):
+    return [(wave.round, [arm.variant for arm in wave.arms]) for wave in plan.waves]
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_plan_is_json_and_holds_the_whole(name):
+    plan = plan_of(name)
+    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+    served = {arm.variant for wave in plan.waves for arm in wave.arms}
+    assert served == {variant.name for variant in plan.experiment.variants}
+    for wave in plan.waves:
+        assert len(wave.arms) * plan.experiment.serving.devices <= DEVICES
+        assert {(arm.wave, arm.round) for arm in wave.arms} == {(wave.index, wave.round)}
+    assert plan.worst_case_events < HISTORY_LIMIT
+    assert plan.poll_seconds >= 60
+    assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * 35.76)
+    assert plan.assumptions
+
+
+def test_arms_that_fit_together_are_one_wave_and_rounds_swap_their_order():
+    assert waves(plan_of("qwen3-32b")) == [(0, ["base", "sd"])]
+    rounds = waves(plan_of("qwen3-32b", overrides={"workload.rounds": 3}))
+    assert rounds == [(0, ["base", "sd"]), (1, ["sd", "base"]), (2, ["base", "sd"])]
+
+
+def test_arms_that_need_a_wave_each_measure_the_base_again_at_the_end():
+    assert waves(plan_of("qwen3-32b-latency")) == [(0, ["base"]), (0, ["sd"]), (1, ["base"])]
+    rounds = waves(plan_of("qwen3-32b-latency", overrides={"workload.rounds": 2}))
+    assert rounds == [(0, ["base"]), (0, ["sd"]), (1, ["base"]), (1, ["sd"]), (2, ["base"])]
+    assert waves(plan_of("llama-3.1-405b"))[-1] == (1, ["base"])
+
+
+def test_the_sweep_shares_the_node_and_ends_with_the_base():
+    got = waves(plan_of("qwen3-32b-tuning"))
+    assert len(got) == 12
+    assert got[0] == (0, ["base", "sd-qwen3-0.6b-k5"])
+    assert got[-1] == (1, ["sd-qwen3-1.7b-k15", "base"])
+
+
+def test_what_is_complete_is_neither_staged_nor_compiled_nor_paid_for():
+    empty = plan_of("qwen3-32b")
+    keys = [empty.models[0].prefix + layout.COMPLETE, empty.artifacts[1].prefix + layout.COMPLETE]
+    keys += [empty.models[1].prefix + "config.json"]  # begun, not finished
+    half = plan_of("qwen3-32b", inventory=Inventory.from_keys(keys))
+    assert [m.id for m in half.models_to_stage] == ["Qwen/Qwen3-1.7B"]
+    assert [a.variant for a in half.compiles_to_do] == ["base"]
+    assert half.node_hours.high < empty.node_hours.high
+    assert half.worst_case_events < empty.worst_case_events
+    all_keys = [prefix + layout.COMPLETE for prefix in needed_prefixes(empty.experiment, empty.engine)]
+    full = plan_of("qwen3-32b", inventory=Inventory.from_keys(all_keys))
+    assert not full.models_to_stage and not full.compiles_to_do
+
+
+def test_each_artifact_is_compiled_once_however_often_it_is_served():
+    plan = plan_of("qwen3-32b-latency", overrides={"workload.rounds": 2})
+    assert [arm.variant for arm in plan.compiles_to_do] == ["base", "sd"]
+    compiles = [s.deadline_minutes for s in plan.steps if s.name == "Compile"]
+    assert compiles == [120, 120, 0, 0, 0]
+
+
+def test_the_sweep_looks_less_often_so_that_the_history_holds_it():
+    plan = plan_of("qwen3-32b-tuning")
+    assert plan.poll_seconds > 60
+    assert plan_of("rehearsal").poll_seconds == 60
+
+
+def test_a_run_too_long_for_any_history_is_told_to_split():
+    plan = plan_of("qwen3-32b-tuning", overrides={"deadlines": {"compile": 1400, "serve": 1400, "benchmark": 1400}})
+    assert any("split the experiment" in warning for warning in plan.warnings)
+
+
+def test_price_is_a_parameter():
+    cheap = plan_of("qwen3-32b", capacity=Capacity(price_per_node_hour=1))
+    assert cheap.cost == cheap.node_hours
+    assert cheap.price_per_node_hour == 1
+
+
+@pytest.mark.parametrize(
+    ("hours", "says"),
+    [(0.5, "over for new work"), (1.2, "will not finish"), (2, "may not finish"), (24, None)],
+)
+def test_the_capacity_block_is_compared_with_the_estimate(hours, says):
+    capacity = Capacity(block_start=NOW - timedelta(hours=1), block_end=NOW + timedelta(hours=hours))
+    warnings = plan_of("qwen3-32b", capacity=capacity).warnings
+    assert [says in w for w in warnings] == ([True] if says else [])
+
+
+def test_a_block_that_begins_later_counts_from_its_start():
+    capacity = Capacity(block_start=NOW + timedelta(hours=22), block_end=NOW + timedelta(hours=24))
+    assert plan_of("qwen3-32b", capacity=capacity).warnings
+
+
+def test_branches_are_warned_of():
+    (warning,) = plan_of("llama-3.1-405b").warnings
+    assert "Llama-3.1-405B-Instruct-FP8" in warning and "pin a commit" in warning
+
+
+def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
+    experiment, engine = load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")
+
+    def minutes(**load):
+        changed = experiment.model_copy(update={"workload": experiment.workload.model_copy(update=load)})
+        plan = make_plan(changed, inventory=Inventory(), now=NOW)
+        return node_minutes(changed, engine, plan.waves, frozenset())
+
+    assert minutes(requests=80).high > minutes().high
+    slow = minutes(rate=0.01, requests=8)
+    assert slow.low - minutes().low == pytest.approx(9 / 0.01 / 60 * 10 * 2, rel=0.1)
+
+
+class Listing:
+    def __init__(self, keys):
+        self.keys = keys
+
+    def list_objects_v2(self, *, Bucket, Prefix, MaxKeys):
+        found = [{"Key": key} for key in self.keys if key.startswith(Prefix)][:MaxKeys]
+        return {"Contents": found} if found else {}
+
+
+def test_inventory_is_read_with_one_request_for_each_folder():
+    s3 = Listing(["models/a@1/COMPLETE.json", "models/b@1/config.json"])
+    found = read_inventory(s3, bucket="b", prefixes=["models/a@1/", "models/b@1/"])
+    assert found.has("models/a@1/") and not found.has("models/b@1/")
