@@ -80,6 +80,8 @@ class Pipeline(Construct):
             "StateMachineArn": self.state_machine.state_machine_arn,
             "WatchdogFunction": self.functions["Watchdog"].function_name,
             "InspectFunction": self.functions["Inspect"].function_name,
+            "Capacity": _capacity_json(settings),
+            "CapacityReservation": settings.capacity_reservation_id or "none",
         }.items():
             CfnOutput(self, key, value=value).override_logical_id(key)
 

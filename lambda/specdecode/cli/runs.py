@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from specdecode import layout
+from specdecode.cli import runs_preflight
 from specdecode.cli.runs_deployment import (
+    EXIT_ENVIRONMENT,
     EXIT_FAILED,
     EXIT_USAGE,
     STACK,
@@ -33,7 +35,7 @@ RELEASE_PAUSE_S = 2.0
 
 def register(app: typer.Typer) -> None:
     """Add the commands about runs to `app`."""
-    for command in (run, status, stop, list_runs, diagnose, capacity):
+    for command in (run, status, stop, list_runs, diagnose, capacity, preflight):
         app.command(name=command.__name__.removesuffix("_runs"))(command)
 
 
@@ -150,6 +152,29 @@ def capacity(
     typer.echo(f"nodes     {', '.join(seen.nodes) or 'none'}")
     for pod in seen.pods:
         typer.echo(f"pod       {pod.name} {pod.phase}{' ready' if pod.ready else ''} {pod.problem or ''}".rstrip())
+
+
+def preflight(
+    experiment: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")] = DEFAULT_PRESET,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Check what a first run needs: credentials, stack, quota or reservation, models.
+
+    Spends nothing. The exit code is 3 if something would fail.
+    """
+    try:
+        loaded = load_preset(experiment) if experiment in preset_names() else load_file(Path(experiment))
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    checks = list(runs_preflight.preflight(Deployment(stack=stack), loaded))
+    if as_json:
+        typer.echo(json.dumps([vars(check) for check in checks], indent=1))
+    for check in checks if not as_json else []:
+        typer.echo(f"{check.verdict:<5} {check.name}: {check.detail}")
+        if check.verdict != "ok":
+            typer.echo(f"      {check.fix}")
+    raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in checks) else 0)
 
 
 def _request(experiment: str, overrides: list[str]) -> tuple[dict[str, Any], str]:
