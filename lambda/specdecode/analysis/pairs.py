@@ -25,6 +25,8 @@ from specdecode.experiment.model import Experiment, TestCase, Variant
 
 GROUP_METHOD = "geometric mean of the cases, Satterthwaite's degrees of freedom"
 Stats = dict[str, LogMean]
+LENGTHS_DIFFER = 0.01
+"""Relative difference of mean output tokens that a reader must know of."""
 
 
 def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str, ...]:
@@ -160,8 +162,8 @@ def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[
             "All requests sent one and the same prompt: the interval covers timing noise, not other prompts "
             "of this type."
         )
-    lengths = [arm.metrics["output_tokens"].mean for arm in (base, other) if "output_tokens" in arm.metrics]
-    if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > 0.01:
+    lengths = [s.mean for arm in (base, other) if (s := arm.metrics.get("output_tokens")) and s.mean]
+    if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > LENGTHS_DIFFER:
         notes.append(
             f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
             "end-to-end latency is not comparable, the figures per token are."

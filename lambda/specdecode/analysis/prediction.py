@@ -122,5 +122,5 @@ def _relative_error(estimate: Estimate) -> float:
 
 def arms_tokens_per_step(arms: Sequence[ArmCase]) -> float | None:
     """Mean tokens per step of arms without speculation: 1 unless the transport merges chunks."""
-    means = [arm.metrics[STEPS].mean for arm in arms if STEPS in arm.metrics]
+    means = [s.mean for arm in arms if (s := arm.metrics.get(STEPS)) and s.mean]
     return sum(means) / len(means) if means else None

@@ -34,19 +34,19 @@ class MetricInfo(Frozen):
 
 
 class Summary(Frozen):
-    """One metric over the completed requests of one arm and case."""
+    """One metric over the completed requests of one arm and case; None: not known (imported results)."""
 
     n: int
-    mean: float
-    stddev: float
-    min: float
-    p25: float
-    p50: float
-    p75: float
-    p90: float
-    p95: float
-    p99: float
-    max: float
+    mean: float | None = None
+    stddev: float | None = None
+    min: float | None = None
+    p25: float | None = None
+    p50: float | None = None
+    p75: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    max: float | None = None
 
 
 class StepBin(Frozen):

@@ -25,7 +25,7 @@ def estimate(metric: str, stat: LogMean, *, method: str) -> Estimate:
 
 
 def times(ratio: float) -> str:
-    """A speed-up for people: three significant digits, `1.98×`."""
+    """A speed-up for people: `1.98×`, `12.3×`."""
     digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
     return f"{ratio:.{digits}f}×"
 
@@ -47,7 +47,7 @@ def judge(found: Estimate | None, *, drift: float = 1.0) -> tuple[Verdict, str]:
     if found is None:
         return Verdict.CANNOT_SAY, "no prompt was completed by both arms"
     if found.low is None or found.high is None:
-        return Verdict.CANNOT_SAY, f"{times(found.ratio)} from a single pair of requests: no interval, so no verdict"
+        return Verdict.CANNOT_SAY, f"{times(found.ratio)} from one value per arm: no interval, so no verdict"
     beyond = f" and beyond the baseline's own drift of {abs(math.log(drift)):.1%}" if drift > 1.0 else ""
     if found.low > drift:
         return Verdict.PAYS, f"{spread(found)}: the whole interval lies above 1{beyond}"

@@ -27,7 +27,7 @@ def subject(pair: Pair) -> str:
     if len(pair.changes) == 1 and pair.changes[0] in SUBJECTS:
         return SUBJECTS[pair.changes[0]]
     if set(pair.changes) == {"speculation", "quantization"}:
-        return "Speculative decoding and quantization together"
+        return "Speculative decoding with quantization"
     return f"{pair.variant} (against {pair.baseline})"
 
 

@@ -67,7 +67,7 @@ def test_one_request_gives_no_verdict() -> None:
     tested = experiment(requests=1)
     comparison = compare(experiment=tested, records=run(tested), context=context())
     assert case(comparison, "repeat").verdict is Verdict.CANNOT_SAY
-    assert "single pair" in case(comparison, "repeat").reason
+    assert "no interval" in case(comparison, "repeat").reason
 
 
 def test_too_many_failures_give_no_verdict_and_are_counted() -> None:

@@ -80,5 +80,5 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
                 }
 
 
-def _statistics(summary: Summary) -> dict[str, float | int]:
+def _statistics(summary: Summary) -> dict[str, float | int | None]:
     return {name: getattr(summary, name) for name in STATISTICS}

@@ -1,0 +1,102 @@
+"""What a reader of LLMPerf results must be told, found from the figures themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from specdecode.analysis.llmperf_results import LlmperfArm
+from specdecode.analysis.result import Pair
+from specdecode.analysis.verdict import times
+from specdecode.experiment.model import Experiment
+from specdecode.speculation import speedup
+
+BOS = 1.5
+"""A count this far above the tokens asked for is a begin-of-sequence token; further, another tokenizer."""
+COLD = 5.0
+"""Largest TTFT over the median from which on a cold request is in the means."""
+TYPICAL_C = 0.1
+"""Draft cost at which the bound of pure speculation is stated: lower than any measured on Trainium2."""
+
+
+def warnings(arms: Sequence[LlmperfArm], pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
+    """One sentence or two for each thing that the original figures hide."""
+    yield (
+        "Imported from LLMPerf. Its outputs, chunks and prompts are not in the files: equality, tokens per step and "
+        "acceptance cannot be told, nor whether both arms got the same prompts."
+    )
+    yield from _tokenizer(arms)
+    yield from _formula(arms)
+    yield from _percentiles(arms)
+    yield from _cold(arms)
+    yield from _means(arms)
+    yield from _mixed(pairs, experiment)
+
+
+def _tokenizer(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+    off = [arm for arm in arms if arm.counted and arm.counted > arm.max_tokens + BOS]
+    for arm in off:
+        counted = arm.counted or 0.0
+        yield (
+            f"{arm.name}: {counted:g} output tokens were counted where the server was asked for {arm.max_tokens} at "
+            f"most ({counted / arm.max_tokens - 1:+.0%}): the text was counted again with another tokenizer. "
+            f"Throughput and time per token here use {arm.max_tokens}."
+        )
+    by_bos = [arm.name for arm in arms if arm.counted and arm.max_tokens < arm.counted <= arm.max_tokens + BOS]
+    if by_bos:
+        yield f"{', '.join(by_bos)}: one token more than asked for was counted, a begin-of-sequence token; corrected."
+    if off and len(off) < len(arms):
+        yield "The arms were counted by different tokenizers: their original throughputs cannot be compared at all."
+
+
+def _formula(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+    stock = [arm.name for arm in arms if arm.itl_formula == "stock"]
+    if stock:
+        yield (
+            f"{', '.join(stock)}: inter-token latency is LLMPerf's own, end-to-end latency over streamed chunks. With "
+            "speculation a chunk holds several tokens, so it says the opposite of the truth; it is not used here."
+        )
+
+
+def _percentiles(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+    if all((known := arm.best_known("request_output_throughput")) and known[0] == "p99" for arm in arms):
+        yield (
+            "Only 99th percentiles were kept. Of a throughput that is the best request, of a latency the worst: the "
+            "two describe different requests, and neither is typical. Compare medians, and the low tail of throughput."
+        )
+
+
+def _cold(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+    for arm in arms:
+        largest, median = arm.value("ttft", "max"), arm.value("ttft", "p50")
+        if largest and median and largest > COLD * median:
+            yield (
+                f"{arm.name}: its means hold at least one cold request (TTFT up to {largest:.0f} s, median "
+                f"{median:.2f} s); LLMPerf has no warm-up. Medians are compared."
+            )
+
+
+def _means(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+    means = [arm.value("end_to_end_latency", "mean") for arm in arms[:2]]
+    if len(means) == 2 and means[0] and means[1]:
+        rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]
+        stated = [arm.value("request_output_throughput", "mean") for arm in arms[:2]]
+        original = f" (as published {times(stated[1] / stated[0])})" if stated[0] and stated[1] else ""
+        yield (
+            f"On means the throughput went from {rates[0]:.1f} to {rates[1]:.1f} tokens/s, "
+            f"{times(rates[1] / rates[0])}{original}."
+        )
+
+
+def _mixed(pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
+    variants = {variant.name: variant for variant in experiment.variants}
+    for pair in pairs:
+        speculation = variants[pair.variant].speculation
+        if "speculation" not in pair.changes or "quantization" not in pair.changes or speculation is None:
+            continue
+        k = speculation.num_speculative_tokens
+        bound = speedup(1.0, k, TYPICAL_C)
+        yield (
+            f"{pair.variant} differs from {pair.baseline} in quantization as well as in speculation: the speed-up is "
+            f"of both together. Speculation alone with k={k} could give {times(bound)} at most at a draft cost of "
+            f"{TYPICAL_C} steps. Measure the quantized model without speculation to tell them apart."
+        )

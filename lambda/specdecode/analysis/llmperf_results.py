@@ -1,0 +1,146 @@
+"""Results of LLMPerf's `token_benchmark_ray.py`: its two JSON files, read and checked.
+
+What the figures mean (ray-project/llmperf f1d6bed): output tokens are the text counted again with a Llama tokenizer
+(begin-of-sequence token included), whatever the model's own; `inter_token_latency_s` is end-to-end latency over
+streamed chunks, unless the Neuron patches were applied; a throughput's 99th percentile is its best request.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from specdecode.analysis.result import Summary
+from specdecode.experiment.model import Frozen
+
+FIELDS = {
+    "ttft_s": "ttft",
+    "end_to_end_latency_s": "end_to_end_latency",
+    "inter_token_latency_s": "inter_token_latency",
+    "request_output_throughput_token_per_s": "request_output_throughput",
+    "number_output_tokens": "output_tokens",
+    "number_input_tokens": "input_tokens",
+}
+STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
+    name: name for name in ("mean", "min", "max", "stddev")
+}
+AGREE = 0.02
+"""Relative difference up to which two ways to compute a figure count as equal."""
+
+
+class ImportProblem(ValueError):
+    """The files are no LLMPerf results; the message lists every problem and what to do."""
+
+
+class LlmperfArm(Frozen):
+    """One `_summary.json`, with the individual responses where they lie beside it."""
+
+    name: str
+    model: str
+    max_tokens: int
+    """`mean_output_tokens`: what the server was asked for at most."""
+    concurrency: int
+    completed: int
+    errors: int
+    metrics: dict[str, Summary]
+    """As the file has them, under this project's names; nothing corrected."""
+    overall_throughput: float | None = None
+    requests: tuple[dict[str, float], ...] = ()
+    """Completed requests: field -> value."""
+
+    def value(self, metric: str, statistic: str) -> float | None:
+        """One figure, None if the file has none."""
+        summary = self.metrics.get(metric)
+        return getattr(summary, statistic) if summary else None
+
+    def best_known(self, metric: str) -> tuple[str, float] | None:
+        """The most telling statistic that is there: median, else mean, else the 99th percentile."""
+        for statistic in ("p50", "mean", "p99"):
+            if (found := self.value(metric, statistic)) is not None:
+                return statistic, found
+        return None
+
+    @property
+    def counted(self) -> float | None:
+        """Output tokens a request by LLMPerf's count."""
+        found = self.best_known("output_tokens")
+        return found[1] if found else None
+
+    @property
+    def tokens(self) -> float:
+        """Output tokens a request, corrected: a count above what was asked for is another tokenizer's."""
+        counted = self.counted
+        return float(self.max_tokens) if counted is None or counted > self.max_tokens else counted
+
+    @property
+    def itl_formula(self) -> Literal["neuron", "stock", "unknown"]:
+        """Which formula `inter_token_latency_s` follows: (e2e - ttft)/(tokens - 1), or e2e/chunks."""
+        found = [self.best_known(metric) for metric in ("inter_token_latency", "end_to_end_latency", "ttft")]
+        itl, e2e, ttft = (item[1] if item else None for item in found)
+        if itl is None or e2e is None or ttft is None or not self.counted or self.counted < 2:
+            return "unknown"
+        patched = (e2e - ttft) / (self.counted - 1.0)
+        return "neuron" if abs(itl / patched - 1.0) < AGREE else "stock"
+
+
+def read_arm(path: Path, *, name: str) -> LlmperfArm:
+    """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
+    file = _summary_file(path)
+    try:
+        summary = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ImportProblem(f"{file}: not readable as JSON ({error})") from None
+    needed = ("model", "mean_output_tokens", "num_concurrent_requests", "results_num_completed_requests")
+    missing = [key for key in needed if key not in summary] if isinstance(summary, dict) else list(needed)
+    if missing:
+        raise ImportProblem(
+            f"{file}: no LLMPerf summary, it lacks {', '.join(missing)}. Give the file *_summary.json that "
+            "token_benchmark_ray.py wrote into its --results-dir"
+        )
+    individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
+    completed = int(summary["results_num_completed_requests"])
+    return LlmperfArm(
+        name=name,
+        model=str(summary["model"]),
+        max_tokens=int(summary["mean_output_tokens"]),
+        concurrency=int(summary["num_concurrent_requests"]),
+        completed=completed,
+        errors=int(summary.get("results_number_errors") or 0),
+        metrics=_metrics(summary, completed),
+        overall_throughput=summary.get("results_mean_output_throughput_token_per_s"),
+        requests=_individual(individual) if individual != file and individual.exists() else (),
+    )
+
+
+def _summary_file(path: Path) -> Path:
+    if path.is_file():
+        return path
+    found = sorted(path.glob("*_summary.json")) if path.is_dir() else []
+    if len(found) != 1:
+        listed = ", ".join(item.name for item in found) or "none"
+        raise ImportProblem(f"{path}: expected one *_summary.json, found {listed}")
+    return found[0]
+
+
+def _metrics(summary: dict[str, Any], completed: int) -> dict[str, Summary]:
+    found: dict[str, Summary] = {}
+    for field, metric in FIELDS.items():
+        values = {
+            ours: summary[key] for theirs, ours in STATISTICS.items() if (key := f"results_{field}_{theirs}") in summary
+        }
+        if values:
+            found[metric] = Summary.model_validate({"n": completed, **values})
+    return found
+
+
+def _individual(file: Path) -> tuple[dict[str, float], ...]:
+    try:
+        responses = json.loads(file.read_text(encoding="utf-8"))
+        return tuple(
+            {field: float(response[field]) for field in FIELDS if response.get(field) is not None}
+            for response in responses
+            if response.get("error_code") is None
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ImportProblem(f"{file}: not LLMPerf's individual responses ({error})") from None
