@@ -27,6 +27,9 @@ CLUSTER = "specdecode"
 ISSUER = f"https://oidc.eks.{tools.REGION}.amazonaws.com/id/REHEARSAL"
 """OIDC issuer of the cluster: the double signs pods' tokens as it, the emulator's IAM trusts it."""
 
+BACKOFF_S = 1.0
+"""Before the first retry of a failed pod or container (10 s in a real cluster)."""
+
 WAIT_SCALE = 0.02
 """A Wait of 60 s in the state machine takes 1.2 s: nothing here takes the hours that those waits are made for."""
 
@@ -71,7 +74,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
                 *(tools.CLOUD_PYTHON, "-m", "rehearsal.kubernetes", "--port", "0"),
                 *("--state-dir", processes.folder / "kubernetes", "--image-path", tools.IMAGE),
                 *("--aws-endpoint", _endpoint(bound), "--region", tools.REGION, "--node-delay", str(node_delay_s)),
-                *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER),
+                *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER, "--backoff", str(BACKOFF_S)),
             ],
             environment=tools.environment(),
         )
