@@ -21,15 +21,17 @@ class Alerts(Construct):
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
         self.topic = sns.Topic(self, "Topic", enforce_ssl=True)
-        self.topic.add_to_resource_policy(
-            iam.PolicyStatement(
-                sid="AllowBudgets",
-                actions=["sns:Publish"],
-                principals=[iam.ServicePrincipal("budgets.amazonaws.com")],
-                resources=[self.topic.topic_arn],
-                conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        for service in ("budgets", "cloudwatch"):
+            # A topic with a policy has lost the default one, by which the account's alarms could publish.
+            self.topic.add_to_resource_policy(
+                iam.PolicyStatement(
+                    sid=f"Allow{service.capitalize()}",
+                    actions=["sns:Publish"],
+                    principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
+                    resources=[self.topic.topic_arn],
+                    conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+                )
             )
-        )
         if settings.alert_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(settings.alert_email))
         budgets.CfnBudget(

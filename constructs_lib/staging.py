@@ -31,7 +31,7 @@ class StagingCapacity(Construct):
     ) -> None:
         super().__init__(scope, id)
         name = names.STAGING_NODEPOOL
-        node_class = apply(
+        self.node_class = apply(
             self,
             "NodeClass",
             cluster=cluster,
@@ -57,7 +57,7 @@ class StagingCapacity(Construct):
             self,
             "NodePool",
             cluster=cluster,
-            needs=(*needs, node_class),
+            needs=(self.node_class,),
             manifest={
                 "apiVersion": "karpenter.sh/v1",
                 "kind": "NodePool",

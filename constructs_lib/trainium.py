@@ -38,12 +38,14 @@ class TrainiumCapacity(Construct):
         super().__init__(scope, id)
         class_name = f"trn2-{settings.engine_generation.replace('.', '-')}"
         node_class = _node_class(class_name, cluster=cluster, vpc=vpc, node_role=node_role, settings=settings)
-        before: list[IDependable] = [apply(self, "NodeClass", cluster=cluster, manifest=node_class, needs=needs)]
+        # The generation is in the id too: another one is another resource, so that this object is deleted after it.
+        self.node_class = apply(self, f"NodeClass-{class_name}", cluster=cluster, manifest=node_class, needs=needs)
+        before: list[IDependable] = [self.node_class]
         if not settings.reserved:
             price = _price(settings.price_per_node_hour)
             before.append(apply(self, "Price", cluster=cluster, manifest=price, needs=needs))
         pool = _node_pool(class_name, settings)
-        self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=(*needs, *before))
+        self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=tuple(before))
         self.watched = [node_class, pool]
 
 

@@ -55,11 +55,14 @@ class TrainiumClusterStack(ProjectStack):
             settings=settings,
         )
         driver = NeuronDra(self, "NeuronDra", cluster=cluster, needs=ready)
-        drain = guards.resource("DrainGuard", guard="drain")
-        drain.node.add_dependency(access, karpenter)
         shared = {"cluster": cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
-        trainium = TrainiumCapacity(self, "Trainium", needs=(drain, driver), **shared)
-        StagingCapacity(self, "Staging", needs=(drain,), **shared)
+        trainium = TrainiumCapacity(self, "Trainium", needs=(karpenter, driver), **shared)
+        staging = StagingCapacity(self, "Staging", needs=(karpenter,), **shared)
+        drain = guards.resource("DrainGuard", guard="drain")
+        # On deletion: the pools, their instances (waited for), the classes (their finalizer wants no instance), Karpenter.
+        drain.node.add_dependency(access, karpenter, trainium.node_class, staging.node_class)
+        trainium.pool.node.add_dependency(drain)
+        staging.pool.node.add_dependency(drain)
 
         update = guards.resource(
             "UpdateGuard",

@@ -62,12 +62,14 @@ def test_karpenter_has_all_that_it_needs_before_it_starts(cluster: Order) -> Non
         assert cluster.holds(name, chart), name
 
 
-def test_pools_go_first_then_their_instances_then_karpenter(cluster: Order) -> None:
+def test_pools_go_first_then_instances_then_classes_then_karpenter(cluster: Order) -> None:
     drain, chart = cluster.one("GuardsDrainGuard"), cluster.one("KarpenterChart")
     for pool in (cluster.one("TrainiumNodePool"), cluster.one("StagingNodePool")):
         assert cluster.holds(drain, pool)
     for node_class in (cluster.one("TrainiumNodeClass"), cluster.one("StagingNodeClass")):
+        # Its finalizer waits for the instances, longer than kubectl's Lambda could: the guard has waited before.
         assert cluster.holds(chart, node_class)
+        assert cluster.holds(node_class, drain)
     assert cluster.holds(chart, drain)
     assert cluster.holds(cluster.one("TrainiumNodeClass"), cluster.one("TrainiumNodePool"))
     assert cluster.holds(cluster.one("NeuronDraChart"), cluster.one("TrainiumNodePool"))

@@ -61,6 +61,29 @@ def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
     assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260723"}]
 
 
+def test_another_generations_node_class_is_another_resource(choices: Templates, templates: Templates) -> None:
+    """Or CloudFormation would update it in place, and the old object would stay in the cluster."""
+    ids = [
+        {name for name in found.stacks["TrainiumClusterStack"]["Resources"] if name.startswith("TrainiumNodeClass")}
+        for found in (choices, templates)
+    ]
+    assert not ids[0] & ids[1]
+
+
+def test_alarms_and_budgets_may_publish(choices: Templates) -> None:
+    (policy,) = choices.properties("AWS::SNS::TopicPolicy").values()
+    services = {
+        statement["Principal"]["Service"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow"
+    }
+    assert services == {"budgets.amazonaws.com", "cloudwatch.amazonaws.com"}
+    alarms = choices.properties("AWS::CloudWatch::Alarm")
+    assert alarms
+    for name, alarm in alarms.items():
+        assert len(alarm["AlarmActions"]) == 1, name
+
+
 def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templates) -> None:
     claim = choices.manifest("ResourceClaimTemplate", names.claim_template(8, 2))
     selectors = claim["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
