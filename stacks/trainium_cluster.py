@@ -59,7 +59,7 @@ class TrainiumClusterStack(ProjectStack):
         trainium = TrainiumCapacity(self, "Trainium", needs=(karpenter, driver), **shared)
         staging = StagingCapacity(self, "Staging", needs=(karpenter,), **shared)
         drain = guards.resource("DrainGuard", guard="drain")
-        # On deletion: the pools, their instances (waited for), the classes (their finalizer wants no instance), Karpenter.
+        # On deletion: the pools, their instances (waited for), the classes (which want no instance left), Karpenter.
         drain.node.add_dependency(access, karpenter, trainium.node_class, staging.node_class)
         trainium.pool.node.add_dependency(drain)
         staging.pool.node.add_dependency(drain)
