@@ -14,9 +14,12 @@ from specdecode.tasks.errors import StepFailed
 
 
 def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject]) -> list[str]:
-    """Apply those of `objects` that do not exist; what the last try made stays as it is. Returns the names made."""
+    """Apply those of `objects` that do not exist; what the last try made stays as it is. Returns the names made.
+
+    What pods refer to (Services, ConfigMaps) comes before what makes pods.
+    """
     made = []
-    for obj in objects:
+    for obj in sorted(objects, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
         if kube.get(obj["kind"], name_of(obj), namespace=obj["metadata"].get("namespace")) is None:
             kube.apply(obj)
             made.append(name_of(obj))

@@ -82,6 +82,14 @@ def test_compiles_run_one_at_a_time():
     assert len(answers) == 3
 
 
+def test_a_service_is_there_before_its_pods():
+    """Pods know a Service by variables that are set when they start."""
+    world = World()
+    world.run_through(until="Serve")
+    order = [path for method, path in world.cluster.requests if method == "PATCH" and "-w0-" in path]
+    assert [path.split("/")[-2] for path in order] == ["services", "deployments"] * 2
+
+
 def test_all_arms_are_ready_before_the_smoke_test():
     world = World()
     world.run_through(until="Smoke")
