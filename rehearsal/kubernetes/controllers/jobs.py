@@ -18,6 +18,7 @@ from rehearsal.kubernetes.objects import (
     parse_time,
     set_condition,
     terminating,
+    uid_of,
 )
 from rehearsal.kubernetes.store import Store
 
@@ -44,6 +45,8 @@ class Jobs(Controller):
     def __init__(self, cluster: Cluster, *, backoff: float) -> None:
         super().__init__(cluster)
         self._backoff = backoff
+        self._failures: dict[str, dict[str, Json]] = {}
+        """Job uid -> its failed pods by uid: they count although their node, and they with it, may be gone."""
 
     def reconcile(self) -> None:
         for job in self.store.list(r.JOBS):
@@ -55,11 +58,11 @@ class Jobs(Controller):
     def _sync(self, job: Json) -> None:
         spec, owned = job["spec"], pods.owned_pods(self.cluster, job)
         succeeded = [pod for pod in owned if dig(pod, "status", "phase") == "Succeeded"]
-        failed = [
-            pod
-            for pod in owned
-            if dig(pod, "status", "phase") == "Failed" or (terminating(pod) and not pods.is_finished(pod))
-        ]
+        failures = self._failures.setdefault(uid_of(job), {})
+        for pod in owned:
+            if dig(pod, "status", "phase") == "Failed" or (terminating(pod) and not pods.is_finished(pod)):
+                failures[uid_of(pod)] = pod
+        failed = list(failures.values())
         active = [pod for pod in owned if pods.is_active(pod)]
         started = dig(job, "status", "startTime") or (None if spec["suspend"] else now())
         completions = spec.get("completions", 1)
