@@ -1,6 +1,7 @@
 """One running double: its parts put together, started and stopped."""
 
 import asyncio
+import contextlib
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,8 @@ from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.server import Server
 from rehearsal.kubernetes.software.installed import Installed
 
+_STOP_LIMIT = 10.0
+"""Seconds for an orderly end of all pods; what is left then is the guardian's."""
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -169,7 +172,8 @@ class Instance:
         if self._runner is not None:
             for task in self._tasks:
                 task.cancel()
-            await self._agent.stop()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._agent.stop(), _STOP_LIMIT)
             await self._runner.cleanup()
         self._network.close()
         if self._guardian.stdin:

@@ -1,6 +1,7 @@
 """The environment of a container: its own variables, the Services' and what the image brings."""
 
 import base64
+import math
 import re
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def _resource_field(container: Json, ref: Json) -> str:
     kind, _, name = ref["resource"].partition(".")
     amount = quantity.amounts(dig(container, "resources", kind)).get(name, quantity.parse(0))
     divisor = quantity.parse(ref.get("divisor", "1") or "1")
-    return str(int(-(-amount // (divisor or 1))))
+    return str(math.ceil(amount / (divisor or 1)))
 
 
 def image_environment(image_path: Path, pod: Json, home: Path) -> dict[str, str]:

@@ -131,31 +131,29 @@ class PodWorker:
                 ) from None
 
     async def _pull(self, container: Container) -> None:
-        image, wait = container.spec["image"], 1.0
-        while True:
-            if pod_rules.malformed_image(image):
-                reason, message = (
-                    "InvalidImageName",
-                    f'Failed to apply default image tag "{image}": couldn\'t parse image name',
-                )
-            elif self._settings.faults.image_pull_error and self._settings.faults.image_pull_error in image:
-                reason, message = "ErrImagePull", f'Failed to pull image "{image}": not found'
-            else:
-                if wait > 1.0:
-                    container.state = {"waiting": {"reason": "ContainerCreating"}}
-                self._event("Normal", "Pulled", f'Container image "{image}" already present on machine')
-                return
+        """Any image is there, unless its name is malformed or a fault says otherwise; then it is tried again."""
+        image, wait = container.spec["image"], self._settings.backoff
+        while problem := self._pull_problem(image):
+            reason, message = problem
             self._event("Warning", "Failed", message)
             container.state = {"waiting": {"reason": reason, "message": message}}
             self.publish()
-            await asyncio.sleep(wait)
+            await asyncio.sleep(min(wait, 1.0))
             if reason == "ErrImagePull":
-                container.state = {
-                    "waiting": {"reason": "ImagePullBackOff", "message": f'Back-off pulling image "{image}"'}
-                }
-                self._event("Normal", "BackOff", f'Back-off pulling image "{image}"')
+                message = f'Back-off pulling image "{image}"'
+                self._event("Normal", "BackOff", message)
+                container.state = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
                 self.publish()
-            wait = min(wait * 2, 30.0)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, self._settings.backoff * 30)
+        container.state = {"waiting": {"reason": "ContainerCreating"}}
+        self._event("Normal", "Pulled", f'Container image "{image}" already present on machine')
+
+    def _pull_problem(self, image: str) -> tuple[str, str] | None:
+        if pod_rules.malformed_image(image):
+            return "InvalidImageName", f'Failed to apply default image tag "{image}": couldn\'t parse image name'
+        missing = self._settings.faults.image_pull_error
+        return ("ErrImagePull", f'Failed to pull image "{image}": not found') if missing and missing in image else None
 
     def _container(self, spec: Json, restart_policy: str) -> Container:
         return Container(

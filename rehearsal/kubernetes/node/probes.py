@@ -33,6 +33,10 @@ class Prober:
                 return await self._exec(probe["exec"]["command"])
         except TimeoutError:
             return f"context deadline exceeded ({timeout}s)"
+        except aiohttp.ClientConnectorError as problem:
+            return (
+                f"dial tcp {problem.host}:{problem.port}: connect: {os.strerror(problem.os_error.errno or 0).lower()}"
+            )
         except (aiohttp.ClientError, OSError) as problem:
             return str(problem) or type(problem).__name__
 

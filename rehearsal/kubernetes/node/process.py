@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from rehearsal.kubernetes.node.logs import ContainerLog
 
@@ -24,10 +25,10 @@ def _without_write_override() -> list[str]:
 class Process:
     """A running command. `exit_code` is what Kubernetes shows: 128 + n where signal n ended it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: ContainerLog) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, output: BinaryIO, log: ContainerLog) -> None:
         self._process = process
         self.log = log
-        self._pump = asyncio.create_task(self._copy_output())
+        self._pump = asyncio.create_task(self._copy(output))
 
     @classmethod
     async def start(cls, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: ContainerLog) -> "Process":
@@ -37,23 +38,37 @@ class Process:
             raise FileNotFoundError(f'exec: "{command[0]}": executable file not found in $PATH')
         if not os.access(cwd / found, os.X_OK):
             raise FileNotFoundError(f'exec: "{command[0]}": no such file or not executable')
-        process = await asyncio.create_subprocess_exec(
-            *_without_write_override(),
-            found,
-            *command[1:],
-            cwd=cwd,
-            env=dict(env),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            limit=_LINE,
-        )
-        return cls(process, log)
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_without_write_override(),
+                found,
+                *command[1:],
+                cwd=cwd,
+                env=dict(env),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        return cls(process, os.fdopen(reading, "rb", buffering=0), log)
 
-    async def _copy_output(self) -> None:
-        stream = self._process.stdout
-        assert stream is not None
+    async def _copy(self, output: BinaryIO) -> None:
+        """Log line by line. The pipe is our own: who has left the process group may hold it open for ever."""
+        stream = asyncio.StreamReader(limit=_LINE)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), output)
+        try:
+            await self._copy_lines(stream)
+        finally:
+            transport.close()
+
+    async def _copy_lines(self, stream: asyncio.StreamReader) -> None:
         while True:
             try:
                 line = await stream.readline()

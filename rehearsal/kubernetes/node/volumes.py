@@ -122,17 +122,26 @@ def build_root(folder: PodFolder, container: Json) -> Path:
 
 
 def _link(root: Path, mount_path: str, source: Path) -> None:
+    """Put a volume at its place: a link to it, or, below another volume, its own folder (programs that do not follow
+    links then see what they would see on a real node), with a link left behind at `source`."""
     place = root / mount_path.strip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
-    if place.is_symlink():
-        if place.readlink() != source:
-            raise environment.ConfigError(f"two containers mount different volumes at {mount_path} of a shared volume")
+    if place.exists() and place.resolve() == source.resolve():
         return
-    if place.is_dir() and not any(place.iterdir()):
+    if place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
         place.rmdir()
     if place.exists():
         raise environment.ConfigError(f"cannot mount at {mount_path}: the volume around it has files there")
-    place.symlink_to(source, target_is_directory=True)
+    nested = place.parent.resolve() != place.parent.absolute()
+    if nested and not source.is_symlink():
+        real = place.parent.resolve() / place.name
+        mode = source.stat().st_mode
+        source.chmod(0o755)
+        source.rename(real)
+        real.chmod(mode)
+        source.symlink_to(real, target_is_directory=True)
+    else:
+        place.symlink_to(source.resolve(), target_is_directory=True)
 
 
 def check_paths(container: Json, env: dict[str, str]) -> None:

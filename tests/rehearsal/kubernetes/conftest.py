@@ -47,6 +47,8 @@ class Double:
                 status, raw = reply.status, reply.read()
         except urllib.error.HTTPError as refused:
             status, raw = refused.code, refused.read()
+        if path.split("?")[0].endswith("/log") and status == 200:
+            return status, raw.decode()
         try:
             return status, json.loads(raw)
         except ValueError:
@@ -74,9 +76,8 @@ class Double:
             if time.monotonic() > deadline:
                 events = self.get("/api/v1/events")["items"][-25:]
                 told = [f"{e['involvedObject']['name']}: {e['reason']}: {e['message']}" for e in events]
-                raise AssertionError(
-                    f"{path} after {seconds} s: {json.dumps(found, indent=1)[:3000]}\n" + "\n".join(told)
-                )
+                shown = json.dumps((found or {}).get("status", found) if isinstance(found, dict) else found)[:1500]
+                raise AssertionError(f"{path} after {seconds} s: {shown}\n" + "\n".join(told))
             time.sleep(0.05)
 
     def events(self, namespace: str, reason: str) -> list[str]:

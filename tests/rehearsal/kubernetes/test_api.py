@@ -55,7 +55,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "path", "body", "code", "reason"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code", "reason"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED]
+)
 def test_refusals(double: Double, namespace: str, method: str, path: str, body: Any, code: int, reason: str) -> None:
     double.ok("POST", maps(namespace), config("taken"))
     kind = APPLY if reason == "Invalid" and method == "PATCH" else "application/json"
@@ -100,7 +102,11 @@ def test_all_problems_come_at_once(double: Double, namespace: str) -> None:
     body = bad_pod(hostNetwork=True, hostPID=True)
     body["spec"]["containers"][0]["image"] = ""
     _, answer = double.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
-    assert {c["field"] for c in answer["details"]["causes"]} == {"spec.hostNetwork", "spec.hostPID", "spec.containers[0].image"}
+    assert {c["field"] for c in answer["details"]["causes"]} == {
+        "spec.hostNetwork",
+        "spec.hostPID",
+        "spec.containers[0].image",
+    }
 
 
 IMMUTABLE = [
@@ -131,7 +137,9 @@ def test_selectors_and_pages(double: Double, namespace: str) -> None:
     assert names("labelSelector=!absent,n%20notin%20(0)") == ["c1", "c2", "c3", "c4"]
     assert names("fieldSelector=metadata.name%3Dc3") == ["c3"]
     page = double.get(f"{maps(namespace)}?limit=2")
-    assert [i["metadata"]["name"] for i in page["items"]] == ["c0", "c1"] and page["metadata"]["remainingItemCount"] == 3
+    assert [i["metadata"]["name"] for i in page["items"]] == ["c0", "c1"] and page["metadata"][
+        "remainingItemCount"
+    ] == 3
     assert names(f"limit=2&continue={page['metadata']['continue']}") == ["c2", "c3"]
 
 
@@ -168,10 +176,16 @@ def test_watch_from_a_version_and_through_a_selector(double: Double, namespace: 
     double.ok("PATCH", f"{maps(namespace)}/a", {"data": {"k": "v"}}, kind=MERGE)
     double.ok("PATCH", f"{maps(namespace)}/a", {"metadata": {"labels": {"in": "no"}}}, kind=MERGE)
     query = f"watch=true&resourceVersion={start}&labelSelector=in%3Dyes&timeoutSeconds=1"
-    request = urllib.request.Request(f"{double.url}{maps(namespace)}?{query}", headers={"Authorization": f"Bearer {double.token}"})
+    request = urllib.request.Request(
+        f"{double.url}{maps(namespace)}?{query}", headers={"Authorization": f"Bearer {double.token}"}
+    )
     with double._opener.open(request, timeout=10) as reply:
         events = [json.loads(line) for line in reply]
-    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert [(e["type"], e["object"]["metadata"]["name"]) for e in events] == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("DELETED", "a"),
+    ]
 
 
 def test_a_job_that_is_deleted_by_the_bare_api_orphans_its_pods(double: Double, namespace: str) -> None:
@@ -223,7 +237,9 @@ NODE_CLASS_FAULTS = [
 
 @pytest.fixture(scope="session")
 def with_karpenter(shared_double: Double) -> Double:
-    shared_double.control("helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1")
+    shared_double.control(
+        "helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1"
+    )
     return shared_double
 
 
@@ -239,7 +255,9 @@ def faulty(base: Any, fault: Any) -> Any:
     + [("karpenter.k8s.aws/v1/ec2nodeclasses", faulty(NODE_CLASS, f[1]), f[2]) for f in NODE_CLASS_FAULTS],
     ids=[f[0] for f in (*NODE_POOL_FAULTS, *NODE_CLASS_FAULTS)],
 )
-def test_karpenter_objects_are_checked_as_by_their_crds(with_karpenter: Double, path: str, body: Any, message: str) -> None:
+def test_karpenter_objects_are_checked_as_by_their_crds(
+    with_karpenter: Double, path: str, body: Any, message: str
+) -> None:
     status, answer = with_karpenter.request("POST", f"/apis/{path}?dryRun=All", body)
     assert status in (400, 422) and message in answer["message"], answer
 

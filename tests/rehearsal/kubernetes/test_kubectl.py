@@ -16,7 +16,10 @@ def manifest(*objects: object) -> str:
 
 def test_a_job_from_apply_to_logs_to_delete(kubectl: Kubectl, namespace: str) -> None:
     n = ("-n", namespace)
-    assert "job.batch/hello created" in kubectl("apply", *n, "-f", "-", stdin=manifest(job("hello", "echo one; echo two"))).stdout
+    assert (
+        "job.batch/hello created"
+        in kubectl("apply", *n, "-f", "-", stdin=manifest(job("hello", "echo one; echo two"))).stdout
+    )
     kubectl("wait", *n, "--for=condition=complete", "job/hello", "--timeout=15s")
     assert kubectl("logs", *n, "job/hello").stdout == "one\ntwo\n"
     assert kubectl("logs", *n, "job/hello", "--tail=1").stdout == "two\n"
@@ -90,6 +93,8 @@ def test_discovery(kubectl: Kubectl, double: Double) -> None:
 
 def test_namespace_deletion_takes_everything_along(kubectl: Kubectl, double: Double, namespace: str) -> None:
     kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest(deployment("web"), service("web")))
-    double.wait(f"/apis/apps/v1/namespaces/{namespace}/deployments/web", lambda d: d["status"].get("readyReplicas") == 1)
+    double.wait(
+        f"/apis/apps/v1/namespaces/{namespace}/deployments/web", lambda d: d["status"].get("readyReplicas") == 1
+    )
     kubectl("delete", "namespace", namespace, "--timeout=20s")
     assert double.request("GET", f"/api/v1/namespaces/{namespace}")[0] == 404

@@ -1,0 +1,99 @@
+"""A stand-in for STS and S3, as much of them as the double talks to."""
+
+import base64
+import datetime
+import json
+import threading
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ACCOUNT = "111122223333"
+
+
+class FakeAws:
+    """`objects` is the bucket; `assumed` lists (role, subject of the web identity token) of each role assumption."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.assumed: list[tuple[str, str]] = []
+        aws = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *arguments: object) -> None:
+                """Keep quiet."""
+
+            def reply(self, status: int, body: bytes, **headers: str) -> None:
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
+
+            def do_POST(self) -> None:
+                form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                claims = form["WebIdentityToken"][0].split(".")[1]
+                subject = json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"]
+                role = form["RoleArn"][0]
+                aws.assumed.append((role, subject))
+                if role.endswith("/denied"):
+                    self.reply(
+                        403,
+                        b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>",
+                    )
+                    return
+                keys = "<AccessKeyId>a</AccessKeyId><SecretAccessKey>b</SecretAccessKey><SessionToken>c</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>"
+                name = "AssumeRoleWithWebIdentity"
+                self.reply(
+                    200,
+                    f"<{name}Response><{name}Result><Credentials>{keys}</Credentials></{name}Result></{name}Response>".encode(),
+                )
+
+            def do_GET(self) -> None:
+                url = urllib.parse.urlsplit(self.path)
+                query = dict(urllib.parse.parse_qsl(url.query))
+                if query.get("Action") == "GetCallerIdentity":
+                    arn = query["X-Amz-Credential"].split("/")[0]
+                    if self.headers.get("x-k8s-aws-id") != "rehearsal":
+                        self.reply(403, b"")
+                    else:
+                        self.reply(200, f"<R><Arn>arn:aws:sts::{ACCOUNT}:assumed-role/{arn}/session</Arn></R>".encode())
+                elif "list-type" in query:
+                    found = [k for k in sorted(aws.objects) if k.startswith(query.get("prefix", ""))]
+                    entries = "".join(
+                        f"<Contents><Key>{k}</Key><Size>{len(aws.objects[k])}</Size></Contents>" for k in found
+                    )
+                    self.reply(
+                        200, f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>".encode()
+                    )
+                else:
+                    key = url.path.split("/", 2)[2]
+                    stamp = {"ETag": '"1"', "Last_Modified": "Mon, 01 Jan 2024 00:00:00 GMT"}
+                    self.reply(200, aws.objects[key], **stamp)
+
+            do_HEAD = do_GET
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def eks_token(role: str, *, signed: datetime.datetime | None = None, headers: str = "host;x-k8s-aws-id") -> str:
+    """A token as `aws eks get-token` makes it; the fake STS takes the role's name from the access key."""
+    stamp = (signed or datetime.datetime.now(datetime.UTC)).strftime("%Y%m%dT%H%M%SZ")
+    query = {
+        "Action": "GetCallerIdentity",
+        "Version": "2011-06-15",
+        "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+        "X-Amz-Credential": f"{role}/20260101/us-east-2/sts/aws4_request",
+        "X-Amz-Date": stamp,
+        "X-Amz-Expires": "60",
+        "X-Amz-SignedHeaders": headers,
+        "X-Amz-Signature": "0" * 64,
+    }
+    url = "https://sts.us-east-2.amazonaws.com/?" + urllib.parse.urlencode(query)
+    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
