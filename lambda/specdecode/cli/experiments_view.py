@@ -12,14 +12,14 @@ from specdecode.experiment import Engine, Experiment
 from specdecode.planning import Plan
 
 
-class BlockDumper(yaml.SafeDumper):
+class BlockDumper(yaml.CSafeDumper):
     """Texts of several lines as blocks, so that a container's script can be read; no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _text(dumper: BlockDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 

@@ -1,0 +1,148 @@
+"""The commands about experiments: what they print, their JSON, their exit codes; never a traceback."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+import yaml
+from specdecode.cli import app
+from specdecode.experiment import engine_names, load_preset, preset_names
+from typer.testing import CliRunner
+
+COMMANDS = ["presets", "validate", "plan", "manifests", "engines", "schema"]
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    runner = CliRunner()
+
+    def call(*arguments, code=0):
+        result = runner.invoke(app, list(arguments))
+        assert result.exit_code == code, result.output + result.stderr
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    return call
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(run, command):
+    text = run(command, "--help").output
+    assert len(text.splitlines()) > 8 and "Usage" in text
+
+
+def test_presets(run):
+    text = run("presets").output
+    assert all(name in text for name in preset_names())
+    listed = json.loads(run("presets", "--json").output)
+    assert [preset["name"] for preset in listed] == preset_names()
+    assert {"title", "engine", "target", "variants", "serving", "workload"} <= set(listed[0])
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_validate_plan_and_manifests_of_every_preset(run, name):
+    assert f"{name}: valid" in run("validate", name).output
+    planned = json.loads(run("plan", name, "--json").output)
+    assert planned["experiment"]["name"] == name
+    text = run("plan", name).output
+    assert "wave" in text and "$" in text and "to compile" in text
+    documents = list(yaml.load_all(run("manifests", name).output, yaml.CSafeLoader))
+    assert {d["kind"] for d in documents} == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap"}
+    listed = json.loads(run("manifests", name, "--json").output)
+    assert listed["kind"] == "List" and listed["items"] == documents
+
+
+def test_scripts_in_the_yaml_can_be_read(run):
+    text = run("manifests", "rehearsal").output
+    assert "        - |-\n          set -eu\n" in text
+    assert "&id" not in text
+
+
+def test_manifests_carry_what_is_given(run):
+    arguments = ["--bucket", "my-bucket", "--run-id", "try-1", "--region", "eu-west-1"]
+    arguments += ["--bundle-uri", "s3://my/b.zip", "--bundle-sha256", "1" * 64]
+    text = run("manifests", "rehearsal", *arguments).output
+    assert all(part in text for part in ("my-bucket", "try-1", "eu-west-1", "s3://my/b.zip", "1" * 64))
+
+
+def test_problems_are_all_told_with_exit_code_2(run):
+    arguments = ["qwen3-32b", "--set", "serving.tensor_parallel_size=64", "--set", "workload.temperature=1"]
+    for command in ("validate", "plan", "manifests"):
+        stderr = run(command, *arguments, code=2).stderr
+        assert "2 problems" in stderr and "fix: set it to 32" in stderr and "(greedy)" in stderr
+    found = json.loads(run("validate", *arguments, "--json", code=2).output)
+    assert found["valid"] is False
+    assert {p["rule"] for p in found["problems"]} == {"tensor-parallel", "greedy"}
+    assert all({"field", "rule", "message", "source", "fix"} == set(p) for p in found["problems"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["validate", "qwen3-32"], "did you mean 'qwen3-32b'?"),
+        (["validate", "nowhere.yaml"], "cannot be read"),
+        (["plan", "rehearsal", "--set", "x"], "path=value"),
+        (["plan", "rehearsal", "--ami", "latest"], "--ami"),
+        (["plan", "qwen3-32b", "--ami", "v20260714"], "ami-driver"),
+        (["manifests", "rehearsal", "--bundle-uri", "http://x"], "--bundle-uri"),
+        (["manifests", "rehearsal", "--run-id", "a b"], "--run-id"),
+        (["engines", "0.9.1"], "no engine is called"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(run, arguments, says):
+    assert says in run(*arguments, code=2).stderr
+
+
+def test_a_file_of_ones_own(run, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: qwen3-32b\nname: mine\nworkload: {requests: 3}\n")
+    assert json.loads(run("validate", str(path), "--json").output)["experiment"]["workload"]["requests"] == 3
+    path.write_text("extends: qwen3-32b\nworkload: {requsts: 3}\n")
+    assert "did you mean 'requests'?" in run("validate", str(path), code=2).stderr
+
+
+def test_plan_takes_price_and_capacity_block(run):
+    priced = json.loads(run("plan", "qwen3-32b", "--price", "10", "--json").output)
+    assert priced["cost"]["high"] == pytest.approx(priced["node_hours"]["high"] * 10)
+    late = run("plan", "qwen3-32b", "--block-end", "2020-01-01").output
+    assert "over for new work" in late
+
+
+def test_plan_looks_into_the_bucket(run, monkeypatch):
+    prefix = load_preset("rehearsal").target.prefix
+
+    class S3:
+        def list_objects_v2(self, *, Bucket, Prefix, MaxKeys):
+            return {"Contents": [{"Key": Prefix}]} if Prefix.startswith(prefix) else {}
+
+    monkeypatch.setattr("boto3.client", lambda service: S3())
+    planned = json.loads(run("plan", "rehearsal", "--bucket", "b", "--json").output)
+    assert [model["staged"] for model in planned["models"]] == [True, False]
+
+
+def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
+    from botocore.exceptions import NoCredentialsError
+
+    class S3:
+        def list_objects_v2(self, **_):
+            raise NoCredentialsError()
+
+    monkeypatch.setattr("boto3.client", lambda service: S3())
+    assert "Unable to locate credentials" in run("plan", "rehearsal", "--bucket", "b", code=3).stderr
+
+
+def test_engines(run):
+    text = run("engines").output
+    assert all(name in text for name in engine_names())
+    one = run("engines", "0.9.1-sdk2.26.1").output
+    assert "fused-draft" in one and "no: " in one and "v20260625" in one
+    assert json.loads(run("engines", "0.9.1-sdk2.26.1", "--json").output)["greedy_only"] is True
+    assert len(json.loads(run("engines", "--json").output)) == len(engine_names())
+
+
+@pytest.mark.parametrize("document", ["experiment", "engine"])
+def test_schema(run, document):
+    jsonschema.Draft202012Validator.check_schema(json.loads(run("schema", document).output))
