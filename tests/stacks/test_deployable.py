@@ -4,9 +4,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from rehearsal.deployment import Deployment
+from rehearsal.tools import aws_environment
 from tests.conftest import STACKS, Assembly, synthesize
 from tests.templates import Templates
 
@@ -23,10 +26,35 @@ def test_synth_asks_no_account(assembly: Assembly) -> None:
     assert "dummy" not in text
 
 
-def test_synth_is_deterministic(assembly: Assembly, tmp_path: Path) -> None:
+def test_synth_is_the_same_in_every_account_and_in_a_rehearsal(
+    assembly: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of parameters in which templates may differ is empty (ADR 46): the CLI's variables change nothing."""
+    for name, value in {
+        **aws_environment("http://127.0.0.1:4566"),
+        "CDK_DEFAULT_ACCOUNT": "000000000000",
+        "CDK_DEFAULT_REGION": "us-east-2",
+    }.items():
+        monkeypatch.setenv(name, value)
     again = synthesize(tmp_path)
     for stack in STACKS:
         assert again.raw(stack) == assembly.raw(stack)
+
+
+def test_a_rehearsal_synthesizes_with_no_settings_of_its_own() -> None:
+    started = []
+
+    class Recorder:
+        folder = Path("folder")
+
+        def start(self, _name: str, command: list[object], *, environment: dict[str, str], directory: object) -> None:
+            started.append((list(map(str, command)), environment))
+
+    Deployment(processes=Recorder(), services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth()
+    ((command, environment),) = started
+    assert not {"-c", "--context"} & set(command)
+    assert not [name for name in environment if name.startswith("CDK_CONTEXT")]
+    assert command[command.index("--app") + 1] == f"{sys.executable} app.py"
 
 
 def test_templates_take_no_parameter_but_the_bootstrap_version(assembly: Assembly) -> None:
