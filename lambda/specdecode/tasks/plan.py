@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -71,10 +72,17 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment,
 
 
 def _inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Take the measured waves of `old` over: its raw files are copied, so that the new run stands for itself."""
-    source = layout.run_key(old.run_id, "raw") + "/"
-    for key in store.keys(source) if old.measured else []:
-        store.copy(key, layout.run_key(state.run_id, "raw", key[len(source) :]))
+    """Take over what `old` measured: its records are copied, so that the new run stands for itself.
+
+    Whole waves are not measured again; of others the benchmark sends only the requests that have no record yet.
+    """
+    base = layout.run_prefix(old.run_id)
+    for folder in ("raw/", "llmperf/"):
+        for key in store.keys(base + folder):
+            store.copy(key, layout.run_prefix(state.run_id) + key[len(base) :])
+    summary = store.read_json(base + "summary.json")
+    if summary is not None:
+        store.write(layout.run_key(state.run_id, "summary.json"), json.dumps({**summary, "run_id": state.run_id}))
     return state.model_copy(update={"measured": old.measured, "device_groups": old.device_groups})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout
-from specdecode.analysis import RunContext, compare
+from specdecode.analysis import EngineCounters, RunContext, compare
 from specdecode.analysis.report import render_csv, render_html, render_markdown
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment import Capacity
@@ -80,9 +80,24 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         node_seconds=held,
         capacity_type="capacity-block" if capacity.block_end else "on-demand",
         device_groups=state.device_groups,
+        counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
         versions={"specdecode": __version__, "engine image": plan.engine.image},
         failures=state.failures,
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
+    )
+
+
+def engine_counters(summary: Any) -> tuple[EngineCounters, ...]:
+    """The engines' own speculation counters, which the benchmark noted with each block of its summary.json."""
+    return tuple(
+        EngineCounters(
+            variant=block["variant"],
+            case=block["case"],
+            round=block["round"],
+            **{key: value for key, value in block["counters"].items() if key in EngineCounters.model_fields},
+        )
+        for block in (summary or {}).get("blocks", [])
+        if block.get("counters")
     )
 
 

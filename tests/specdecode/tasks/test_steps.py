@@ -110,6 +110,16 @@ def test_a_resumed_run_takes_over_measured_waves_and_their_records():
     assert world.replicas == 0
 
 
+def test_a_resumed_run_gets_the_records_of_a_wave_that_broke_off():
+    world = World()
+    world.run_through("run-1", until="Smoke")
+    world.s3.objects["runs/run-1/raw/base/a.jsonl"] = b"{}"
+    world.s3.objects["runs/run-1/summary.json"] = b'{"run_id": "run-1", "blocks": [1]}'
+    world.plan("run-2", {"resume": "run-1"})
+    assert world.s3.objects["runs/run-2/raw/base/a.jsonl"] == b"{}"
+    assert json.loads(world.s3.objects["runs/run-2/summary.json"]) == {"run_id": "run-2", "blocks": [1]}
+
+
 def test_a_resumed_run_measures_a_wave_that_had_not_been_finished():
     world = World()
     world.run_through("run-1", until="Smoke")
