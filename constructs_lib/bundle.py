@@ -4,6 +4,7 @@ The same bytes are the Lambdas' code and what the pods fetch from S3: CPython 3.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -72,26 +73,30 @@ def _dependencies(requirements: Path, output: Path) -> Path:
         return target
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as scratch:
+        fresh = Path(scratch) / "dependencies"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
         command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11"]
         for platform in PLATFORMS:
             command += ["--platform", platform]
-        command += ["--requirement", str(requirements), "--target", scratch]
+        command += ["--requirement", str(requirements), "--target", str(fresh)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise BundleError(
                 f"The dependencies of the bundle ({requirements}) could not be installed; the first build needs a "
                 f"package registry.\n{result.stderr.strip()}"
             )
-        shutil.rmtree(Path(scratch) / "bin", ignore_errors=True)
-        Path(scratch).chmod(0o755)
-        shutil.copytree(scratch, target)
+        shutil.rmtree(fresh / "bin", ignore_errors=True)
+        try:
+            fresh.rename(target)
+        except OSError:
+            if not target.is_dir():  # else another build came first, with the same content
+                raise
     return target
 
 
 def _write(target: Path, entries: list[tuple[str, Path]]) -> None:
-    """Write a zip that depends on names and contents only; it appears whole or not at all."""
-    partial = target.with_suffix(".partial")
+    """Write a zip that depends on names and contents only; it appears whole or not at all, whoever else builds it."""
+    partial = target.with_suffix(f".{os.getpid()}.partial")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, path in entries:
             info = zipfile.ZipInfo(name, EPOCH)
