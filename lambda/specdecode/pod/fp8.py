@@ -25,7 +25,7 @@ _NAN = 0x7F
 
 
 def rescale_file(path: Path, *, names: Collection[str] | None = None) -> int:
-    """Rescale one safetensors file in place and return how many weights (tensors) that were.
+    """Rescale one safetensors file in place and return how many tensors (weights and scales) that changed.
 
     `names`: all tensors of the checkpoint, where it has several files. Raises PodError for a quantized weight
     without its scale, and for a scale without its weight.
@@ -40,7 +40,7 @@ def rescale_file(path: Path, *, names: Collection[str] | None = None) -> int:
             _translate(file, start, info["data_offsets"])
         for info in scales.values():
             _multiply(file, start, info["data_offsets"])
-    return len(weights)
+    return len(weights) + len(scales)
 
 
 def tensor_names(index: Path) -> set[str]:

@@ -1,0 +1,181 @@
+"""How programs end: one line and a code of the table; the smoke test and the token beside it."""
+
+from __future__ import annotations
+
+import errno
+import http.server
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+from specdecode.exits import PERMANENT, Exit
+from specdecode.pod import accuracy, smoke, sources
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError, run
+
+from .fake_s3 import FakeS3
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "says"),
+    [
+        (PodError(Exit.NOT_FOUND, "no such\nmodel"), 68, "specdecode: error 68: no such model\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 73, "the local disk is full"),
+        (None, 0, ""),
+    ],
+)
+def test_one_line_and_a_code(capsys, raised, code, says):
+    def main(_):
+        if raised:
+            raise raised
+
+    with pytest.raises(SystemExit) as ended:
+        run(main)
+    assert ended.value.code == code
+    assert says in capsys.readouterr().err
+
+
+def test_an_unknown_failure_is_not_hidden():
+    def main(_):
+        raise OSError(errno.EIO, "bad disk")
+
+    with pytest.raises(OSError, match="bad disk"):
+        run(main)
+
+
+def test_codes_keep_clear_of_the_shell_and_of_each_other():
+    assert all(64 <= code <= 78 for code in Exit if code)
+    assert Exit.COMPILER_CRASH not in PERMANENT and Exit.UNAVAILABLE not in PERMANENT
+
+
+@pytest.mark.parametrize("module", ["stage", "compile", "smoke", "accuracy"])
+def test_programs_need_no_library_but_boto3(module):
+    """Engine images have other versions of Python than the bundle's compiled dependencies."""
+    forbidden = ("pydantic", "yaml", "aiohttp", "jinja2", "typer", "specdecode.experiment")
+    code = f"import sys, specdecode.pod.{module}; print([m for m in {forbidden!r} if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
+@pytest.fixture
+def server():
+    """An OpenAI-compatible server that answers with `server.answer`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            own.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            status, body = own.answer
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_): ...
+
+    own = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    own.asked, own.url = [], f"http://127.0.0.1:{own.server_address[1]}"
+    threading.Thread(target=own.serve_forever, daemon=True).start()
+    yield own
+    own.shutdown()
+    own.server_close()
+
+
+GOOD = {"choices": [{"message": {"content": " 4, 5"}}], "usage": {"completion_tokens": 8}}
+
+
+def ask(server, endpoint="chat"):
+    smoke.main(["--model", "m", "--endpoint", endpoint, "--arm", f"base={server.url}", "--arm", f"sd={server.url}/"])
+
+
+def test_smoke_asks_every_arm_greedily(server, capsys):
+    server.answer = (200, GOOD)
+    ask(server)
+    assert [path for path, _ in server.asked] == ["/v1/chat/completions"] * 2
+    assert all(body["temperature"] == 0 and body["model"] == "m" for _, body in server.asked)
+    assert "sd answers: 8 tokens" in capsys.readouterr().out
+    server.answer = (200, {"choices": [{"text": "4"}], "usage": {"completion_tokens": 1}})
+    ask(server, "completions")
+    assert server.asked[-1][0] == "/v1/completions" and "prompt" in server.asked[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ((500, {"error": "no"}), "HTTP 500"),
+        ((200, {"choices": [{"text": ""}], "usage": {"completion_tokens": 1}}), "empty answer"),
+        ((200, {"choices": [{"text": "x"}]}), "lacks 'usage'"),
+        ((200, {"choices": []}), "lacks"),
+        ((200, []), "lacks"),
+    ],
+)
+def test_smoke_names_every_arm_that_failed(server, answer, says):
+    server.answer = answer
+    with pytest.raises(PodError, match=says) as caught:
+        ask(server)
+    assert caught.value.code == Exit.BAD_ANSWER
+    assert "base: " in str(caught.value) and "sd: " in str(caught.value)
+
+
+def test_smoke_gives_up_on_an_address_where_nobody_is(monkeypatch):
+    monkeypatch.setattr(smoke, "REACHABLE_WITHIN_S", 0)
+    with pytest.raises(PodError, match="not reachable"):
+        smoke.main(["--model", "m", "--endpoint", "chat", "--arm", "base=http://127.0.0.1:9"])
+
+
+def test_token_comes_from_the_environment_or_the_secret(monkeypatch):
+    class Secrets:
+        def get_secret_value(self, SecretId):
+            if SecretId != "specdecode/huggingface-token":
+                raise RuntimeError("AccessDenied")
+            return {"SecretString": "from-secret\n"}
+
+    monkeypatch.setattr(sources.boto3, "client", lambda service: Secrets())
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.delenv("HF_TOKEN_SECRET", raising=False)
+    assert sources.hub_token() is None
+    monkeypatch.setenv("HF_TOKEN_SECRET", "specdecode/huggingface-token")
+    assert sources.hub_token() == "from-secret"
+    monkeypatch.setenv("HF_TOKEN", "from-env")
+    assert sources.hub_token() == "from-env"
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setenv("HF_TOKEN_SECRET", "other")
+    with pytest.raises(PodError) as caught:
+        sources.hub_token()
+    assert caught.value.code == Exit.NO_TOKEN
+
+
+def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    s3, commands = FakeS3(), []
+
+    def ran(command, env, check):
+        commands.append(command)
+        assert "PYTHONPATH" not in env
+        if "--output_path" in command:
+            folder = tmp_path / command[command.index("--output_path") + 1]
+            (folder / "m").mkdir(parents=True)
+            (folder / "m" / "results_2026.json").write_text('{"results": {}}')
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(accuracy.subprocess, "run", ran)
+    monkeypatch.setattr(accuracy, "Bucket", lambda name: Bucket(name, s3))
+    arguments = ["--bucket", "b", "--prefix", "runs/r/accuracy/", "--model", "m"]
+    accuracy.main([*arguments, "--arm", "base=http://a:1", "--arm", "sd=http://b:1"])
+    assert sorted(s3.objects) == ["runs/r/accuracy/base.json", "runs/r/accuracy/sd.json"]
+    assert "lm-eval[api]==0.4.13" in commands[1]
+    evaluated = [" ".join(map(str, c)) for c in commands[2:]]
+    assert all("--tasks gsm8k --num_fewshot 0 --limit 50" in c and "temperature=0" in c for c in evaluated)
+    assert "base_url=http://b:1/v1/completions" in evaluated[1]
+
+
+def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    failed = subprocess.CompletedProcess([], 2)
+    monkeypatch.setattr(accuracy.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(PodError) as caught:
+        accuracy.install(tmp_path / "e")
+    assert caught.value.code == Exit.UNAVAILABLE
+    with pytest.raises(PodError) as caught:
+        accuracy.evaluate(tmp_path, "http://a", tmp_path, model="m", concurrency=1)
+    assert caught.value.code == Exit.BAD_ANSWER
