@@ -1,7 +1,164 @@
-"""Commands of the `specdecode` command line."""
+"""Commands about answers: a run's report, two runs compared, what to try next, the trend, and old results imported."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from specdecode.analysis import Comparison, json_schema
+from specdecode.analysis.difference import difference, trend
+from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, write_report
+from specdecode.analysis.sweep import advise_sweep
+from specdecode.cli import report_view as show
+from specdecode.cli.report_imports import import_results
+from specdecode.cli.report_sources import find, find_all
+from specdecode.cli.runs_deployment import EXIT_USAGE, STACK, Deployment, stop_with
+from specdecode.experiment import Experiment, ExperimentError, load, preset_names
+
+Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run id, a run's folder or a report.json.")]
+
+
+class Format(StrEnum):
+    """Forms of the report."""
+
+    TERMINAL = "terminal"
+    HTML = "html"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+class Group(StrEnum):
+    """Which prompts a recommendation is for."""
+
+    ALL = "all"
+    STRUCTURED = "structured"
+    OPEN_ENDED = "open-ended"
+
 
 def register(app: typer.Typer) -> None:
-    """Add this part's commands to `app`."""
+    """Add the commands about answers to `app`."""
+    app.command()(report)
+    app.command(name="compare")(compare_runs)
+    app.command()(advise)
+    app.command()(runs)
+    app.command(name="import")(import_results)
+
+
+def report(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A run id, a run's folder or a report.json; the newest run.")
+    ] = None,
+    open_page: Annotated[bool, typer.Option("--open", help="Write the HTML page and open it in the browser.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TERMINAL,
+    out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="$ per node-hour, for a folder without report.json.")
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of report.json and stop.")] = False,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Show the answer of a run: does speculative decoding pay, for which prompts, by how much, how sure is that.
+
+    A folder with raw/*.jsonl and experiment.yaml but no report.json is compared anew.
+    """
+    if schema:
+        typer.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+        return
+    comparison = find(run, deployment=Deployment(stack=stack), price=price)
+    typer.echo(_rendered(comparison, Format.JSON if as_json else form), nl=False)
+    folder = out or (Path("results") / comparison.run_id if open_page else None)
+    if folder is not None:
+        page = write_report(comparison, folder)
+        typer.echo(f"written: {page}", err=True)
+        if open_page:
+            webbrowser.open(page.resolve().as_uri())
+
+
+def compare_runs(
+    before: Run,
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare with it.")],
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Say what changed between two runs: speed-ups with intervals, versions and settings that differ."""
+    deployment = Deployment(stack=stack)
+    found = difference(find(before, deployment=deployment), find(after, deployment=deployment))
+    typer.echo(found.model_dump_json(indent=1) if as_json else show.difference_text(found), nl=as_json)
+
+
+def advise(
+    reference: Annotated[
+        str, typer.Argument(metavar="PRESET|RUN", help="A preset's name, a run id, a run's folder or a report.json.")
+    ],
+    also: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="Further runs to learn from.")] = None,
+    group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain."""
+    deployment = Deployment(stack=stack)
+    measured = [find(run, deployment=deployment) for run in also or ()]
+    experiment = _preset(reference)
+    if experiment is None:
+        comparison = find(reference, deployment=deployment)
+        experiment, measured = comparison.experiment, [comparison, *measured]
+    if not any(variant.speculation for variant in experiment.variants):
+        raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
+    advice = advise_sweep(experiment, measured, group=group.value)
+    document = show.advice_document(advice, experiment)
+    typer.echo(_json(document) if as_json else show.advice_text(document), nl=as_json)
+
+
+def runs(
+    folder: Annotated[Path | None, typer.Option(help="Look below this folder instead of in the bucket.")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment.")] = None,
+    stack: Stack = STACK,
+    as_json: AsJson = False,
+) -> None:
+    """List the answers of all finished runs, oldest first: the trend. (`specdecode list` shows their states.)"""
+    if folder is not None and not folder.is_dir():
+        raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
+    points = trend(find_all(folder=folder, deployment=Deployment(stack=stack)))
+    points = [point for point in points if experiment in (None, point.experiment)]
+    if as_json:
+        typer.echo(_json([point.model_dump(mode="json") for point in points]))
+    else:
+        typer.echo(show.trend_text(points), nl=False)
+
+
+def _rendered(comparison: Comparison, form: Format) -> str:
+    match form:
+        case Format.TERMINAL:
+            colour = sys.stdout.isatty()
+            return render_terminal(comparison, colour=colour, width=show.terminal_width())
+        case Format.HTML:
+            return render_html(comparison)
+        case Format.MARKDOWN:
+            return render_markdown(comparison)
+        case Format.CSV:
+            return render_csv(comparison)
+        case Format.JSON:
+            return comparison.json_document()
+
+
+def _preset(reference: str) -> Experiment | None:
+    if reference not in preset_names() and Path(reference).suffix not in {".yaml", ".yml"}:
+        return None
+    try:
+        return load(reference)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)

@@ -1,0 +1,81 @@
+"""The advisor on an experiment's own arms: which to compile next, given what has been measured of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from specdecode.analysis.prediction import DECODING, STEPS
+from specdecode.analysis.result import Comparison, Estimate
+from specdecode.analysis.statistics import CONFIDENCE, t_quantile
+from specdecode.experiment.model import Experiment, Variant
+from specdecode.speculation.advisor import NOISE, Advice, Candidate, Observation, advise
+
+FEW = 3
+"""Fewer values of k than this are no sweep: then every k up to MAX_K is a candidate."""
+MAX_K = 15
+LEAST_ERROR = 0.01
+"""Requests that repeat one prompt agree better among themselves than two runs do: no error is taken to be smaller."""
+
+
+def candidates(experiment: Experiment) -> list[Candidate]:
+    """The sweep's arms; for an experiment that is none, its drafts with k = 1 to MAX_K."""
+    found: dict[str, list[int]] = {}
+    for variant in speculative(experiment):
+        if variant.speculation:
+            found.setdefault(variant.speculation.draft.id, []).append(variant.speculation.num_speculative_tokens)
+    return [
+        Candidate(draft, k)
+        for draft, ks in found.items()
+        for k in (sorted(set(ks)) if len(set(ks)) >= FEW else sorted({*ks, *range(1, MAX_K + 1)}))
+    ]
+
+
+def speculative(experiment: Experiment) -> list[Variant]:
+    """The arms that speculate."""
+    return [variant for variant in experiment.variants if variant.speculation]
+
+
+def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
+    """The experiment's arm that is `candidate`, if it has one."""
+    for variant in speculative(experiment):
+        spec = variant.speculation
+        if spec and (spec.draft.id, spec.num_speculative_tokens) == candidate:
+            return variant
+    return None
+
+
+def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> list[Observation]:
+    """What the comparisons measured of arms that differ from their baseline in speculation alone."""
+    found: list[Observation] = []
+    for comparison in comparisons:
+        variants = {variant.name: variant for variant in comparison.experiment.variants}
+        for pair in comparison.pairs:
+            spec = variants[pair.variant].speculation
+            result = pair.group(group)
+            if spec is None or result is None or pair.changes != ("speculation",):
+                continue
+            estimates = {estimate.metric: estimate for estimate in result.speedups}
+            if DECODING in estimates and STEPS in estimates:
+                found.append(
+                    Observation(
+                        draft=spec.draft.id,
+                        k=spec.num_speculative_tokens,
+                        speedup=estimates[DECODING].ratio,
+                        tokens_per_step=max(1.0, estimates[STEPS].ratio),
+                        error=_error(estimates[DECODING]),
+                    )
+                )
+    return found
+
+
+def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> Advice:
+    """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all."""
+    return advise(candidates(experiment), observations(comparisons, group=group))
+
+
+def _error(estimate: Estimate) -> float:
+    if estimate.low is None or estimate.high is None or estimate.n < 2:
+        return NOISE
+    reach = t_quantile(0.5 + CONFIDENCE / 2.0, estimate.n - 1.0)
+    return max(LEAST_ERROR, math.log(estimate.high / estimate.low) / 2.0 / reach)

@@ -1,0 +1,94 @@
+"""`specdecode import`: the report from old LLMPerf results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from specdecode.analysis.llmperf_import import compare_llmperf
+from specdecode.analysis.llmperf_results import ImportProblem, LlmperfArm, read_arm
+from specdecode.analysis.report import render_terminal, write_report
+from specdecode.cli.report_view import terminal_width
+from specdecode.cli.runs_deployment import EXIT_USAGE, stop_with
+from specdecode.experiment.model import Variant
+
+OPTIONS = ("draft", "k", "quantization")
+UNKNOWN_SIZE_GIB = 1.0
+
+
+def import_results(
+    arms: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME=PATH...",
+            help="Each arm's *_summary.json or its folder, the baseline first: base=results/base sd=results/sd.",
+        ),
+    ],
+    about: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--about",
+            metavar="NAME:KEY=VALUE",
+            help="What an arm is: sd:draft=Qwen/Qwen3-0.6B, sd:k=7, sd:quantization=fp8.",
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "Imported LLMPerf results",
+    out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Make the same report from results of LLMPerf's token_benchmark_ray.py, corrected and with what they hide said."""
+    problems: list[str] = []
+    described = _described(about or [], problems)
+    found: list[tuple[LlmperfArm, Variant]] = []
+    for number, given in enumerate(arms):
+        name, equals, path = given.partition("=")
+        if not equals:
+            problems.append(f"{given}: write NAME=PATH, for example base=results/base")
+            continue
+        try:
+            arm = read_arm(Path(path), name=name)
+            found.append((arm, _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))))
+        except (ImportProblem, ValidationError) as error:
+            problems.append(str(error) if isinstance(error, ImportProblem) else f"{name}: {error.errors()[0]['msg']}")
+    problems += [f"--about {name}: there is no arm of that name" for name in described if not problems]
+    if len(arms) < 2:
+        problems.append("two arms are needed, the baseline first: base=results/base sd=results/sd")
+    if problems:
+        raise stop_with("\n".join(problems), EXIT_USAGE)
+    comparison = compare_llmperf(arms=found, title=title)
+    typer.echo(comparison.json_document() if as_json else render_terminal(comparison, width=terminal_width()), nl=False)
+    if out is not None:
+        typer.echo(f"written: {write_report(comparison, out)}", err=True)
+
+
+def _first(arms: list[str]) -> str:
+    return arms[0].partition("=")[0]
+
+
+def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for given in about:
+        name, colon, rest = given.partition(":")
+        key, equals, value = rest.partition("=")
+        if not colon or not equals or key not in OPTIONS:
+            problems.append(f"--about {given}: write NAME:KEY=VALUE with KEY one of {', '.join(OPTIONS)}")
+        else:
+            found.setdefault(name, {})[key] = value
+    return found
+
+
+def _variant(name: str, about: dict[str, str], baseline: str | None) -> Variant:
+    values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}
+    if "quantization" in about:
+        values["quantization"] = about["quantization"]
+    if "k" in about:
+        values["speculation"] = {
+            "draft": {"id": about.get("draft", "unknown"), "size_gib": UNKNOWN_SIZE_GIB},
+            "num_speculative_tokens": about["k"],
+        }
+    elif "draft" in about:
+        raise ImportProblem(f"--about {name}:draft: say {name}:k=NUMBER too")
+    return Variant.model_validate(values)

@@ -1,0 +1,105 @@
+"""Where the report commands find a comparison: a run's folder, a report.json, or a run id in the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import typer
+from pydantic import ValidationError
+
+from specdecode import layout
+from specdecode.analysis import Comparison, RunContext, compare
+from specdecode.benchmark.records import RequestRecord
+from specdecode.cli.runs_deployment import EXIT_FAILED, EXIT_USAGE, Deployment, stop_with
+from specdecode.experiment import ExperimentError, load_file
+
+REPORT = "report.json"
+
+
+def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
+    """The comparison of `run`; without it, of the newest run. Ends the command with a message if there is none.
+
+    A folder with raw files and experiment.yaml but without report.json is compared anew (`price`: $ per node-hour).
+    """
+    if run is not None and (path := Path(run)).exists():
+        return _from_path(path, price)
+    if run is not None and ("/" in run or run.endswith(".json")):
+        raise stop_with(f"{run}: no such file or folder", EXIT_USAGE)
+    run_id = deployment.execution(run).run_id
+    data = deployment.store.read(layout.run_key(run_id, REPORT))
+    if data is None:
+        raise stop_with(
+            f"{run_id} has no report yet: `specdecode status {run_id}` says how far it is, "
+            f"`specdecode diagnose {run_id}` why it failed",
+            EXIT_FAILED,
+        )
+    return parse(data, origin=deployment.store.url(layout.run_key(run_id, REPORT)))
+
+
+def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
+    """Every report.json below `folder`, or in the bucket; what is none is named on stderr and left out."""
+    found: list[Comparison] = []
+    for origin, data in _documents(folder, deployment):
+        try:
+            found.append(Comparison.model_validate_json(data))
+        except ValidationError as error:
+            typer.echo(f"left out {origin}: {error.errors()[0]['msg']}", err=True)
+    return found
+
+
+def parse(data: bytes, *, origin: str) -> Comparison:
+    """A report.json; ends the command with 2 if it is none."""
+    try:
+        return Comparison.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "document"
+        raise stop_with(f"{origin} is no report of this version: {place}: {first['msg']}", EXIT_USAGE) from None
+
+
+def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[str, bytes]]:
+    if folder is not None:
+        for path in sorted(folder.rglob(REPORT)):
+            yield str(path), path.read_bytes()
+        return
+    for run_id in deployment.store.folders("runs/"):
+        key = layout.run_key(run_id, REPORT)
+        if (data := deployment.store.read(key)) is not None:
+            yield deployment.store.url(key), data
+
+
+def _from_path(path: Path, price: float | None) -> Comparison:
+    file = path if path.is_file() else path / REPORT
+    if file.exists():
+        return parse(file.read_bytes(), origin=str(file))
+    description = path / "experiment.yaml"
+    raw = sorted((path / "raw").rglob("*.jsonl"))
+    if not raw or not description.exists():
+        raise stop_with(f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml to make one", EXIT_USAGE)
+    try:
+        experiment = load_file(description)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    records = [record for file in raw for record in _records(file)]
+    if not records:
+        raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
+    starts = [record.started_at for record in records]
+    context = RunContext(
+        run_id=records[0].run_id,
+        started_at=datetime.fromtimestamp(min(starts), UTC),
+        finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
+        price_per_node_hour=price,
+        raw_prefix=str(path),
+    )
+    return compare(experiment=experiment, records=records, context=context)
+
+
+def _records(file: Path) -> Iterator[RequestRecord]:
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.strip():
+            try:
+                yield RequestRecord.model_validate_json(line)
+            except ValidationError as error:
+                raise stop_with(f"{file} line {number} is no record: {error.errors()[0]['msg']}", EXIT_USAGE) from None

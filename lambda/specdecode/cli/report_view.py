@@ -1,0 +1,118 @@
+"""What the report commands print."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+from specdecode.analysis.difference import RunDifference, TrendPoint
+from specdecode.analysis.report.escape import line
+from specdecode.analysis.report.numbers import spread, times
+from specdecode.analysis.sweep import variant_of
+from specdecode.experiment import Experiment
+from specdecode.speculation.advisor import Advice, Candidate
+
+SHOWN = 8
+"""Most candidates of an advice that the terminal lists."""
+
+
+def terminal_width() -> int:
+    """Columns of the terminal; enough for the widest table where there is none."""
+    return shutil.get_terminal_size((132, 40)).columns
+
+
+def difference_text(found: RunDifference) -> str:
+    """A table of the changes, then what else differs."""
+    rows = [("arm", "prompts", found.before, found.after, "change (95% CI)", "")]
+    rows += [
+        (
+            line(item.variant),
+            line(item.case),
+            f"{times(item.before.ratio)} {item.verdict_before.value}",
+            f"{times(item.after.ratio)} {item.verdict_after.value}",
+            spread(item.change),
+            ("better" if item.change.ratio > 1 else "worse") if item.shown else "no difference shown",
+        )
+        for item in found.cases
+    ]
+    parts = [_table(rows)] if found.cases else ["No arm and case is in both runs.\n"]
+    parts += [f"only in {found.before}: {', '.join(map(line, found.only_before))}\n"] if found.only_before else []
+    parts += [f"only in {found.after}: {', '.join(map(line, found.only_after))}\n"] if found.only_after else []
+    if found.settings:
+        parts.append("The runs also differ in:\n" + "".join(f"  {line(item)}\n" for item in found.settings))
+    return "\n".join(parts)
+
+
+def trend_text(points: Sequence[TrendPoint]) -> str:
+    """A line for each run."""
+    if not points:
+        return "no run has a report yet\n"
+    rows = [("started", "run", "experiment", "failed", "answer")]
+    rows += [
+        (f"{p.started_at:%Y-%m-%d %H:%M}", line(p.run_id), line(p.experiment), str(p.failed), line(p.answer))
+        for p in points
+    ]
+    return _table(rows)
+
+
+def advice_document(advice: Advice, experiment: Experiment) -> dict[str, Any]:
+    """The advice as plain data, with the experiment's own names of the arms."""
+    return {
+        "reason": advice.reason,
+        "compile_next": _candidate(advice.compile_next, experiment),
+        "best": _candidate(advice.best, experiment),
+        "best_speedup": advice.best_speedup,
+        "remaining_gain": advice.remaining_gain,
+        "measure_again": [_candidate(candidate, experiment) for candidate in advice.measure_again],
+        "candidates": [
+            {
+                **(_candidate(belief.candidate, experiment) or {}),
+                "expected": belief.speedup,
+                "low": belief.low,
+                "high": belief.high,
+                "expected_improvement": belief.improvement,
+            }
+            for belief in advice.beliefs
+        ],
+    }
+
+
+def advice_text(document: dict[str, Any]) -> str:
+    """The reason, what is best so far, and the candidates in order."""
+    parts = [document["reason"] + "\n"]
+    if document["best"]:
+        parts.append(f"Best so far: {_arm(document['best'])}, {times(document['best_speedup'])} in decoding.\n")
+    if document["measure_again"]:
+        listed = ", ".join(_arm(item) for item in document["measure_again"])
+        parts.append(f"Too close to call, worth measuring again (no compile needed): {listed}.\n")
+    if document["candidates"]:
+        rows = [("arm", "expected", "range (95%, one-sided)", "expected improvement")]
+        rows += [
+            (
+                _arm(item),
+                times(item["expected"]),
+                f"{times(item['low'])} to {times(item['high'])}",
+                f"{item['expected_improvement']:.1%}",
+            )
+            for item in document["candidates"][:SHOWN]
+        ]
+        parts.append(_table(rows))
+    return "\n".join(parts)
+
+
+def _candidate(candidate: Candidate | None, experiment: Experiment) -> dict[str, Any] | None:
+    if candidate is None:
+        return None
+    variant = variant_of(experiment, candidate)
+    return {"draft": candidate.draft, "k": candidate.k, "variant": variant.name if variant else None}
+
+
+def _arm(item: dict[str, Any]) -> str:
+    return item["variant"] or f"{item['draft']} k={item['k']}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join((lines[0], "-" * len(lines[0]), *lines[1:])) + "\n"

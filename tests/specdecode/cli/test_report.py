@@ -1,0 +1,220 @@
+"""The commands about answers, on folders and on a bucket."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from specdecode.analysis import compare, json_schema
+from specdecode.analysis.report import write_report
+from specdecode.cli import app
+from specdecode.cli import report as commands
+from specdecode.experiment import load_preset, to_yaml
+from typer.testing import CliRunner
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+LLMPERF = Path(__file__).resolve().parents[1] / "analysis" / "llmperf"
+
+
+def call(*arguments: object, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of one experiment; in the second, speculation got worse."""
+    root = tmp_path_factory.mktemp("runs")
+    for name, cost, day in (("run-a", 0.12, 20), ("run-b", 0.30, 21)):
+        tested = experiment()
+        around = context(run_id=name, started_at=f"2026-11-{day}T12:00:00Z", versions={"engine image": name})
+        write_report(compare(experiment=tested, records=run(tested, draft_cost=cost), context=around), root / name)
+    return root
+
+
+class Bucket:
+    """A deployment whose bucket is a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = self
+
+    def execution(self, run_id: str | None) -> Any:
+        return type("Execution", (), {"run_id": run_id or "run-b"})
+
+    def read(self, key: str) -> bytes | None:
+        path = self.root / key.removeprefix("runs/")
+        return path.read_bytes() if path.exists() else None
+
+    def folders(self, prefix: str) -> list[str]:
+        assert prefix == "runs/"
+        return sorted(path.name for path in self.root.iterdir())
+
+    def url(self, key: str) -> str:
+        return f"s3://bucket/{key}"
+
+
+@pytest.fixture
+def bucket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "Deployment", lambda stack: Bucket(folder))
+
+
+def test_report_of_a_folder_shows_the_answer(folder: Path) -> None:
+    shown = call("report", folder / "run-a").stdout
+    assert "pays on structured prompts" in shown
+    assert "\x1b[" not in shown, "no colours where there is no terminal"
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("html", "<!doctype html>"), ("markdown", "# "), ("csv", "run_id,kind"), ("json", "{")]
+)
+def test_report_prints_every_form(folder: Path, form: str, start: str) -> None:
+    assert call("report", folder / "run-a", "--format", form).stdout.startswith(start)
+
+
+def test_report_of_a_run_id_comes_from_the_bucket(bucket: None) -> None:
+    assert json.loads(call("report", "run-a", "--json").stdout)["run_id"] == "run-a"
+    assert json.loads(call("report", "--json").stdout)["run_id"] == "run-b", "the newest"
+
+
+def test_a_run_without_report_is_told_apart_from_a_missing_one(bucket: None) -> None:
+    assert "no report yet" in call("report", "run-z", code=1).stderr
+    assert "no such file" in call("report", "some/where", code=2).stderr
+
+
+def test_open_writes_all_forms_and_opens_the_page(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.chdir(tmp_path)
+    call("report", folder / "run-a", "--open")
+    written = tmp_path / "results" / "run-a"
+    assert sorted(path.name for path in written.iterdir()) == ["report.csv", "report.html", "report.json", "report.md"]
+    assert opened == [(written / "report.html").as_uri()]
+
+
+def test_a_folder_of_raw_files_is_compared_anew(tmp_path: Path) -> None:
+    tested = load_preset("qwen3-32b")
+    tested = tested.model_copy(
+        update={
+            "workload": tested.workload.model_copy(update={"cases": tested.workload.cases[:2], "output_tokens": 60})
+        }
+    )
+    (tmp_path / "experiment.yaml").write_text(to_yaml(tested))
+    for record in run(tested):
+        path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as out:
+            out.write(record.model_dump_json() + "\n")
+    document = json.loads(call("report", tmp_path, "--json", "--price", "35.76").stdout)
+    assert document["context"]["price_per_node_hour"] == 35.76
+    assert len(document["pairs"][0]["cases"]) == 2
+    assert document["arms"][0]["cost_per_million"] > 0
+
+
+def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text('{"schema_version": 2}')
+    assert "no report of this version" in call("report", tmp_path, code=2).stderr
+    (tmp_path / "report.json").unlink()
+    assert "neither report.json, nor raw" in call("report", tmp_path, code=2).stderr
+    (tmp_path / "experiment.yaml").write_text(to_yaml(load_preset("qwen3-32b")))
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.jsonl").write_text("{}\n")
+    assert "line 1 is no record" in call("report", tmp_path, code=2).stderr
+
+
+def test_the_schema_is_printed() -> None:
+    assert json.loads(call("report", "--schema").stdout) == json_schema()
+
+
+def test_compare_says_what_got_worse_and_what_else_differs(folder: Path) -> None:
+    shown = call("compare", folder / "run-a", folder / "run-b").stdout
+    assert "worse" in shown
+    assert "better" not in shown
+    assert "engine image: run-a -> run-b" in shown
+    document = json.loads(call("compare", folder / "run-a", folder / "run-b", "--json").stdout)
+    change = document["cases"][0]["change"]
+    assert change["high"] < 1
+    assert change["ratio"] == pytest.approx((1 + 7 * 0.12 + 0.1) / (1 + 7 * 0.3 + 0.1), rel=0.12)
+
+
+def test_comparing_a_run_with_itself_shows_no_difference(folder: Path) -> None:
+    document = json.loads(call("compare", folder / "run-a", folder / "run-a", "--json").stdout)
+    assert all(not case["shown"] and case["change"]["ratio"] == 1.0 for case in document["cases"])
+    assert document["settings"] == []
+
+
+def test_runs_lists_the_trend_oldest_first(folder: Path, bucket: None) -> None:
+    for arguments in (("--folder", folder), ()):
+        points = json.loads(call("runs", *arguments, "--json").stdout)
+        assert [point["run_id"] for point in points] == ["run-a", "run-b"]
+        assert points[0]["speedups"]["sd/structured"] > points[1]["speedups"]["sd/structured"]
+    assert "no run has a report yet" in call("runs", "--folder", folder, "--experiment", "other").stdout
+
+
+def test_a_broken_report_among_many_is_left_out_with_a_word(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "report.json").write_text("{")
+    result = call("runs", "--folder", tmp_path)
+    assert "left out" in result.stderr
+
+
+def test_advise_orders_a_preset_and_learns_from_a_run(folder: Path) -> None:
+    before = json.loads(call("advise", "qwen3-32b-tuning", "--json").stdout)
+    assert len(before["candidates"]) == 22
+    assert before["compile_next"]["variant"] is not None
+    after = json.loads(call("advise", "qwen3-32b-tuning", "--run", folder / "run-a", "--json").stdout)
+    assert after["best"]["draft"] == "Qwen/Qwen3-1.7B"
+    assert len(after["candidates"]) == 21
+    assert after["remaining_gain"] < before["remaining_gain"]
+
+
+def test_advise_on_a_run_proposes_other_ks_of_its_draft(folder: Path) -> None:
+    shown = call("advise", folder / "run-b").stdout
+    assert "Best so far: sd" in shown
+    structured = json.loads(call("advise", folder / "run-b", "--group", "structured", "--json").stdout)
+    assert structured["best"] == {"draft": "Qwen/Qwen3-1.7B", "k": 7, "variant": "sd"}
+
+
+def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
+    arms = [f"{name}={LLMPERF / 'llama-3.1-405b' / name}" for name in ("base", "sd")]
+    about = (
+        "--about",
+        "sd:k=7",
+        "--about",
+        "sd:draft=meta-llama/Llama-3.2-1B-Instruct",
+        "--about",
+        "sd:quantization=fp8",
+    )
+    result = call("import", *arms, *about, "--out", tmp_path)
+    assert "4.78×" in result.stdout
+    assert "another tokenizer" in result.stdout
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["base=/nowhere"], "two arms are needed"),
+        (["base", "sd=/nowhere"], "base: write NAME=PATH"),
+        (["base=/nowhere", "sd=/nowhere", "--about", "sd:speed=9"], "KEY one of draft, k, quantization"),
+        (["Base!=/nowhere", "sd=/nowhere"], "expected one *_summary.json"),
+    ],
+)
+def test_import_refuses_with_every_problem_at_once(arguments: list[str], message: str) -> None:
+    shown = call("import", *arguments, code=2).stderr
+    assert message in shown
+    assert "Traceback" not in shown
+
+
+def test_every_command_teaches() -> None:
+    for name in ("report", "compare", "advise", "runs", "import"):
+        assert len(call(name, "--help").stdout) > 300
+    assert isinstance(app, typer.Typer)
