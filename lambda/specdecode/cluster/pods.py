@@ -140,7 +140,7 @@ def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:
         reason, message = event.get("reason", ""), event.get("message", "")
         if reason == "Unhealthy" and not is_ready(pod):
             found.append(Problem(Kind.NOT_READY, name, f"probe failed: {message}", False))
-        elif reason in EVENT_REASONS:
+        elif reason in EVENT_REASONS and pod.get("status", {}).get("phase", "Pending") == "Pending":
             found.append(Problem(Kind.MOUNT, name, f"{reason}: {message}", False))
     return found
 

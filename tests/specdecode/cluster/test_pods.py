@@ -63,6 +63,12 @@ def test_probe_and_mount_events_count_for_their_pod_only():
     assert [found.kind for found in problems([pod()], events=events)] == [Kind.NOT_READY, Kind.MOUNT]
 
 
+def test_a_mount_that_succeeded_in_the_end_is_no_problem():
+    event = {"type": "Warning", "reason": "FailedMount", "message": "m", "involvedObject": {"name": "p"}}
+    assert problems([pod(phase="Pending")], events=[event])
+    assert problems([pod(phase="Running")], events=[event]) == []
+
+
 def test_a_pod_that_did_its_work_has_no_problem():
     assert problems([pod(phase="Succeeded", containerStatuses=[container(ended(1))])]) == []
 
