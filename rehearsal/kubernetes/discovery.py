@@ -7,8 +7,8 @@ from rehearsal.kubernetes.resources import VERBS, Registry, Resource
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OPENAPI_V2 = b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x021."
-"""An OpenAPI v2 document (protobuf) without any schema: kubectl asks for it before it applies a `List`, finds nothing to
-check by itself, and leaves the checking to the server."""
+"""An OpenAPI v2 document (protobuf) without any schema: kubectl asks for it before it applies a `List`, finds nothing
+to check by itself, and leaves the checking to the server."""
 VERSION: Json = {
     "major": "1",
     "minor": "35",

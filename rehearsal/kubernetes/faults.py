@@ -12,10 +12,7 @@ _API_FAULTS = {
     429: ("TooManyRequests", "Too many requests, please try again later."),
     500: ("InternalError", "Internal error occurred: injected by the rehearsal"),
     503: ("ServiceUnavailable", "the server is currently unable to handle the request"),
-    409: (
-        "Conflict",
-        "Operation cannot be fulfilled: the object has been modified; please apply your changes to the latest version and try again",
-    ),
+    409: ("Conflict", "Operation cannot be fulfilled: the object has been modified; please apply your changes again"),
 }
 _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 

@@ -1,21 +1,19 @@
-"""Field ownership for server-side apply: which manager owns which field, conflicts, and what an apply removes.
+"""Fields of an object as paths, and `metadata.managedFields`, which says who owns them.
 
 A field is a path: a tuple of steps `("f", name)`, `("k", ((key, value), …))` for an item of a keyed list, or
 `("v", value)` for an item of a set, as in the API's `fieldsV1`.
 """
 
-import copy
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rehearsal.kubernetes import schema
-from rehearsal.kubernetes.objects import Json, now
+from rehearsal.kubernetes.objects import Json
 
 Step = tuple[str, Any]
 Path = tuple[Step, ...]
-_ITSELF = (".", None)
+ITSELF = (".", None)
 _SYSTEM_METADATA = (
     "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
     "deletionTimestamp", "deletionGracePeriodSeconds",
@@ -56,7 +54,7 @@ def paths_of(node: Json, value: Any, prefix: Path = ()) -> set[Path]:
             found = set()
             for item in value:
                 here = (*prefix, ("k", _key_of(item, keys, schema.items(node))))
-                found.add((*here, _ITSELF))
+                found.add((*here, ITSELF))
                 found |= paths_of(schema.items(node), item, here)
             return found or {prefix}
         if declared.get("x-kubernetes-list-type") == "set":
@@ -167,7 +165,7 @@ def _parse(tree: Json, prefix: Path = ()) -> set[Path]:
     found: set[Path] = set()
     for label, below in tree.items():
         if label == ".":
-            found.add((*prefix, _ITSELF))
+            found.add((*prefix, ITSELF))
             continue
         kind, _, text = label.partition(":")
         step: Any = text
@@ -194,64 +192,6 @@ def _format(paths: frozenset[Path]) -> Json:
     return tree
 
 
-def record_update(node: Json, old: Json | None, new: Json, owner: Owner) -> list[Owner]:
-    """Owners after a write that is no apply: the writer takes what it changed, what is gone is nobody's."""
-    after = owned_part(new)
-    present = paths_of(node, after) if after else set()
-    before = owned_part(old) if old else {}
-    changed = {path for path in present if value_at(before, _real(path)) != value_at(after, _real(path))}
-    changed = {path for path in changed if path[-1] != _ITSELF or value_at(before, path[:-1]) is None}
-    owners = [replace(o, paths=(o.paths & present) - changed) for o in (read_owners(old) if old else [])]
-    return _add(owners, replace(owner, paths=frozenset(changed)), keep=True)
-
-
-def _real(path: Path) -> Path:
-    return path[:-1] if path[-1:] == (_ITSELF,) else path
-
-
-def _add(owners: list[Owner], new: Owner, *, keep: bool) -> list[Owner]:
-    same = next((o for o in owners if o.same_as(new)), None)
-    if same is None:
-        return [*owners, replace(new, time=now())] if new.paths else owners
-    paths = same.paths | new.paths if keep else new.paths
-    time = same.time if paths == same.paths else now()
-    return [replace(o, paths=paths, time=time) if o is same else o for o in owners]
-
-
-def apply(
-    node: Json, live: Json, applied: Json, owner: Owner, *, complete: Callable[[Json], None], force: bool
-) -> tuple[Json, list[tuple[str, Path]]]:
-    """(the merged object with its managedFields, conflicts as (manager, path)). With `force` nothing conflicts.
-
-    `complete` fills in defaults, so that a field that is only left to its default does not conflict with it.
-    """
-    wanted = owned_part(applied)
-    paths = paths_of(node, wanted) if wanted else set()
-    owners = read_owners(live)
-    merged = copy.deepcopy(merge(node, live, wanted))
-    complete(merged)
-    conflicts = [
-        (other.manager, path)
-        for other in owners
-        if not other.same_as(owner)
-        for path in sorted(other.paths & paths, key=repr)
-        if path[-1] != _ITSELF and value_at(live, path) != value_at(merged, path)
-    ]
-    if conflicts and not force:
-        return live, conflicts
-    taken = {path for _, path in conflicts}
-    owners = [o if o.same_as(owner) else replace(o, paths=o.paths - taken) for o in owners]
-    earlier = next((o.paths for o in owners if o.same_as(owner)), frozenset())
-    others = {path for o in owners if not o.same_as(owner) for path in o.paths}
-    for path in sorted(earlier - paths, key=len, reverse=True):
-        kept = path in others or (path[-1] == _ITSELF and any(o[: len(path) - 1] == path[:-1] for o in others))
-        if not kept:
-            remove_at(merged, path)
-    owners = _add(owners, replace(owner, paths=frozenset(paths)), keep=False)
-    merged["metadata"] = {**merged["metadata"], "managedFields": write_owners(owners)}
-    return merged, []
-
-
 def show(path: Path) -> str:
     """A path as the conflict message writes it: `.spec.replicas`."""
     text = ""
@@ -261,3 +201,8 @@ def show(path: Path) -> str:
         elif kind == "k":
             text += "[" + ",".join(f"{key}={json.dumps(value)}" for key, value in step) + "]"
     return text
+
+
+def without_itself(path: Path) -> Path:
+    """The path of an item for the path of its own `.`; other paths as they are."""
+    return path[:-1] if path[-1:] == (ITSELF,) else path

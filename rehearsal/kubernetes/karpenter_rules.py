@@ -43,7 +43,9 @@ _RESTRICTED_TAGS = (
     "karpenter.sh/nodeclaim",
     "karpenter.k8s.aws/ec2nodeclass",
 )
-_AMI_FAMILY = {"al2": "AL2", "al2023": "AL2023", "bottlerocket": "Bottlerocket", "windows2019": "Windows2019", "windows2022": "Windows2022", "windows2025": "Windows2025"}  # fmt: skip
+_AMI_FAMILY = {
+    name.lower(): name for name in ("AL2", "AL2023", "Bottlerocket", "Windows2019", "Windows2022", "Windows2025")
+}
 
 
 def node_pool(obj: Json, old: Json | None) -> Iterator[Json]:

@@ -2,14 +2,14 @@
 
 import copy
 import random
-import time
 import uuid
 from collections.abc import Callable
 
-from rehearsal.kubernetes import admission, defaults, errors, fields, queries, schema, validation
+from rehearsal.kubernetes import admission, defaults, deletion, errors, fields, ownership, schema, validation
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.fields import Owner
-from rehearsal.kubernetes.objects import Json, dig, is_true, labels_of, name_of, namespace_of, now, terminating, uid_of
+from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
+from rehearsal.kubernetes.recorder import Recorder
 from rehearsal.kubernetes.resources import Registry, Resource
 from rehearsal.kubernetes.store import Store
 
@@ -29,7 +29,7 @@ class Cluster:
         self.store = Store()
         self.registry = Registry()
         self.hooks = admission.Hooks()
-        self._events: dict[tuple[str, str, str], str] = {}
+        self.event = Recorder(self.store).record
 
     # -- create ---------------------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ class Cluster:
         obj = self.admit_new(resource, obj)
         owner = owner_entry(resource, manager, "Update")
         obj["metadata"]["managedFields"] = fields.write_owners(
-            fields.record_update(schema.schema_of(resource), None, obj, owner)
+            ownership.record_update(schema.schema_of(resource), None, obj, owner)
         )
         return self.insert(resource, obj, dry_run=dry_run)
 
@@ -111,7 +111,7 @@ class Cluster:
             validation.check(self.store, resource, obj, old)
         if record and resource is not r.EVENTS:
             owner = owner_entry(resource, manager, "Update", subresource or as_subresource)
-            owners = fields.record_update(schema.schema_of(resource), old, obj, owner)
+            owners = ownership.record_update(schema.schema_of(resource), old, obj, owner)
             metadata = {**obj["metadata"], "managedFields": fields.write_owners(owners)}
             obj = {**obj, "metadata": metadata}
         if _without_bookkeeping(obj) == _without_bookkeeping(old):
@@ -159,86 +159,27 @@ class Cluster:
         """Delete by the options of the request; the object as it is afterwards (perhaps still terminating)."""
         options = options or {}
         obj = self.store.require(resource, namespace, name)
-        for key, actual in (("uid", uid_of(obj)), ("resourceVersion", obj["metadata"]["resourceVersion"])):
-            wanted = dig(options, "preconditions", key)
-            if wanted is not None and wanted != actual:
-                why = f"Precondition failed: {key} in precondition: {wanted}, {key} in object meta: {actual}"
-                raise errors.conflict(resource, name, why)
+        deletion.check_preconditions(resource, obj, options)
         if dry_run:
             return obj
         changed = copy.deepcopy(obj)
         metadata = changed["metadata"]
-        finalizer = _propagation(resource, options)
+        finalizer = deletion.propagation_finalizer(resource, options)
         if finalizer and finalizer not in metadata.get("finalizers", ()):
             metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
-        grace = _grace_period(resource, obj, options)
+        grace = deletion.grace_period(resource, obj, options)
         if terminating(obj):
             grace = min(grace, metadata.get("deletionGracePeriodSeconds", 0))
         else:
-            metadata["deletionTimestamp"] = _later(grace)
+            metadata["deletionTimestamp"] = deletion.later(grace)
         metadata["deletionGracePeriodSeconds"] = grace
         if resource is r.NAMESPACES:
             changed["status"] = {**changed.get("status", {}), "phase": "Terminating"}
         return self._settle(resource, self.store.replace(resource, changed))
 
-    def blocking_budget(self, pod: Json) -> str | None:
-        """Name of a PodDisruptionBudget that forbids evicting `pod` now, or None."""
-        for budget in self.store.list(r.DISRUPTION_BUDGETS, namespace_of(pod)):
-            if not queries.matches(budget["spec"].get("selector"), labels_of(pod)):
-                continue
-            covered = [
-                p
-                for p in self.store.list(r.PODS, namespace_of(pod))
-                if queries.matches(budget["spec"]["selector"], labels_of(p))
-                and is_true(p, "Ready")
-                and not terminating(p)
-            ]
-            if len(covered) - 1 < _must_stay(budget["spec"], len(covered)):
-                return name_of(budget)
-        return None
-
     def finalize_namespace(self, name: str) -> None:
         """Remove a terminating namespace that is empty by now."""
         self.store.remove(r.NAMESPACES, "", name)
-
-    # -- events ---------------------------------------------------------------------------------------------------
-
-    def event(self, about: Json, kind: str, reason: str, message: str, *, component: str) -> None:
-        """Record an Event on `about`; a repeated one counts up, as client-go's recorder does."""
-        namespace = namespace_of(about) or "default"
-        if self.store.get(r.NAMESPACES, "", namespace) is None:
-            return
-        involved = {
-            "apiVersion": about["apiVersion"],
-            "kind": about["kind"],
-            "name": name_of(about),
-            "uid": uid_of(about),
-        }
-        involved |= {"namespace": namespace_of(about)} if namespace_of(about) else {}
-        key = (uid_of(about), reason, message)
-        known = self._events.get(key)
-        same = self.store.get(r.EVENTS, namespace, known) if known else None
-        if same is not None:
-            self.store.replace(r.EVENTS, {**same, "count": same["count"] + 1, "lastTimestamp": now()})
-            return
-        name = f"{name_of(about)}.{time.time_ns():x}"
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": involved,
-            "type": kind,
-            "reason": reason,
-            "message": message,
-            "count": 1,
-            "firstTimestamp": now(),
-            "lastTimestamp": now(),
-            "source": {"component": component},
-            "reportingComponent": component,
-            "reportingInstance": "",
-        }
-        self.store.create(r.EVENTS, event)
-        self._events[key] = name
 
 
 def owner_entry(resource: Resource, manager: str, operation: str, subresource: str = "") -> Owner:
@@ -256,38 +197,3 @@ def _without_bookkeeping(obj: Json) -> Json:
     return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}} | {
         "owners": {(o.manager, o.operation, o.subresource, o.paths) for o in fields.read_owners(obj)}
     }
-
-
-def _propagation(resource: Resource, options: Json) -> str:
-    """The finalizer that the deletion's propagation policy asks for, or "". A Job of batch/v1 orphans by default."""
-    policy = options.get("propagationPolicy")
-    if policy is None and "orphanDependents" in options:
-        policy = "Orphan" if options["orphanDependents"] else "Background"
-    if policy is None:
-        policy = "Orphan" if resource is r.JOBS else "Background"
-    if policy not in ("Orphan", "Foreground", "Background"):
-        message = f'invalid propagationPolicy "{policy}": supported values: "Orphan", "Background", "Foreground"'
-        raise errors.bad_request(message)
-    return {"Orphan": "orphan", "Foreground": "foregroundDeletion"}.get(policy, "")
-
-
-def _grace_period(resource: Resource, obj: Json, options: Json) -> int:
-    if resource is not r.PODS:
-        return 0
-    if not dig(obj, "spec", "nodeName") or dig(obj, "status", "phase") in ("Succeeded", "Failed"):
-        return 0
-    asked = options.get("gracePeriodSeconds")
-    grace = obj["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
-    return int(grace)
-
-
-def _must_stay(spec: Json, total: int) -> int:
-    """How many of `total` pods a budget keeps up."""
-    kind = "minAvailable" if "minAvailable" in spec else "maxUnavailable"
-    value = spec.get(kind, 1)
-    count = -(-total * int(value[:-1]) // 100) if isinstance(value, str) and value.endswith("%") else int(value)
-    return count if kind == "minAvailable" else total - count
-
-
-def _later(seconds: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))

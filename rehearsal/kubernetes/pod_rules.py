@@ -16,7 +16,11 @@ _FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
     "status.hostIPs", "status.podIP", "status.podIPs",
 )  # fmt: skip
-_UNSUPPORTED = ("hostNetwork", "hostPID", "hostIPC", "ephemeralContainers", "readinessGates", "schedulingGates", "runtimeClassName", "shareProcessNamespace", "dnsConfig", "hostAliases", "hostname", "subdomain", "topologySpreadConstraints", "overhead", "setHostnameAsFQDN", "hostUsers", "activeDeadlineSeconds", "workloadRef")  # fmt: skip
+_UNSUPPORTED = (
+    "hostNetwork", "hostPID", "hostIPC", "ephemeralContainers", "readinessGates", "schedulingGates", "runtimeClassName",
+    "shareProcessNamespace", "dnsConfig", "hostAliases", "hostname", "subdomain", "topologySpreadConstraints",
+    "overhead", "setHostnameAsFQDN", "hostUsers", "activeDeadlineSeconds", "workloadRef",
+)  # fmt: skip
 _CONTAINER_UNSUPPORTED = ("lifecycle", "volumeDevices", "stdin", "tty", "resizePolicy", "restartPolicyRules")
 
 
@@ -158,5 +162,5 @@ def check_update(spec: Json, old: Json) -> Iterator[Json]:
     for copy in (before, after):
         copy["containers"] = [{k: v for k, v in c.items() if k != "image"} for c in copy["containers"]]
     if before != after or (old.get("nodeName") and old["nodeName"] != spec.get("nodeName")):
-        message = "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations` (only additions)"
+        message = "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations`"
         yield errors.field_forbidden("spec", message)

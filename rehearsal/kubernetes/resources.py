@@ -126,12 +126,12 @@ NODE_OVERLAYS = _custom("karpenter.sh", "NodeOverlay", "nodeoverlays", short="ov
 NODE_CLASSES = _custom("karpenter.k8s.aws", "EC2NodeClass", "ec2nodeclasses", short="ec2nc ec2ncs")
 
 BUILT_IN: tuple[Resource, ...] = (
-    NAMESPACES, PODS, NODES, EVENTS, SERVICES, ENDPOINTS, SERVICE_ACCOUNTS, CONFIG_MAPS, SECRETS, VOLUMES, VOLUME_CLAIMS,
-    JOBS, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS,
-    CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES, DISRUPTION_BUDGETS, CRDS,
+    NAMESPACES, PODS, NODES, EVENTS, SERVICES, ENDPOINTS, SERVICE_ACCOUNTS, CONFIG_MAPS, SECRETS, VOLUMES,
+    VOLUME_CLAIMS, JOBS, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, ROLES, ROLE_BINDINGS, CLUSTER_ROLES,
+    CLUSTER_ROLE_BINDINGS, CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES, DISRUPTION_BUDGETS, CRDS,
     _built_in("networking.k8s.io", "v1", "networking.v1", "NetworkPolicy", "networkpolicies", short="netpol"),
     _built_in("coordination.k8s.io", "v1", "coordination.v1", "Lease", "leases"),
-    _built_in("scheduling.k8s.io", "v1", "scheduling.v1", "PriorityClass", "priorityclasses", namespaced=False, short="pc"),
+    _built_in("scheduling.k8s.io", "v1", "scheduling.v1", "PriorityClass", "priorityclasses", namespaced=False),
     _built_in(*_STORAGE, "StorageClass", "storageclasses", namespaced=False, short="sc"),
     _built_in(*_STORAGE, "CSIDriver", "csidrivers", namespaced=False),
 )  # fmt: skip

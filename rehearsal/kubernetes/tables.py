@@ -18,7 +18,7 @@ def wanted(accept: str) -> bool:
 
 def table(resource: Resource, obj: Json) -> Json:
     """A Table of an object or a list."""
-    items = obj["items"] if "items" in obj else [obj]
+    items = obj.get("items", [obj])
     columns = [("Name", name_of), *_COLUMNS.get(resource, ()), ("Age", _age)]
     definitions = [
         {"name": name, "type": "string", "format": "name" if name == "Name" else "", "description": "", "priority": 0}

@@ -67,7 +67,7 @@ def labels(path: str, values: dict[str, str] | None) -> Iterator[Json]:
             yield errors.invalid_value(
                 path,
                 value,
-                "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', at most 63 characters",
+                "a valid label must be empty or consist of alphanumeric characters, '-', '_' or '.' (at most 63)",
             )
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import yaml
 
-from rehearsal.kubernetes import defaults, errors, fields, patches, queries, scaling, schema
+from rehearsal.kubernetes import budgets, defaults, errors, fields, ownership, patches, queries, scaling, schema
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.machinery import Cluster, owner_entry
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
 from rehearsal.kubernetes.requests import Target
 
 APPLY = "application/apply-patch+yaml"
+_UNKNOWN_FORMAT = "the body of the request was in an unknown format - accepted media types include: "
 PATCHES = {
     "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
@@ -70,8 +71,7 @@ class Verbs:
         kind = PATCHES.get(content_type)
         if kind is None:
             supported = ", ".join(PATCHES)
-            message = f"the body of the request was in an unknown format - accepted media types include: {supported}"
-            raise errors.unsupported_media_type(message)
+            raise errors.unsupported_media_type(_UNKNOWN_FORMAT + supported)
         if kind == "apply":
             return self._apply(target, decode(raw), query)
         change = decode(raw)
@@ -83,7 +83,7 @@ class Verbs:
         elif kind == "merge" or target.resource.is_custom:
             if kind == "strategic":
                 raise errors.unsupported_media_type(
-                    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+                    f"{_UNKNOWN_FORMAT}application/json-patch+json, application/merge-patch+json, {APPLY}"
                 )
             changed = patches.json_merge(current, change)
         else:
@@ -131,16 +131,17 @@ class Verbs:
             if target.subresource:
                 raise errors.not_found(resource, target.name)
             admitted = self._cluster.admit_new(resource, body)
-            merged, _ = fields.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
+            merged, _ = ownership.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
             admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]
             return self._cluster.insert(resource, admitted, dry_run=dry_run), True
         unknown, _ = schema.problems(resource, {**live, **body, "metadata": {**live["metadata"], **body["metadata"]}})
         if unknown:
             raise errors.bad_request(
-                f"failed to create typed patch object ({target.namespace}/{target.name}; {resource.api_version}, Kind={resource.kind}): {', '.join(unknown)}"
+                f"failed to create typed patch object ({target.namespace}/{target.name}; {resource.api_version}, "
+                f"Kind={resource.kind}): {', '.join(unknown)}"
             )
         force = query.get("force") == "true"
-        merged, conflicts = fields.apply(
+        merged, conflicts = ownership.apply(
             node, live, body, owner, complete=lambda obj: defaults.fill(resource, obj), force=force
         )
         if conflicts:
@@ -174,7 +175,7 @@ class Verbs:
 
     def _evict(self, target: Target, body: Json) -> Json:
         pod = self._store.require(target.resource, target.namespace, target.name)
-        budget = self._cluster.blocking_budget(pod)
+        budget = budgets.blocking(self._store, pod)
         if budget is not None:
             message = "Cannot evict pod as it would violate the pod's disruption budget."
             details = {

@@ -40,7 +40,7 @@ async def stream(
 async def events(
     cluster: Cluster, target: Target, chosen: Callable[[Json], bool], asked: Mapping[str, str]
 ) -> AsyncIterator[tuple[str, Json]]:
-    """(type, object) of what the client is to see. An object that enters or leaves the selection is ADDED or DELETED."""
+    """(type, object) of what the client is to see: what enters or leaves the selection is ADDED or DELETED."""
     queue: asyncio.Queue[Change] = asyncio.Queue()
 
     def concerns(obj: Json) -> bool:

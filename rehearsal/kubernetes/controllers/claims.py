@@ -33,7 +33,8 @@ class Claims(Controller):
         namespace = namespace_of(pod)
         template = self.store.get(r.CLAIM_TEMPLATES, namespace, entry["resourceClaimTemplateName"])
         if template is None:
-            message = f'PodResourceClaim {entry["name"]}: resourceclaimtemplate.resource.k8s.io "{entry["resourceClaimTemplateName"]}" not found'
+            missing = f'resourceclaimtemplate.resource.k8s.io "{entry["resourceClaimTemplateName"]}" not found'
+            message = f"PodResourceClaim {entry['name']}: {missing}"
             self.cluster.event(pod, "Warning", "FailedResourceClaimCreation", message, component=_COMPONENT)
             return
         own = template["spec"].get("metadata") or {}

@@ -137,6 +137,6 @@ def _capacity_type(requirements: list[Json], node_class: Json) -> str:
     others = [kind for kind in ("spot", "on-demand") if kind in wanted]
     if not others:
         raise InsufficientCapacity(
-            "creating instance, insufficient capacity, no reserved offerings: the EC2NodeClass selects no capacity reservation"
+            "creating instance, insufficient capacity, no reserved offerings: the EC2NodeClass selects no reservation"
         )
     return others[0]

@@ -2,6 +2,7 @@
 
 import time
 
+from rehearsal.kubernetes import budgets
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import fit, pods
 from rehearsal.kubernetes.controllers.base import Controller
@@ -67,17 +68,20 @@ class Drain(Controller):
         self.cluster.modify(r.NODES, node, release, subresource="")
 
     def _evict(self, pod: Json, due: float | None) -> None:
-        """Evict, unless a budget or do-not-disrupt forbids it; from `due` minus the pod's grace on, delete it anyway."""
+        """Evict, unless a budget or do-not-disrupt forbids it; from `due` minus the pod's grace on, delete anyway."""
         if terminating(pod):
             return
         grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
         if due is not None and time.time() >= due - grace:
             left = max(int(due - time.time()), 1)
             self.cluster.delete(r.PODS, namespace_of(pod), name_of(pod), {"gracePeriodSeconds": min(left, grace)})
-            message = f"Deleting the pod to accommodate the terminationTime of the node. The pod was granted {left} seconds of grace-period. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+            message = (
+                "Deleting the pod to accommodate the terminationTime of the node. The pod was granted "
+                f"{left} seconds of grace-period. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+            )
             self.cluster.event(pod, "Normal", "Disrupted", message, component=names.COMPONENT)
             return
-        if annotations_of(pod).get(names.DO_NOT_DISRUPT) == "true" or self.cluster.blocking_budget(pod):
+        if annotations_of(pod).get(names.DO_NOT_DISRUPT) == "true" or budgets.blocking(self.store, pod):
             return
         self.cluster.delete(r.PODS, namespace_of(pod), name_of(pod))
         self.cluster.event(pod, "Normal", "Evicted", "Evicted pod: node is being drained", component=names.COMPONENT)

@@ -92,7 +92,7 @@ class Mountpoint:
         ]
         if any(users) and "allow-other" not in options and not context.get("fsGroup"):
             raise MountError(
-                "the pod does not run as root, and the volume's mountOptions lack `allow-other`: its files could not be read"
+                "the pod does not run as root and the mountOptions lack `allow-other`: it could not read the files"
             )
         twins = [
             v for v in self._cluster.store.list(r.VOLUMES)
@@ -100,7 +100,8 @@ class Mountpoint:
         ]  # fmt: skip
         if len(twins) > 1:
             raise MountError(
-                f"volumeHandle {persistent['spec']['csi']['volumeHandle']} is used by {len(twins)} PersistentVolumes: it must be unique"
+                f"{len(twins)} PersistentVolumes have the volumeHandle {persistent['spec']['csi']['volumeHandle']}: "
+                "it must be unique"
             )
 
     def _credentials(self, pod: Json, attributes: Json, options: dict[str, str]) -> tuple[str, str, str]:
@@ -109,7 +110,8 @@ class Mountpoint:
         region = attributes.get("stsRegion") or options.get("region")
         if not region:
             raise MountError(
-                "failed to detect the STS region: set `stsRegion` in volumeAttributes or `region` in mountOptions (the metadata service is out of reach)"
+                "failed to detect the STS region: set `stsRegion` in volumeAttributes or `region` in mountOptions "
+                "(the metadata service is out of reach)"
             )
         if by_pod:
             namespace, account = namespace_of(pod), pod["spec"]["serviceAccountName"]

@@ -11,7 +11,7 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.services import service_address
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node import devices, environment, guardian, volumes
+from rehearsal.kubernetes.node import devices, environment, guardian, status, volumes
 from rehearsal.kubernetes.node.addresses import Network
 from rehearsal.kubernetes.node.container import Container, Launch
 from rehearsal.kubernetes.node.logs import ContainerLog
@@ -19,7 +19,7 @@ from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.probes import Prober
 from rehearsal.kubernetes.node.process import Process
 from rehearsal.kubernetes.node.tokens import TokenIssuer
-from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, set_condition
+from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now
 
 _COMPONENT = "kubelet"
 
@@ -52,7 +52,6 @@ class PodWorker:
         self._init: list[Container] = []
         self._main: list[Container] = []
         self._initialized = False
-        self._failure: tuple[str, str] | None = None
         self._stopping: float | None = None
         self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
 
@@ -91,9 +90,9 @@ class PodWorker:
         address = service_address(self._settings.cluster.store, self._pod) or self._settings.network.next_address()
 
         def change(obj: Json) -> None:
-            status = obj.setdefault("status", {})
-            status |= {"phase": "Pending", "podIP": address, "podIPs": [{"ip": address}], "startTime": now()}
-            status |= {"hostIP": self._host_address, "hostIPs": [{"ip": self._host_address}]}
+            found = obj.setdefault("status", {})
+            found |= {"phase": "Pending", "podIP": address, "podIPs": [{"ip": address}], "startTime": now()}
+            found |= {"hostIP": self._host_address, "hostIPs": [{"ip": self._host_address}]}
 
         changed = self._settings.cluster.modify(r.PODS, self._pod, change)
         if changed is not None:
@@ -197,51 +196,14 @@ class PodWorker:
 
     # -- status ---------------------------------------------------------------------------------------------------
 
-    def fail(self, reason: str, message: str) -> None:
-        """The pod fails as a whole: evicted, or its node is lost."""
-        self._failure = (reason, message)
-
     def publish(self) -> None:
         """Write the pod's status as it is now."""
-        self._settings.cluster.modify(r.PODS, self._pod, self._describe)
 
-    def _describe(self, obj: Json) -> None:
-        status = obj.setdefault("status", {})
-        phase = self._phase()
-        status["phase"] = phase
-        if self._failure:
-            status["reason"], status["message"] = self._failure
-        if self._init:
-            status["initContainerStatuses"] = [c.status(c.spec["image"]) for c in self._init]
-        if self._main:
-            status["containerStatuses"] = [c.status(c.spec["image"]) for c in self._main]
-        done = phase in ("Succeeded", "Failed")
-        ready = bool(self._main) and all(c.ready for c in self._main) and not done
-        why = "PodCompleted" if phase == "Succeeded" else ("" if ready else "ContainersNotReady")
-        unready = [c.name for c in self._main if not c.ready]
-        message = "" if ready or phase == "Succeeded" else f"containers with unready status: [{' '.join(unready)}]"
-        conditions = status.get("conditions", [])
-        initialized = self._initialized or not self._pod["spec"].get("initContainers")
-        conditions = set_condition(conditions, "Initialized", "True" if initialized else "False")
-        for kind in ("ContainersReady", "Ready"):
-            conditions = set_condition(conditions, kind, "True" if ready else "False", reason=why, message=message)
-        status["conditions"] = conditions
+        def change(obj: Json) -> None:
+            stopping = self._stopping is not None
+            status.describe(obj, self._init, self._main, initialized=self._initialized, stopping=stopping)
 
-    def _phase(self) -> str:
-        if self._failure:
-            return "Failed"
-        if any(c.exit_code not in (None, 0) for c in self._init) and self._pod["spec"]["restartPolicy"] == "Never":
-            return "Failed"
-        codes = [c.exit_code for c in self._main]
-        over = self._stopping is not None or self._pod["spec"]["restartPolicy"] != "Always"
-        if self._main and over and all(code is not None for code in codes):
-            policy = self._pod["spec"]["restartPolicy"]
-            if all(code == 0 for code in codes):
-                return "Succeeded"
-            if policy == "Never" or self._stopping is not None:
-                return "Failed"
-        started = self._initialized and all("waiting" not in c.state or c.restarts or c.last_state for c in self._main)
-        return "Running" if self._main and started else "Pending"
+        self._settings.cluster.modify(r.PODS, self._pod, change)
 
     def _event(self, kind: str, reason: str, message: str) -> None:
         self._settings.cluster.event(self._pod, kind, reason, message, component=_COMPONENT)

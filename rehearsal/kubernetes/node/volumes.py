@@ -123,7 +123,8 @@ def build_root(folder: PodFolder, container: Json) -> Path:
 
 def _link(root: Path, mount_path: str, source: Path) -> None:
     """Put a volume at its place: a link to it, or, below another volume, its own folder (programs that do not follow
-    links then see what they would see on a real node), with a link left behind at `source`."""
+    links then see what they would see on a real node), with a link left behind at `source`.
+    """
     place = root / mount_path.strip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists() and place.resolve() == source.resolve():
@@ -160,7 +161,7 @@ def check_paths(container: Json, env: dict[str, str]) -> None:
     for text in texts:
         if found := pattern.search(text):
             raise environment.ConfigError(
-                f"the rehearsal's node runs containers as local processes and cannot provide the absolute path {found[1]} "
+                f"the rehearsal's node runs containers as local processes and has no absolute path {found[1]} "
                 f"(in {json.dumps(text[:80])}); use a path relative to the workingDir"
             )
 

@@ -41,7 +41,15 @@ _NEURON_NODES: Json = {
 }
 DRA_DAEMON = "neuron-dra-driver-kubelet-plugin"
 _HEALTH_NAMESPACE = "neuron-healthcheck-system"
-_KARPENTER_VALUES = {"replicas", "serviceAccount", "controller", "settings", "logLevel", "nodeSelector", "tolerations", "affinity", "dnsPolicy", "webhook", "serviceMonitor", "podAnnotations", "podLabels", "additionalLabels", "additionalAnnotations", "priorityClassName", "topologySpreadConstraints", "podDisruptionBudget", "strategy", "revisionHistoryLimit", "hostNetwork", "schedulerName", "extraVolumes", "imagePullPolicy", "imagePullSecrets", "nameOverride", "fullnameOverride", "extraObjects", "logOutputPaths", "logErrorOutputPaths", "terminationGracePeriodSeconds"}  # fmt: skip
+_KARPENTER_VALUES = {
+    "additionalAnnotations", "additionalLabels", "affinity", "controller", "dnsPolicy", "extraObjects",
+    "extraVolumes", "fullnameOverride", "hostNetwork", "imagePullPolicy", "imagePullSecrets",
+    "logErrorOutputPaths", "logLevel", "logOutputPaths", "nameOverride", "nodeSelector", "podAnnotations",
+    "podDisruptionBudget", "podLabels", "priorityClassName", "replicas", "revisionHistoryLimit",
+    "schedulerName", "serviceAccount", "serviceMonitor", "settings", "strategy",
+    "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "webhook",
+}  # fmt: skip
+)
 
 
 class Charts:
@@ -68,7 +76,7 @@ class Charts:
             raise errors.ApiError(
                 422,
                 "Invalid",
-                f"the rehearsal does not know the Helm chart {body.get('chart') or address!r}; known: {', '.join(self._known)}",
+                f"the rehearsal does not know the Helm chart {address!r}; known: {', '.join(self._known)}",
             )
         put, remove = self._known[chart]
         if body["request"] == "Delete":
@@ -167,7 +175,7 @@ class Charts:
             raise errors.ApiError(
                 422,
                 "Invalid",
-                "chart neuron-helm-chart: the device plugin (on by default) and the DRA driver on one node oversubscribe it silently",
+                "chart neuron-helm-chart: the device plugin (on by default) beside the DRA driver oversubscribes the node",
             )
         self._installed.dra_driver, self._installed.device_plugin = enabled["draDriver"], enabled["devicePlugin"]
         if not enabled["draDriver"]:

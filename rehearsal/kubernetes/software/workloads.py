@@ -5,7 +5,7 @@ from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, annotations_of, name_of, namespace_of
 
 NO_PROCESS = "rehearsal/no-process"
-"""Annotation of the pods that stand for a cluster's own software (Karpenter, CSI, …): they take room and run nothing."""
+"""Annotation of pods that stand for the cluster's own software (Karpenter, CSI, …): they take room and run nothing."""
 OWNER = "rehearsal/installed-by"
 _EVERYWHERE = [{"operator": "Exists"}]
 

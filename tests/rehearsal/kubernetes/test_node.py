@@ -51,7 +51,8 @@ def test_environment(double: Double, namespace: str) -> None:
     ]
     container = {"env": variables, "envFrom": [{"prefix": "C_", "configMapRef": {"name": "c"}}], "args": ["x", "$(A)"]}
     container["resources"] = {"requests": {"cpu": "1500m"}}
-    script = "echo $B; echo $LABEL $SECRET [$MAYBE] $CPU $C_one$C_two; echo $1; echo $IP $MY_WEB_SERVICE_HOST $MY_WEB_SERVICE_PORT; env"
+    script = "echo $B; echo $LABEL $SECRET [$MAYBE] $CPU $C_one$C_two; echo $1; "
+    script += "echo $IP $MY_WEB_SERVICE_HOST $MY_WEB_SERVICE_PORT; env"
     done = run(double, namespace, pod("p", script, container=container, labels={"specdecode/run": "r1"}))
     lines = log(double, namespace, "p").splitlines()
     address = double.get(f"/api/v1/namespaces/{namespace}/services/my-web")["spec"]["clusterIP"]
@@ -159,7 +160,8 @@ def test_probes_and_the_service_address(double: Double, namespace: str) -> None:
     ready = double.wait(path, lambda p: p["items"][0]["status"]["containerStatuses"][0]["ready"])["items"][0]
     address = double.get(f"/api/v1/namespaces/{namespace}/services/web")["spec"]["clusterIP"]
     assert ready["status"]["podIP"] == address and address.startswith("127.")
-    script = "python3 -c \"import os, urllib.request as u; print(u.urlopen('http://%s:%s/' % (os.environ['WEB_SERVICE_HOST'], os.environ['WEB_SERVICE_PORT'])).status)\""
+    ask = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).status)"
+    script = f'python3 -c "{ask}" http://$WEB_SERVICE_HOST:$WEB_SERVICE_PORT/'
     run(double, namespace, pod("client", script))
     assert log(double, namespace, "client") == "200\n"
     endpoints = double.get(f"/api/v1/namespaces/{namespace}/endpoints/web")
