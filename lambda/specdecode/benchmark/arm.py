@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from specdecode.benchmark.client import Client, PlannedRequest
+from specdecode.benchmark.client import Client, Deliver, PlannedRequest
 from specdecode.benchmark.counters import SpeculationCounters, read_counters
 from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.request_body import request_body
 from specdecode.experiment.model import TestCase, Workload
 
@@ -33,7 +31,7 @@ class Arm:
         workload: Workload,
         plan: LoadPlan,
         skip: set[int],
-        deliver: Callable[[RequestRecord], None],
+        deliver: Deliver,
     ) -> SpeculationCounters | None:
         """Warm up, then send the requests whose index is not in `skip`; the engine's counters of the measured ones.
 

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
@@ -17,6 +18,9 @@ from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.benchmark.transport import connect
+
+MakeRecord = Callable[[], RequestRecord]
+Deliver = Callable[[MakeRecord], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +50,12 @@ class Client:
     clock: Clock
     loop_lag: LoopLag
 
-    async def request(
-        self, plan: PlannedRequest, deliver: Callable[[RequestRecord], None], scheduled_s: float | None = None
-    ) -> None:
-        """Send `plan`; `deliver` gets its record in every case, even when this task is cancelled."""
+    async def request(self, plan: PlannedRequest, deliver: Deliver, scheduled_s: float | None = None) -> None:
+        """Send `plan`; `deliver` is called in every case, even when this task is cancelled.
+
+        It gets a function that makes the record, to be called once and at leisure: with hundreds of streams, many of
+        which end at once, making the records there and then would hold up the others.
+        """
         exchange = _Exchange()
         started_at = time.time()
         attempted = time.monotonic()
@@ -79,7 +85,8 @@ class Client:
             if connection is not None:
                 connection.close()
             sent = exchange.sent or attempted
-            deliver(self._record(plan, exchange, error, started_at, sent, scheduled_s))
+            ended = time.monotonic()
+            deliver(partial(self._record, plan, exchange, error, started_at, sent, ended, scheduled_s))
 
     def _record(
         self,
@@ -88,11 +95,12 @@ class Client:
         error: RequestError | None,
         started_at: float,
         sent: float,
+        ended: float,
         scheduled_s: float | None,
     ) -> RequestRecord:
         answer = exchange.answer
         answer.check_usage(plan.output_tokens)
-        end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else time.monotonic()
+        end = exchange.last_at if exchange.ended.is_set() and exchange.last_at else ended
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:
             error = _error(ErrorKind.EMPTY, "the answer ended without any text")
@@ -107,7 +115,7 @@ class Client:
             scheduled_s=scheduled_s,
             sent_s=round(self.clock.since_start(sent), 9),
             end_s=round(end - sent, 9),
-            chunks=tuple(answer.chunks),
+            chunks=tuple(chunk.as_chunk() for chunk in answer.chunks),
             requested_input_tokens=plan.input_tokens,
             requested_output_tokens=plan.output_tokens,
             prompt_tokens=answer.prompt_tokens,

@@ -42,9 +42,4 @@ class LoopLag:
 
     def largest_since(self, monotonic: float) -> float:
         """Largest delay noticed since then, in seconds; 0 below a millisecond."""
-        largest = 0.0
-        for at, late in reversed(self._late):
-            if at < monotonic:
-                break
-            largest = max(largest, late)
-        return largest
+        return max((late for at, late in self._late if at >= monotonic), default=0.0)

@@ -77,6 +77,11 @@ class Delivery:
             problems += self._publisher.publish(data)
         return problems
 
+    def rescue(self, raw_names: Iterable[str]) -> None:
+        """The process is told to end: upload what there is, whole blocks or not."""
+        self._pending |= {path for name in raw_names if (path := self.results.folder / name).exists()}
+        self._upload()
+
     def finish(self) -> list[str]:
         """Try once more what did not go through."""
         problems: list[str] = []

@@ -55,6 +55,8 @@ class ResponseParser:
         position = 0
         body: list[bytes] = []
         while self._state is not _State.DONE:
+            if self._state is _State.CHUNK_SIZE:
+                position = self._whole_chunks(buffer, position, body)
             if self._state is _State.CHUNK_DATA or self._state is _State.LENGTH:
                 piece = buffer[position : position + self._remaining]
                 if not piece:
@@ -82,6 +84,20 @@ class ResponseParser:
         if self._state is _State.UNTIL_CLOSE:
             self._state = _State.DONE
         return self.complete
+
+    def _whole_chunks(self, buffer: bytes, position: int, body: list[bytes]) -> int:
+        """Take all chunks that lie whole in the buffer: the common case, without the states between."""
+        while (line_end := buffer.find(b"\r\n", position)) > 0:
+            match = _CHUNK_SIZE.match(buffer, position, line_end)
+            if match is None:
+                break
+            size = int(match[1], 16)
+            data_end = line_end + 2 + size
+            if size == 0 or buffer[data_end : data_end + 2] != b"\r\n":
+                break
+            body.append(buffer[line_end + 2 : data_end])
+            position = data_end + 2
+        return position
 
     def _take_delimited(self, buffer: bytes, position: int) -> int | None:
         """Read the head, a size line, a chunk's end or a trailer line; its end, or None when more bytes are needed."""

@@ -110,7 +110,7 @@ async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, d
         output_tokens=tokens,
         timeout_s=workload.timeout_s,
     )
-    await client.request(plan, records.append)
+    await client.request(plan, lambda make: records.append(make()))
     return records[0]
 
 

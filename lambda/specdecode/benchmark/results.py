@@ -65,22 +65,18 @@ class Results:
             return []
         lines = path.read_bytes().split(b"\n")
         records: list[RequestRecord] = []
+        whole = lines.pop() == b""
         for number, line in enumerate(lines, 1):
-            if not line:
-                continue
             try:
                 record = RequestRecord.model_validate_json(line)
             except ValidationError as error:
-                if number == len(lines):
-                    continue
                 raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
             if record.run_id != self._run_id:
                 raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
             if record.error is None or record.error.kind is not ErrorKind.CANCELLED:
                 records.append(record)
-        kept = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
-        if kept != path.read_bytes():
-            replace_file(path, kept)
+        if not whole or len(records) < len(lines):
+            replace_file(path, b"".join(record.model_dump_json().encode() + b"\n" for record in records))
         return records
 
     def write(self, name: str, content: str | bytes) -> Path:

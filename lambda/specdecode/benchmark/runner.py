@@ -23,6 +23,7 @@ from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import Progress
 from specdecode.benchmark.prompts import Prompt, prompts_of
+from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.benchmark.schedule import Step, steps
@@ -54,7 +55,7 @@ class Benchmark:
         )
         self._problems: list[str] = []
         self._arms: dict[str, Arm] = {}
-        self._kept: dict[tuple[str, str], list[RequestRecord]] = {}
+        self._earlier: dict[tuple[str, str], list[RequestRecord]] = {}
         self._counters: dict[tuple[str, str], SpeculationCounters] = {}
         self._blocks: list[dict[str, Any]] = []
         self._started_at = time.time()
@@ -64,7 +65,7 @@ class Benchmark:
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, self._raw_names())
-        self._kept = {
+        self._earlier = {
             (arm.variant, case.name): self._results.load(arm.variant, case.name)
             for arm in self._spec.arms
             for case in workload.cases
@@ -79,6 +80,9 @@ class Benchmark:
             cases = {case.name: case for case in workload.cases}
             for step in steps(arms=names, cases=list(cases), order=workload.load):
                 await self._step(step, cases[step.case], prompts[step.case])
+        except asyncio.CancelledError:
+            self._delivery.rescue(self._raw_names())
+            raise
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -95,7 +99,7 @@ class Benchmark:
 
     async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
         """All arms before the first is loaded: an arm that does not answer must not cost the others' time."""
-        earlier = [record for records in self._kept.values() for record in records]
+        earlier = [record for records in self._earlier.values() for record in records]
         session = 1 + max((record.session for record in earlier), default=-1)
         begun = min((record.started_at - record.sent_s for record in earlier), default=self._started_at)
         clock = Clock(already_s=max(0.0, self._started_at - begun))
@@ -131,8 +135,7 @@ class Benchmark:
     async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt]) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
-        kept = self._kept[variant, case.name]
-        skip = measured_indices(kept, self._spec.round)
+        skip = measured_indices(self._earlier[variant, case.name], self._spec.round)
         requests = None if options.duration_s else workload.requests
         plan = LoadPlan(
             requests=requests,
@@ -144,16 +147,16 @@ class Benchmark:
             seed=workload.seed,
         )
 
-        def deliver(record: RequestRecord) -> None:
-            kept.append(record)
+        def keep(record: RequestRecord) -> None:
             self._results.append(record)
             self._progress.record(record)
 
         self._progress.begin(variant, case.name, requests=requests, measured=len(skip))
         if requests is None or len(skip) < requests:
-            counters = await arm.load(
-                case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=deliver
-            )
+            async with Recorder(keep).running() as recorder:
+                counters = await arm.load(
+                    case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=recorder.add
+                )
             if counters is not None and not skip:
                 self._counters[variant, case.name] = counters
         self._progress.end(variant, case.name)
@@ -163,7 +166,7 @@ class Benchmark:
         counters = self._counters.get((variant, case.name))
         records = [
             record
-            for record in self._kept[variant, case.name]
+            for record in self._results.load(variant, case.name)
             if record.round == self._spec.round and not record.warmup
         ]
         contradiction = _contradiction(counters, records)

@@ -12,6 +12,16 @@ class EventTooLong(ValueError):
     """An event grew past MAX_EVENT_BYTES."""
 
 
+def _is_one_event(data: bytes) -> bool:
+    """Whether it is one whole event of one line and nothing else, as nearly all reads are."""
+    return (
+        data.startswith(b"data: ")
+        and data.endswith(b"\n\n")
+        and data.find(b"\n") == len(data) - 2
+        and b"\r" not in data
+    )
+
+
 class SseParser:
     """Feed bytes as they arrive, get the data of each event that became complete.
 
@@ -28,6 +38,8 @@ class SseParser:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Data of the events that `data` completes, in order. Raises EventTooLong."""
+        if self._between_events and _is_one_event(data):
+            return [data[6:-2]]
         if self._after_cr or b"\r" in data:
             data = self._with_lf_only(data)
         lines = (self._tail + data).split(b"\n") if self._tail else data.split(b"\n")
@@ -38,6 +50,10 @@ class SseParser:
         for line in lines:
             self._take_line(line, events)
         return events
+
+    @property
+    def _between_events(self) -> bool:
+        return self._started and not (self._tail or self._data or self._after_cr)
 
     def finish(self) -> list[bytes]:
         """The event whose lines are whole but whose closing blank line never came. An unfinished line is dropped."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.benchmark.client import Client, PlannedRequest
+from specdecode.benchmark.client import Client, Deliver, PlannedRequest
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
@@ -22,6 +22,10 @@ def client(url: str, *, variant: str = "base") -> Client:
         clock=Clock(),
         loop_lag=LoopLag(),
     )
+
+
+def keep_in(records: list[RequestRecord]) -> Deliver:
+    return lambda make: records.append(make())
 
 
 def planned(model: str, *, index: int = 0, timeout_s: float = 5, output_tokens: int = 8) -> PlannedRequest:

@@ -10,7 +10,7 @@ import pytest
 from specdecode.benchmark.records import ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
-from tests.specdecode.benchmark.making import client, planned
+from tests.specdecode.benchmark.making import client, keep_in, planned
 
 TIMEOUT_S = 0.4
 
@@ -68,7 +68,7 @@ def ask(model: str, *, timeout_s: float = TIMEOUT_S) -> RequestRecord:
     async def run() -> RequestRecord:
         records: list[RequestRecord] = []
         async with chaos_server() as url:
-            await client(url).request(planned(model, timeout_s=timeout_s), records.append)
+            await client(url).request(planned(model, timeout_s=timeout_s), keep_in(records))
         assert len(records) == 1
         return RequestRecord.model_validate_json(records[0].model_dump_json())
 
@@ -129,13 +129,13 @@ def test_refused_connection() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         records: list[RequestRecord] = []
-        asyncio.run(client(url).request(planned("good"), records.append))
+        asyncio.run(client(url).request(planned("good"), keep_in(records)))
     assert records[0].error.kind is ErrorKind.CONNECT
 
 
 def test_unknown_host() -> None:
     records: list[RequestRecord] = []
-    asyncio.run(client("http://no-such-host.invalid:1").request(planned("good"), records.append))
+    asyncio.run(client("http://no-such-host.invalid:1").request(planned("good"), keep_in(records)))
     assert records[0].error.kind is ErrorKind.CONNECT
 
 
@@ -144,9 +144,9 @@ def test_a_cancelled_request_leaves_its_record() -> None:
         records: list[RequestRecord] = []
         async with chaos_server() as url:
             task = asyncio.create_task(
-                client(url).request(planned("stalls-in-the-middle", timeout_s=9), records.append)
+                client(url).request(planned("stalls-in-the-middle", timeout_s=9), keep_in(records))
             )
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.3)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert task.cancelled()
@@ -165,7 +165,7 @@ def test_many_at_once_do_not_mix() -> None:
             sender = client(url)
             await asyncio.gather(
                 *(
-                    sender.request(planned(model, index=index, timeout_s=3), records.append)
+                    sender.request(planned(model, index=index, timeout_s=3), keep_in(records))
                     for index, model in enumerate(models)
                 )
             )

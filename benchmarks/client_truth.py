@@ -1,0 +1,84 @@
+"""How true are the client's times? `python benchmarks/client_truth.py`
+
+Against the reference server (a chunk of 1 to 8 tokens every 20 ms, jittered by a fifth) at 1 to 512 streams: every
+chunk's recorded arrival against the time at which the server sent it. Writes benchmarks/results/client_truth.json;
+exits 1 when an aim is missed that the machine allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.reference.ours import Measured, measure
+from benchmarks.reference.processes import reference_server
+
+RESULTS = Path(__file__).parent / "results" / "client_truth.json"
+STREAMS = (1, 4, 64, 256, 512)
+AIMS = {
+    4: {"ttft_mean_ms": 0.5, "tpot_mean_percent": 0.1},
+    64: {"ttft_mean_ms": 1.0, "chunk_p99_ms": 5.0},
+    256: {"chunk_mean_ms": 3.0, "chunk_p99_ms": 10.0},
+}
+"""Streams -> largest error."""
+
+
+def missed(measured: Measured) -> list[str]:
+    errors = measured.as_dict()["errors"]
+    return [
+        f"{measured.streams} streams: {name} is {errors[name]:.3f}, not within {limit}"
+        for name, limit in AIMS.get(measured.streams, {}).items()
+        if abs(errors[name]) > limit
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", type=int, nargs="*", default=STREAMS)
+    parser.add_argument("--output-tokens", type=int, default=900, help="per request: 200 chunks, 4 seconds")
+    args = parser.parse_args()
+    rows, failures = [], []
+    print(
+        f"{'streams':>7} {'chunks':>7} {'TTFT error ms':>14} {'TPOT error %':>13} {'chunk error ms (mean p99 worst)':>32}"
+        f" {'doubt ms':>9} {'CPU s':>6}"
+    )
+    for streams in args.streams:
+        with reference_server() as url, tempfile.TemporaryDirectory() as folder:
+            load = os.getloadavg()[0]
+            measured, _ = measure(
+                url,
+                streams=streams,
+                requests=max(2 * streams, 4),
+                output_tokens=args.output_tokens,
+                folder=Path(folder),
+            )
+        rows.append({**measured.as_dict(), "load_average_before": load})
+        failures += missed(measured)
+        errors = measured.errors
+        chunk = f"{errors.chunk_mean_ms:.3f} {errors.chunk_p99_ms:.3f} {errors.chunk_worst_ms:.3f}"
+        print(
+            f"{streams:>7} {measured.chunks:>7} {errors.ttft_mean_ms:>14.3f} {errors.tpot_mean_percent:>13.4f}"
+            f" {chunk:>32} {measured.largest_time_doubt_ms:>9.2f} {measured.cost.cpu_s:>6.2f}"
+        )
+    document = {
+        "machine": {"cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()},
+        "aims": AIMS,
+        "rows": rows,
+        "missed": failures,
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(document, indent=2) + "\n")
+    for failure in failures:
+        print(failure)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

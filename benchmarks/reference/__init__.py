@@ -1,0 +1,1 @@
+"""What the client's benchmarks share: a server with a known schedule, and processes whose cost is measured."""

@@ -1,0 +1,130 @@
+"""Our client against the reference server, and how far its records are from the truth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from specdecode.benchmark.records import RequestRecord
+from specdecode.benchmark.statistics import quantile
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.model import PromptKind, TestCase, Workload
+
+from benchmarks.reference.processes import ROOT, Cost, run, truth
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Measured minus true. Milliseconds; TPOT in percent of the truth."""
+
+    ttft_mean_ms: float
+    ttft_worst_ms: float
+    tpot_mean_percent: float
+    tpot_worst_percent: float
+    chunk_p50_ms: float
+    chunk_p99_ms: float
+    chunk_worst_ms: float
+    chunk_mean_ms: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    streams: int
+    requests: int
+    chunks: int
+    true_ttft_mean_ms: float
+    true_tpot_mean_ms: float
+    errors: Errors
+    largest_time_doubt_ms: float
+    largest_client_lag_ms: float
+    cost: Cost
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+
+def measure(url: str, *, streams: int, requests: int, output_tokens: int, folder: Path) -> tuple[Measured, list[dict]]:
+    """One run of `python -m specdecode.benchmark`; its errors, and the records for whoever wants more."""
+    prompts = folder / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"request {number}"}) + "\n" for number in range(requests)))
+    spec = BenchmarkSpec(
+        run_id="truth",
+        experiment="truth",
+        wave=0,
+        round=0,
+        model="reference",
+        arms=(BenchmarkArm(variant="base", label="Base"),),
+        workload=Workload(
+            cases=(TestCase(name="truth", label="truth", kind=PromptKind.JSONL, text=str(prompts), structured=True),),
+            input_tokens=8,
+            output_tokens=output_tokens,
+            requests=requests,
+            concurrency=streams,
+            warmup_requests=0,
+            timeout_s=120,
+        ),
+    )
+    (folder / "spec.json").write_text(spec.model_dump_json())
+    truth(url)
+    command = [sys.executable, "-m", "specdecode.benchmark", "--spec", "spec.json", "--arm", f"base={url}"]
+    cost, output = run(command, cwd=folder, env={"PYTHONPATH": str(ROOT / "lambda")})
+    if cost.code:
+        raise RuntimeError(output)
+    lines = (folder / "results" / "raw" / "base" / "truth.jsonl").read_text().splitlines()
+    records = [RequestRecord.model_validate_json(line) for line in lines]
+    true = truth(url)
+    errors, chunks = compare(records, true[-len(records) :])
+    return (
+        Measured(
+            streams=streams,
+            requests=len(records),
+            chunks=chunks,
+            true_ttft_mean_ms=mean([entry["sent_s"][0] for entry in true]) * 1000,
+            true_tpot_mean_ms=mean([tpot(entry) for entry in true if len(entry["sent_s"]) > 1]) * 1000,
+            errors=errors,
+            largest_time_doubt_ms=max(record.time_doubt_s for record in records) * 1000,
+            largest_client_lag_ms=max(record.client_lag_s for record in records) * 1000,
+            cost=cost,
+        ),
+        true,
+    )
+
+
+def compare(records: Sequence[RequestRecord], true: Sequence[dict]) -> tuple[Errors, int]:
+    by_prompt = {entry["prompt_sha256"]: entry for entry in true}
+    ttft, tpots, chunks = [], [], []
+    for record in records:
+        entry = by_prompt[record.prompt_sha256]
+        times = [chunk.at_s for chunk in record.chunks]
+        if len(times) != len(entry["sent_s"]):
+            raise RuntimeError(f"{len(times)} chunks arrived of {len(entry['sent_s'])} sent")
+        differences = [measured - sent for measured, sent in zip(times, entry["sent_s"], strict=True)]
+        ttft.append(differences[0])
+        chunks += differences
+        measured = (times[-1] - times[0]) / (record.completion_tokens - 1)
+        tpots.append(measured / tpot(entry) - 1)
+    absolute = sorted(abs(difference) for difference in chunks)
+    return (
+        Errors(
+            ttft_mean_ms=mean(ttft) * 1000,
+            ttft_worst_ms=max(map(abs, ttft)) * 1000,
+            tpot_mean_percent=mean(tpots) * 100,
+            tpot_worst_percent=max(map(abs, tpots)) * 100,
+            chunk_p50_ms=quantile(absolute, 0.5) * 1000,
+            chunk_p99_ms=quantile(absolute, 0.99) * 1000,
+            chunk_worst_ms=absolute[-1] * 1000,
+            chunk_mean_ms=mean(absolute) * 1000,
+        ),
+        len(chunks),
+    )
+
+
+def tpot(entry: dict) -> float:
+    return (entry["sent_s"][-1] - entry["sent_s"][0]) / (sum(entry["tokens"]) - 1)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,267 @@
+"""A streaming server that knows the truth: it sends tokens on a schedule and records when it sent each chunk.
+
+One process, one epoll loop and a heap of due chunks, so that the server takes little of the machine's two cores. Every
+time is the monotonic clock's, which all processes of a machine share. A request's time is its arrival in this kernel,
+not when the server got round to it, so that the truth does not depend on the server's own speed either.
+
+    python -m benchmarks.reference.server [--first-ms 50] [--gap-ms 20] [--jitter 0.2]
+
+Prints its URL. `GET /truth` gives what was sent since the last `GET /truth`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import heapq
+import json
+import random
+import select
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+
+SO_TIMESTAMPNS = 35
+MAX_TOKENS_A_CHUNK = 8
+MODEL = "reference"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@dataclass
+class Stream:
+    """One request and its answer."""
+
+    prompt_sha256: str
+    arrived: float
+    tokens: list[int]
+    due: list[float]
+    chat: bool
+    running_usage: bool
+    usage: bool
+    sent: list[float] = field(default_factory=list)
+    counted: int = 0
+
+
+@dataclass
+class Connection:
+    sock: socket.socket
+    buffer: bytes = b""
+    arrived: float = 0.0
+    stream: Stream | None = None
+
+
+class Server:
+    def __init__(self, *, first_s: float, gap_s: float, jitter: float, seed: int) -> None:
+        self.first_s, self.gap_s, self.jitter = first_s, gap_s, jitter
+        self.rng = random.Random(seed)
+        self.connections: dict[int, Connection] = {}
+        self.heap: list[tuple[float, int, int]] = []
+        self.served: list[Stream] = []
+        self.number = 0
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        self.listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.listener.setblocking(False)
+        self.epoll = select.epoll()
+        self.epoll.register(self.listener, select.EPOLLIN)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def run(self) -> None:
+        while True:
+            now = time.monotonic()
+            wait = self.heap[0][0] - now if self.heap else 1.0
+            for descriptor, _ in self.epoll.poll(max(wait, 0)):
+                if descriptor == self.listener.fileno():
+                    self.accept()
+                else:
+                    self.readable(self.connections[descriptor])
+            now = time.monotonic()
+            while self.heap and self.heap[0][0] <= now:
+                _, _, descriptor = heapq.heappop(self.heap)
+                self.send_chunk(descriptor)
+
+    def accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except BlockingIOError:
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.connections[sock.fileno()] = Connection(sock)
+            self.epoll.register(sock, select.EPOLLIN)
+
+    def readable(self, connection: Connection) -> None:
+        try:
+            data, ancillary, _, _ = connection.sock.recvmsg(1 << 20, socket.CMSG_SPACE(16))
+        except OSError:
+            data, ancillary = b"", []
+        if not data:
+            self.drop(connection)
+            return
+        now = time.monotonic()
+        lag = 0.0
+        if ancillary:
+            seconds, nanoseconds = struct.unpack("@ll", ancillary[0][2])
+            lag = time.time() - (seconds + nanoseconds * 1e-9)
+        connection.arrived = now - lag
+        connection.buffer += data
+        head, separator, body = connection.buffer.partition(b"\r\n\r\n")
+        if not separator:
+            return
+        length = next(
+            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
+        )
+        if len(body) < length:
+            return
+        connection.buffer = body[length:]
+        self.answer(connection, head.split(b" ")[1].decode(), body[:length])
+
+    def answer(self, connection: Connection, path: str, body: bytes) -> None:
+        if path.endswith("/completions"):
+            request = json.loads(body)
+            self.begin(connection, request)
+            if not request.get("stream"):
+                raise SystemExit("this server only streams")
+        elif path == "/v1/models":
+            self.reply(connection, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "me"}]})
+        elif path == "/truth":
+            self.reply(connection, self.truth())
+        elif path == "/health":
+            self.reply(connection, {})
+        else:
+            self.reply(connection, {"error": {"message": "no such path"}}, status="404 Not Found")
+
+    def reply(self, connection: Connection, document: object, *, status: str = "200 OK") -> None:
+        content = json.dumps(document).encode()
+        connection.sock.setblocking(True)
+        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        connection.sock.sendall(head.encode() + content)
+        connection.sock.setblocking(False)
+
+    def begin(self, connection: Connection, request: dict) -> None:
+        chat = "messages" in request
+        prompt = request["messages"][-1]["content"] if chat else request["prompt"]
+        if isinstance(prompt, list):
+            prompt = "".join(part["text"] for part in prompt if isinstance(part, dict))
+        left = request.get("max_tokens") or request.get("max_completion_tokens") or 64
+        tokens, due = [], []
+        at = connection.arrived + self.first_s * self.around_one()
+        while left:
+            count = 1 if not tokens else min(left, self.rng.randint(1, MAX_TOKENS_A_CHUNK))
+            tokens.append(count)
+            due.append(at)
+            left -= count
+            at += self.gap_s * self.around_one()
+        options = request.get("stream_options") or {}
+        connection.stream = Stream(
+            prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(),
+            arrived=connection.arrived,
+            tokens=tokens,
+            due=due,
+            chat=chat,
+            running_usage=bool(options.get("continuous_usage_stats")),
+            usage=bool(options.get("include_usage")),
+        )
+        connection.sock.send(HEAD)
+        self.schedule(connection, due[0])
+
+    def around_one(self) -> float:
+        return 1 + self.jitter * (2 * self.rng.random() - 1)
+
+    def schedule(self, connection: Connection, at: float) -> None:
+        self.number += 1
+        heapq.heappush(self.heap, (at, self.number, connection.sock.fileno()))
+
+    def send_chunk(self, descriptor: int) -> None:
+        connection = self.connections.get(descriptor)
+        if connection is None or connection.stream is None:
+            return
+        stream = connection.stream
+        number = len(stream.sent)
+        count = stream.tokens[number]
+        stream.counted += count
+        data = event(stream, "word " * count, last=number + 1 == len(stream.tokens))
+        stream.sent.append(time.monotonic())
+        try:
+            connection.sock.send(data)
+        except OSError:
+            self.drop(connection)
+            return
+        if number + 1 < len(stream.tokens):
+            self.schedule(connection, stream.due[number + 1])
+            return
+        connection.stream = None
+        self.served.append(stream)
+        tail = b"data: [DONE]\n\n"
+        if stream.usage:
+            final = {
+                "id": "r",
+                "object": kind(stream),
+                "created": 1,
+                "model": MODEL,
+                "choices": [],
+                "usage": used(stream),
+            }
+            tail = b"data: " + json.dumps(final).encode() + b"\n\n" + tail
+        connection.sock.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(tail), tail))
+
+    def drop(self, connection: Connection) -> None:
+        descriptor = connection.sock.fileno()
+        self.connections.pop(descriptor, None)
+        connection.stream = None
+        self.epoll.unregister(descriptor)
+        connection.sock.close()
+
+    def truth(self) -> list[dict]:
+        served, self.served = self.served, []
+        return [
+            {
+                "prompt_sha256": stream.prompt_sha256,
+                "tokens": stream.tokens,
+                "sent_s": [at - stream.arrived for at in stream.sent],
+            }
+            for stream in served
+        ]
+
+
+def kind(stream: Stream) -> str:
+    return "chat.completion.chunk" if stream.chat else "text_completion"
+
+
+def used(stream: Stream) -> dict:
+    return {"prompt_tokens": 20, "completion_tokens": stream.counted, "total_tokens": 20 + stream.counted}
+
+
+def event(stream: Stream, text: str, *, last: bool) -> bytes:
+    """One chunk as vLLM writes it, in HTTP's chunked framing."""
+    finish = '"length"' if last else "null"
+    if stream.chat:
+        choice = f'{{"index":0,"delta":{{"content":"{text}"}},"logprobs":null,"finish_reason":{finish}}}'
+    else:
+        choice = f'{{"index":0,"text":"{text}","logprobs":null,"finish_reason":{finish}}}'
+    usage = f',"usage":{json.dumps(used(stream))}' if stream.running_usage else ""
+    body = (
+        f'data: {{"id":"cmpl-0123456789abcdef","object":"{kind(stream)}","created":1795000000,"model":"{MODEL}",'
+        f'"choices":[{choice}]{usage}}}\n\n'
+    ).encode()
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--first-ms", type=float, default=50)
+    parser.add_argument("--gap-ms", type=float, default=20)
+    parser.add_argument("--jitter", type=float, default=0.2)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    server = Server(first_s=args.first_ms / 1000, gap_s=args.gap_ms / 1000, jitter=args.jitter, seed=args.seed)
+    print(server.url, flush=True)
+    server.run()
+
+
+if __name__ == "__main__":
+    main()

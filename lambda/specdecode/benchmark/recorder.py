@@ -1,0 +1,46 @@
+"""Makes and keeps records beside the load, one at a time, so that streams under way are read in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from specdecode.benchmark.client import MakeRecord
+from specdecode.benchmark.records import RequestRecord
+
+
+class Recorder:
+    """`add` from anywhere in the loop; `keep` gets each record in order, at the latest when `running` ends."""
+
+    def __init__(self, keep: Callable[[RequestRecord], None]) -> None:
+        self._keep = keep
+        self._waiting: deque[MakeRecord] = deque()
+        self._added = asyncio.Event()
+
+    def add(self, make: MakeRecord) -> None:
+        self._waiting.append(make)
+        self._added.set()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Recorder]:
+        """Keeps records while the context is open; what waits at its end, or when it is cancelled, is kept then."""
+        task = asyncio.create_task(self._work())
+        try:
+            yield self
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            while self._waiting:
+                self._keep(self._waiting.popleft()())
+
+    async def _work(self) -> None:
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            while self._waiting:
+                self._keep(self._waiting.popleft()())
+                await asyncio.sleep(0)
