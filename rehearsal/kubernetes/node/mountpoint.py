@@ -12,7 +12,6 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.admission import AUDIENCE, ROLE_ANNOTATION
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node import s3
 from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.node.volumes import MountError, make_writable
 from rehearsal.kubernetes.objects import Json, annotations_of, condition, dig, is_true, name_of, namespace_of, uid_of
@@ -59,6 +58,8 @@ class Mountpoint:
             raise MountError(f"Failed to mount bucket {attributes['bucketName']}: AccessDenied (injected)")
         if not self._aws_endpoint:
             raise MountError("no AWS endpoint: S3 cannot be reached")
+        from rehearsal.kubernetes.node import s3  # only here: boto3 takes longer to import than all else together
+
         if folder.exists():
             make_writable(folder)
         folder.mkdir(parents=True, exist_ok=True)

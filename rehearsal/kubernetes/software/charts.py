@@ -49,7 +49,6 @@ _KARPENTER_VALUES = {
     "schedulerName", "serviceAccount", "serviceMonitor", "settings", "strategy",
     "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "webhook",
 }  # fmt: skip
-)
 
 
 class Charts:
@@ -175,7 +174,7 @@ class Charts:
             raise errors.ApiError(
                 422,
                 "Invalid",
-                "chart neuron-helm-chart: the device plugin (on by default) beside the DRA driver oversubscribes the node",
+                "neuron-helm-chart: the device plugin (on by default) beside the DRA driver oversubscribes the node",
             )
         self._installed.dra_driver, self._installed.device_plugin = enabled["draDriver"], enabled["devicePlugin"]
         if not enabled["draDriver"]:
