@@ -1,0 +1,389 @@
+"""Faults, end to end: the deployed definition, zips and manifests on the embedded cloud; writes docs/reliability.md.
+
+Not part of `make test` (it takes about ten minutes). Run it with
+
+    .venv/bin/pytest tests/rehearsal_faults.py
+
+Every case ends with the same checks: the right final status, a readable cause, no workload object left, the NodePool at
+0 replicas, nobody holding the lease, and diagnostics where the run failed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from specdecode import layout, names
+from specdecode.cli.runs_deployment import Deployment, Execution
+from specdecode.cluster.lease import Lease
+from specdecode.experiment import load_preset
+
+from rehearsal import tools
+from rehearsal.console import Progress
+from rehearsal.execution import Run
+from rehearsal.processes import processes_naming
+from rehearsal.rehearse import Rehearsal, rehearsal
+
+pytestmark = pytest.mark.timeout(300)
+TABLE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+SMALL = {
+    "workload.cases": ["repeat-line"],
+    "workload.requests": 2,
+    "workload.output_tokens": 32,
+    "deadlines.capacity": 1,
+    "deadlines.serve": 1,
+}
+LONG = SMALL | {"workload.requests": 500, "workload.output_tokens": 512}
+WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", "services", "configmaps")}
+MARK = "<!-- from here on written by tests/rehearsal_faults.py -->"
+
+
+@dataclass
+class Cloud:
+    """The rehearsal with what the cases share, and the rows of the table."""
+
+    running: Rehearsal
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def start(self, name: str, changes: dict[str, Any] | None = None) -> Run:
+        return self.running.start(name, {"experiment": "rehearsal", "set": changes or SMALL})
+
+    def control(self, action: str, **body: Any) -> None:
+        self.running.kubernetes.request("POST", f"/_rehearsal/{action}", body)
+
+    def listed(self, path: str) -> list[dict[str, Any]]:
+        return list(self.running.kubernetes.request("GET", path)["items"])
+
+    def pods(self, component: str) -> list[dict[str, Any]]:
+        selector = f"labelSelector={names.COMPONENT_LABEL}%3D{component}"
+        return self.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods?{selector}")
+
+    def kill(self, component: str) -> bool:
+        """Kill the running pods of a component; False if there is none yet."""
+        found = [pod for pod in self.pods(component) if pod["status"].get("phase") == "Running"]
+        for pod in found:
+            self.control("kill", namespace=names.NAMESPACE, pod=pod["metadata"]["name"])
+        return bool(found)
+
+    def forget(self, prefix: str) -> None:
+        """Remove a finished folder's mark, so that it is made again."""
+        s3, bucket = self.running.services.client("s3"), self.running.bucket
+        for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", []):
+            if item["Key"].endswith(layout.COMPLETE):
+                s3.delete_object(Bucket=bucket, Key=item["Key"])
+
+    def lease(self) -> Lease:
+        answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=layout.CAPACITY_KEY)
+        return Lease.model_validate_json(answer["Body"].read())
+
+    def workloads(self) -> list[str]:
+        selector = f"labelSelector={names.RUN_LABEL}"
+        found = []
+        for version, plurals in WORKLOADS.items():
+            root = "/api/v1" if version == "v1" else f"/apis/{version}"
+            for plural in plurals:
+                items = self.listed(f"{root}/namespaces/{names.NAMESPACE}/{plural}?{selector}")
+                found += [f"{plural}/{item['metadata']['name']}" for item in items]
+        claims = self.listed(f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaims")
+        return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
+
+    def until(self, condition: Callable[[], Any], *, seconds: float = 90, what: str = "it") -> Any:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.running.services.check()
+            if found := condition():
+                return found
+            time.sleep(0.2)
+        raise AssertionError(f"{what} did not happen within {seconds:.0f} s")
+
+    def until_step(self, run: Run, step: str) -> None:
+        from specdecode.cli.runs_view import current_step
+
+        def reached() -> bool:
+            name, _ = current_step(run.deployment.events(run.arn))
+            assert run.look().status == "RUNNING", run.look().cause
+            return name == step
+
+        self.until(reached, what=f"{run.run_id} in {step}")
+
+    def ended(self, run: Run, *, seconds: float = 200) -> Execution:
+        self.until(lambda: run.look().status != "RUNNING", seconds=seconds, what=f"the end of {run.run_id}")
+        return run.look()
+
+    def at_rest(self) -> None:
+        """No money is being spent, and nothing of a run is left."""
+        self.until(lambda: not self.workloads(), seconds=40, what=f"the end of all workloads ({self.workloads()})")
+        self.until(lambda: self.running.replicas() == 0, seconds=40, what="0 replicas")
+        assert self.lease().claims == ()
+
+    def diagnosis(self, run: Run) -> dict[str, Any]:
+        key = layout.run_key(run.run_id, "diagnostics", "diagnosis.json")
+        answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=key)
+        return json.loads(answer["Body"].read())
+
+    def note(self, fault: str, where: str, run: Run, *, cause: str = "") -> None:
+        end = run.look()
+        seconds = 0.0
+        found = run.services.client("stepfunctions").describe_execution(executionArn=run.arn)
+        if found.get("stopDate"):
+            seconds = (found["stopDate"] - found["startDate"]).total_seconds()
+        self.rows.append((fault, where, end.status, cause, f"{seconds:.0f} s"))
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    tools.check()
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+        running.deploy()
+        running.import_models(load_preset("rehearsal"))
+        made = Cloud(running)
+        yield made
+        _write(made.rows)
+    assert running.left() == []
+    running.forget()
+
+
+@pytest.fixture(autouse=True)
+def _no_faults(cloud: Cloud) -> Iterator[None]:
+    yield
+    cloud.control("faults", reset=True)
+
+
+def _write(rows: list[tuple[str, ...]]) -> None:
+    head = TABLE.read_text("utf-8").partition(MARK)[0]
+    lines = ["| fault | where | execution | cause, as the user reads it | took |", "|---|---|---|---|---|"]
+    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+    TABLE.write_text(f"{head}{MARK}\n\n" + "\n".join(lines) + "\n", "utf-8")
+
+
+def fails(cloud: Cloud, run: Run, *, fault: str, where: str, error: str, row: str) -> None:
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", error), end.cause
+    found = cloud.diagnosis(run)
+    assert found["row"] == row, found
+    cloud.at_rest()
+    cloud.note(fault, where, run, cause=found["cause"])
+
+
+def succeeds(cloud: Cloud, run: Run, *, fault: str, where: str) -> None:
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
+    cloud.at_rest()
+    cloud.note(fault, where, run, cause="retried, none reported")
+
+
+def test_nothing_goes_wrong(cloud):
+    run = cloud.start("fine")
+    succeeds(cloud, run, fault="none", where="")
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        (429, "Kubernetes API answers 429 (8 times)"),
+        (500, "Kubernetes API answers 500 (8 times)"),
+        (503, "Kubernetes API answers 503 (8 times)"),
+        (409, "Kubernetes API answers 409 to two writes"),
+        (0, "Kubernetes API cuts 8 connections"),
+    ],
+)
+def test_the_api_server_stumbles(cloud, code, fault):
+    run = cloud.start("stumble")
+    cloud.until_step(run, "AcquireCapacity")
+    path = f"/namespaces/{names.NAMESPACE}/deployments" if code == 409 else f"/namespaces/{names.NAMESPACE}/"
+    cloud.control("faults", api=[{"code": code, "count": 2 if code == 409 else 8, "path": path}])
+    succeeds(cloud, run, fault=fault, where="Serve")
+
+
+def test_no_capacity(cloud):
+    cloud.control("faults", no_capacity=True)
+    run = cloud.start("no-capacity")
+    fails(
+        cloud,
+        run,
+        fault="EC2 has no instance to give",
+        where="AcquireCapacity",
+        error="CapacityUnavailable",
+        row="no-capacity",
+    )
+
+
+def test_the_node_never_becomes_ready(cloud):
+    cloud.control("faults", node_never_ready=True)
+    run = cloud.start("node-never-ready")
+    fails(
+        cloud,
+        run,
+        fault="the node never becomes Ready",
+        where="AcquireCapacity",
+        error="CapacityUnavailable",
+        row="no-node",
+    )
+
+
+def test_the_image_cannot_be_pulled(cloud):
+    cloud.control("faults", image_pull_error="manifest unknown")
+    cloud.forget("models/")
+    run = cloud.start("image-pull")
+    fails(
+        cloud,
+        run,
+        fault="the engine's image cannot be pulled",
+        where="StageModels",
+        error="StagingFailed",
+        row="image-pull",
+    )
+
+
+def test_the_bucket_cannot_be_mounted(cloud):
+    run = cloud.start("mount-denied")
+    cloud.until_step(run, "AcquireCapacity")
+    cloud.control("faults", mount_denied="AccessDenied: s3:GetObject")
+    fails(cloud, run, fault="S3 denies the mount", where="Serve", error="ServeNotReady", row="s3-denied")
+
+
+def test_a_compile_that_crashes_once_is_done_again_on_a_fresh_pod(cloud):
+    cloud.forget("compiled/")
+    run = cloud.start("compile-crash")
+    cloud.until_step(run, "Compile")
+    cloud.until(lambda: cloud.kill("compile"), what="a running compile pod")
+    succeeds(cloud, run, fault="the compile pod is killed once", where="Compile")
+
+
+def test_an_arm_is_killed_under_load(cloud):
+    run = cloud.start("arm-killed", LONG)
+    cloud.until_step(run, "Benchmark")
+    cloud.until(lambda: cloud.kill("serving"), what="a running serving pod")
+    fails(
+        cloud, run, fault="both arms are killed under load", where="Benchmark", error="BenchmarkFailed", row="arm-died"
+    )
+
+
+def test_an_arm_runs_out_of_memory_under_load(cloud):
+    run = cloud.start("arm-oom", LONG)
+    cloud.until_step(run, "Benchmark")
+    pod = cloud.until(lambda: cloud.pods("serving"), what="a serving pod")[0]["metadata"]["name"]
+    cloud.control("kill", namespace=names.NAMESPACE, pod=pod, reason="OOMKilled")
+    fails(
+        cloud,
+        run,
+        fault="an arm is killed for memory",
+        where="Benchmark",
+        error="BenchmarkFailed",
+        row="out-of-memory",
+    )
+
+
+def test_the_benchmark_s_pod_is_killed_and_goes_on(cloud):
+    run = cloud.start("benchmark-killed", SMALL | {"workload.requests": 30})
+    cloud.until_step(run, "Benchmark")
+    cloud.until(lambda: cloud.kill("benchmark"), what="a running benchmark pod")
+    succeeds(cloud, run, fault="the benchmark's pod is killed", where="Benchmark")
+
+
+def test_the_node_vanishes_under_load(cloud):
+    run = cloud.start("node-vanishes", LONG)
+    cloud.until_step(run, "Benchmark")
+    node = cloud.pods("serving")[0]["spec"]["nodeName"]
+    cloud.control("vanish", node=node)
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", "BenchmarkFailed")
+    found = cloud.diagnosis(run)
+    assert found["row"] in {"node-lost", "arm-died"}, found
+    cloud.at_rest()
+    cloud.note("the node vanishes", "Benchmark", run, cause=found["cause"])
+
+
+def test_a_function_is_killed_midway(cloud):
+    run = cloud.start("function-killed")
+    cloud.until_step(run, "Compile")
+
+    def kill() -> bool:
+        killed = False
+        for pid in processes_naming(cloud.running.processes.folder):
+            try:
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+            except OSError:
+                continue
+            if b"specdecode.tasks.serve" in environment or b"PipelineServe" in environment:
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed
+
+    cloud.until(kill, what="the Serve function's process")
+    succeeds(cloud, run, fault="the Serve function is killed midway", where="Serve")
+
+
+def test_the_bucket_denies_the_functions(cloud):
+    run = cloud.start("s3-denied", LONG)
+    cloud.until_step(run, "Benchmark")
+    s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
+    before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
+    policy = json.loads(before)
+    plan = f"arn:aws:s3:::{bucket}/{layout.run_key(run.run_id, 'plan.json')}"
+    policy["Statement"].append({"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": plan})
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+    try:
+        end = cloud.ended(run)
+    finally:
+        s3.put_bucket_policy(Bucket=bucket, Policy=before)
+    assert (end.status, end.error) == ("FAILED", "ClientError")
+    assert cloud.diagnosis(run)["row"] == "s3-denied"
+    cloud.at_rest()
+    cloud.note("S3 denies a function", "Benchmark", run, cause=cloud.diagnosis(run)["cause"])
+
+
+def test_an_invalid_experiment(cloud):
+    run = cloud.running.start("invalid", {"experiment": "nonsense"})
+    fails(
+        cloud,
+        run,
+        fault="an experiment that does not exist",
+        where="Plan",
+        error="InvalidExperiment",
+        row="invalid-experiment",
+    )
+
+
+def test_a_person_stops_a_run_that_holds_the_node(cloud):
+    """StopExecution and nothing else: the watchdog, by its event rule, does all the rest."""
+    run = cloud.start("stopped", LONG)
+    cloud.until_step(run, "Benchmark")
+    run.deployment.stop(run.arn)
+    assert cloud.ended(run).status == "ABORTED"
+    cloud.at_rest()
+    cloud.note("a person stops the run; the watchdog alone cleans up", "Benchmark", run, cause="stopped by a person")
+
+
+def test_three_runs_one_stopped_while_waiting_one_while_holding(cloud):
+    cloud.forget("compiled/")
+    first = cloud.start("first", LONG)
+    cloud.until_step(first, "Benchmark")
+    second, third = cloud.start("second"), cloud.start("third")
+    cloud.until(lambda: len(cloud.lease().queue) == 2, what="two waiting runs")
+    waiting = {claim.run_id for claim in cloud.lease().queue}
+    assert waiting == {second.run_id, third.run_id}
+    second.deployment.stop(second.arn)
+    cloud.until(lambda: len(cloud.lease().queue) == 1, what="the stopped run's leaving the queue")
+    first.deployment.stop(first.arn)
+    end = cloud.ended(third)
+    assert end.status == "SUCCEEDED", end.cause
+    cloud.at_rest()
+    compiled = [event for event in _steps(cloud, third) if "artifacts are ready" in event]
+    assert compiled, "the third run compiled nothing: it found what the first had made"
+    for run, what in ((second, "stopped while waiting"), (first, "stopped while holding"), (third, "goes on")):
+        cloud.note(f"three runs queued: {what}", "", run, cause="")
+
+
+def _steps(cloud: Cloud, run: Run) -> list[str]:
+    events = Deployment(session=cloud.running.services).events(run.arn, newest=1000)
+    return [json.dumps(event.get("stateExitedEventDetails", {})) for event in events]

@@ -1,0 +1,219 @@
+"""The commands about runs, with the deployment replaced by one that keeps what it is asked."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import typer
+from specdecode.cli import runs
+from specdecode.cli.runs_deployment import Execution
+from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
+from specdecode.cluster.lease import Claim, Lease
+from specdecode.experiment import load_preset
+from specdecode.planning import Inventory, make_plan
+from specdecode.tasks.inspect import ClusterView
+from specdecode.tasks.state import RunState
+from typer.testing import CliRunner
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+STARTED = (NOW - timedelta(minutes=90)).isoformat()
+STATE = RunState(
+    run_id="r", execution_arn="arn", experiment="rehearsal", started_at=NOW, held_since=NOW - timedelta(hours=1)
+)
+PLAN = make_plan(load_preset("rehearsal"), inventory=Inventory())
+RUNNING = Execution(run_id="r", arn="arn:r", status="RUNNING", started=STARTED, stopped=None)
+
+
+def entered(name: str) -> dict[str, Any]:
+    return {"stateEnteredEventDetails": {"name": name}}
+
+
+def exited(message: str) -> dict[str, Any]:
+    return {"stateExitedEventDetails": {"name": "x", "output": json.dumps({"done": False, "message": message})}}
+
+
+class FakeDeployment:
+    """A deployment with one run, which ends after some looks."""
+
+    def __init__(self, **given: Any) -> None:
+        self.stack = given.get("stack")
+        FakeDeployment.last = self
+
+    looks = 0
+    ends_as = "SUCCEEDED"
+    started: list[tuple[str, dict[str, Any]]]
+    stopped: list[str]
+    held = True
+
+    def start(self, run_id: str, request: dict[str, Any]) -> str:
+        type(self).started = [(run_id, request)]
+        return f"arn:{run_id}"
+
+    def execution(self, run_id: str | None) -> Execution:
+        FakeDeployment.looks += 1
+        if FakeDeployment.looks < 3:
+            return RUNNING
+        over = {"status": self.ends_as, "stopped": NOW.isoformat()}
+        failed = {"error": "ServeNotReady", "cause": "the engine crashed"} if self.ends_as == "FAILED" else {}
+        return Execution(**{**vars(RUNNING), **over, **failed, "output": '{"verdict": "pays"}'})
+
+    def executions(self, *, limit: int) -> list[Execution]:
+        return [RUNNING][:limit]
+
+    def events(self, arn: str) -> list[dict[str, Any]]:
+        return [entered("Serve"), exited("1 of 2 arms are ready")]
+
+    def state(self, run_id: str) -> RunState:
+        return STATE
+
+    def plan(self, run_id: str) -> Any:
+        return PLAN
+
+    def stop(self, arn: str) -> None:
+        type(self).stopped = [arn]
+
+    def reconcile(self) -> dict[str, Any]:
+        FakeDeployment.held = False
+        return {}
+
+    def cluster(self) -> ClusterView:
+        claim = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
+        return ClusterView(
+            lease=Lease(holder=claim if FakeDeployment.held else None),
+            replicas=int(self.held),
+            nodes=("n (Ready)",),
+            pods=(),
+        )
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run a command line; returns typer's result."""
+    app = typer.Typer()
+    runs.register(app)
+    FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"
+    FakeDeployment.started, FakeDeployment.stopped = [], []
+    monkeypatch.setattr(runs, "Deployment", FakeDeployment)
+    monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
+    return lambda *arguments: CliRunner().invoke(app, arguments)
+
+
+def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
+    result = command("run", "rehearsal", "--set", "workload.requests=4")
+    assert result.exit_code == 0
+    ((run_id, request),) = FakeDeployment.started
+    assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}}
+    assert run_id.startswith("rehearsal-")
+    assert f"specdecode status {run_id}" in result.output
+
+
+def test_run_sends_a_file_as_a_document(command, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: rehearsal\nname: mine\n")
+    assert command("run", str(path)).exit_code == 0
+    ((_, request),) = FakeDeployment.started
+    assert request["experiment"]["name"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nonsense"], "no preset is called 'nonsense'"),
+        (["rehearsal", "--set", "workload.requests=0"], "workload.requests"),
+        (["missing.yaml"], "cannot be read"),
+        (["rehearsal", "--set", "nothing"], "path=value"),
+    ],
+)
+def test_run_refuses_before_it_starts_anything(command, arguments, words):
+    result = command("run", *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert FakeDeployment.started == []
+    assert "Traceback" not in result.output
+
+
+def test_resume_names_the_run_only(command):
+    command("run", "--resume", "old-run")
+    assert FakeDeployment.started[0][1] == {"resume": "old-run"}
+
+
+@pytest.mark.parametrize(("ends_as", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("ABORTED", 1)])
+def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, code):
+    FakeDeployment.ends_as = ends_as
+    result = command("run", "rehearsal", "--watch")
+    assert result.exit_code == code
+    assert "Serve  1 of 2 arms are ready" in result.output
+    assert "$" in result.output
+    assert result.output.count("1 of 2 arms are ready") == 1
+    assert ("the engine crashed" in result.output) == (ends_as == "FAILED")
+
+
+def test_watch_as_json_prints_one_document(command):
+    result = command("run", "rehearsal", "--watch", "--json")
+    assert json.loads(result.stdout)["status"] == "SUCCEEDED"
+
+
+def test_stop_stops_and_waits_for_the_release(command):
+    result = command("stop", "r")
+    assert result.exit_code == 0
+    assert FakeDeployment.stopped == ["arn:r"]
+    assert "released; the node pool has 0 replicas" in result.output
+
+
+def test_stop_of_a_run_that_has_ended_only_makes_sure(command):
+    FakeDeployment.looks = 5
+    result = command("stop", "r")
+    assert FakeDeployment.stopped == []
+    assert "already ended" in result.output
+    assert "released" in result.output
+
+
+def test_capacity_shows_the_holder_and_releases(command):
+    assert "holder    r for" in command("capacity").output
+    result = command("capacity", "--release")
+    assert "holder    nobody" in result.output
+    assert FakeDeployment.stopped == ["arn:r"]
+
+
+def test_list_and_status_have_json(command):
+    assert json.loads(command("list", "--json").stdout)[0]["run_id"] == "r"
+    assert json.loads(command("status", "r", "--json").stdout)["step"] == "Serve"
+
+
+def test_waits_and_questions_belong_to_their_step():
+    events = [entered("Serve"), exited("no devices yet"), entered("Serve done?"), entered("Serve: wait")]
+    assert current_step(events) == ("Serve", "no devices yet")
+    assert current_step([*events, entered("Smoke")]) == ("Smoke", None)
+    assert current_step([]) == (None, None)
+
+
+def test_money_counts_from_holding_the_node_to_its_release():
+    shown = view(RUNNING, [], STATE, PLAN, now=NOW)
+    assert shown.node_s == 3600
+    assert shown.dollars == pytest.approx(PLAN.price_per_node_hour)
+    released = STATE.model_copy(update={"released_at": NOW - timedelta(minutes=30)})
+    assert view(RUNNING, [], released, PLAN, now=NOW).node_s == 1800
+    assert view(RUNNING, [], None, None, now=NOW).dollars is None
+
+
+def test_a_failed_run_shows_its_cause():
+    over = Execution(
+        **{**vars(RUNNING), "status": "FAILED", "stopped": NOW.isoformat(), "error": "E", "cause": "plain words"}
+    )
+    text = "\n".join(lines(view(over, [], STATE, PLAN, now=NOW)))
+    assert "plain words" in text
+    assert "1:30:00" in text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.9, "0:59"), (3599, "59:59"), (3723, "1:02:03")])
+def test_clock(seconds, text):
+    assert clock(seconds) == text
+
+
+def test_run_ids_sort_by_time_and_fit_a_label():
+    run_id = new_run_id("x" * 60, now=NOW, token="1a2b")
+    assert len(run_id) <= 63
+    assert run_id.endswith("-20260801-120000-1a2b")
