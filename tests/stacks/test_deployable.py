@@ -126,6 +126,17 @@ def test_the_cluster_is_closed_and_talks(templates: Templates) -> None:
     assert cluster["BootstrapSelfManagedAddons"] is False
 
 
+def test_system_nodes_keep_their_credentials_to_themselves(templates: Templates) -> None:
+    (template,) = templates.properties("AWS::EC2::LaunchTemplate").values()
+    data = template["LaunchTemplateData"]
+    assert data["MetadataOptions"] == {"HttpPutResponseHopLimit": 1, "HttpTokens": "required"}
+    assert data["BlockDeviceMappings"][0]["Ebs"]["Encrypted"] is True
+    (nodes,) = templates.properties("AWS::EKS::Nodegroup").values()
+    assert nodes["AmiType"] == "AL2023_x86_64_STANDARD"
+    # Karpenter's two replicas never share a host.
+    assert nodes["ScalingConfig"]["MinSize"] >= 2
+
+
 def test_buckets_are_private_and_kept(templates: Templates) -> None:
     buckets = list(templates.resources("AWS::S3::Bucket"))
     assert len(buckets) == 2

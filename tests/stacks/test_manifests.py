@@ -58,6 +58,9 @@ def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
 def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:
     overlay = templates.manifest("NodeOverlay", "trn2-price")
     assert overlay["spec"]["price"] == "35.7608"
+    # Karpenter takes a price only from an overlay whose one requirement is `instance-type In` (GetOverlayPrice, v1.14).
+    (requirement,) = overlay["spec"]["requirements"]
+    assert (requirement["key"], requirement["operator"]) == ("node.kubernetes.io/instance-type", "In")
     gates = templates.charts()["karpenter"]["Values"]["settings"]["featureGates"]
     assert gates == {"staticCapacity": True, "reservedCapacity": True, "nodeOverlay": True}
 
@@ -119,3 +122,23 @@ def test_one_object_a_resource_because_prune_is_off(templates: Templates) -> Non
     for name, properties in templates.properties("Custom::AWSCDK-EKS-KubernetesResource").items():
         assert "PruneLabel" not in properties, name
     assert len(templates.manifests()) > 20
+
+
+def test_the_namespace_is_restricted_and_closed_to_others(templates: Templates) -> None:
+    labels = templates.manifest("Namespace", names.NAMESPACE)["metadata"]["labels"]
+    assert labels == {"pod-security.kubernetes.io/enforce": "restricted"}
+    policy = templates.manifest("NetworkPolicy", "within-namespace")
+    assert policy["metadata"]["namespace"] == names.NAMESPACE
+    assert policy["spec"]["podSelector"] == {}
+    (rule,) = policy["spec"]["ingress"]
+    assert rule == {
+        "from": [{"podSelector": {}}],
+        "ports": [{"protocol": "TCP", "port": names.SERVE_PORT}],
+    }
+
+
+def test_charts_find_the_namespaces_that_they_do_not_make(templates: Templates) -> None:
+    made = {obj["metadata"]["name"] for obj in templates.manifests().values() if obj["kind"] == "Namespace"}
+    assert {"neuron-dra-driver", "neuron-healthcheck-system"} <= made
+    for release, chart in templates.charts().items():
+        assert chart["Namespace"] in made | {"kube-system"}, release
