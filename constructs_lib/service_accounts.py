@@ -16,7 +16,7 @@ READS: dict[str, tuple[str, ...]] = {
     "staging": ("imports/", "models/"),
     "compile": ("models/", "compiled/"),
     "serving": ("models/", "compiled/"),
-    "benchmark": ("runs/",),
+    "benchmark": ("runs/", "models/"),
 }
 """Component -> prefixes that it lists and reads. A writer reads its own prefix: it must see what is there already."""
 
