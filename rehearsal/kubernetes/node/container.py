@@ -110,6 +110,8 @@ class Container:
         self.state = {"terminated": {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": now()}}
         if code > 128:
             self.state["terminated"]["signal"] = code - 128
+        if code and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            self.state["terminated"]["message"] = launch.process.log.tail()
         self.changed()
         return code
 

@@ -41,6 +41,11 @@ class ContainerLog:
         self._file.flush()
         self._size = len(kept)
 
+    def tail(self, *, lines: int = 80, size: int = 2048) -> str:
+        """The end of what was written, without the kubelet's prefixes."""
+        texts = [line.split(b" ", 3)[3] for line in self.path.read_bytes().splitlines()[-lines:]]
+        return b"\n".join(texts)[-size:].decode(errors="replace")
+
     def close(self) -> None:
         self._file.close()
         self.closed = True

@@ -31,6 +31,13 @@ def test_a_job_from_apply_to_logs_to_delete(kubectl: Kubectl, namespace: str) ->
     assert "No resources found" in kubectl("get", *n, "pods").stderr
 
 
+def test_following_a_log_ends_with_the_container(kubectl: Kubectl, namespace: str) -> None:
+    n = ("-n", namespace)
+    kubectl("apply", *n, "-f", "-", stdin=manifest(job("talks", "for i in 1 2 3; do echo $i; sleep 0.4; done")))
+    kubectl("wait", *n, "--for=jsonpath={.status.ready}=1", "job/talks", "--timeout=15s")
+    assert kubectl("logs", *n, "-f", "job/talks").stdout == "1\n2\n3\n"
+
+
 def test_apply_again_says_unchanged_then_configured(kubectl: Kubectl, namespace: str) -> None:
     n = ("-n", namespace)
     first = deployment("web", replicas=0)

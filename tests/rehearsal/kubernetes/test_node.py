@@ -133,6 +133,16 @@ def test_exit_codes_and_retries_of_a_job(double: Double, namespace: str) -> None
     assert slow["status"]["conditions"][-1]["reason"] == "DeadlineExceeded"
 
 
+def test_the_last_lines_of_a_failed_container_are_in_its_status(double: Double, namespace: str) -> None:
+    failed = run(
+        double,
+        namespace,
+        pod("p", "echo why; exit 1", container={"terminationMessagePolicy": "FallbackToLogsOnError"}),
+        "Failed",
+    )
+    assert failed["status"]["containerStatuses"][0]["state"]["terminated"]["message"] == "why"
+
+
 def test_a_crash_loop_keeps_the_previous_log(double: Double, namespace: str) -> None:
     body = pod("p", "date +%N; exit 3")
     body["spec"]["restartPolicy"] = "Always"
