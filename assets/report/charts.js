@@ -9,7 +9,7 @@
   let next = 0;
   for (const arm of data.arms) colours.set(arm.name, arm.base ? "var(--base)" : palette[next++ % palette.length]);
   const percent = (value) => `${Math.round(value * 100)}%`;
-  const milliseconds = (value) => (value >= 0.1 ? `${(value * 1000).toFixed(0)} ms` : `${(value * 1000).toPrecision(3)} ms`);
+  const milliseconds = (value) => `${Number((value * 1000).toPrecision(3))} ms`;
   const style = { background: "transparent", fontSize: "13px" };
 
   function theory(index, width) {
@@ -44,8 +44,8 @@
     if (!values.length) return null;
     const arms = data.arms.map((arm) => arm.name).filter((name) => values.some((d) => d.arm === name));
     return Plot.plot({
-      width, height: 34 + 38 * arms.length, marginLeft: 74, marginRight: 24, marginBottom: 30, style,
-      x: { label: null, zero: true, ticks: Math.max(2, Math.floor(width / 95)), tickFormat: (v) => (v ? milliseconds(v) : "0") },
+      width, height: 52 + 34 * arms.length, marginLeft: 74, marginRight: 18, marginBottom: 40, style,
+      x: { label: "milliseconds per token", zero: true, nice: true, ticks: Math.max(2, Math.floor(width / 70)), tickFormat: (v) => `${Number((v * 1000).toPrecision(3))}` },
       y: { label: null, domain: arms, tickFormat: (name) => labels.get(name).slice(0, 11), tickSize: 0 },
       marks: [
         Plot.ruleX([0], { stroke: "var(--line)" }),
@@ -55,6 +55,8 @@
       ],
     });
   }
+
+  const mostShare = Math.max(0, ...data.cases.flatMap((c) => c.arms.flatMap((arm) => (data.arms.find((a) => a.name === arm.name).base ? [] : arm.steps.map(([, share]) => share)))));
 
   function steps(index, width) {
     const values = data.cases[index].arms
@@ -66,7 +68,7 @@
     return Plot.plot({
       width, height: 170, marginLeft: 44, marginBottom: 40, style,
       x: { label: "tokens in a step", domain, tickSize: 0 },
-      y: { label: null, percent: false, tickFormat: percent, ticks: 4, grid: true },
+      y: { label: null, domain: [0, mostShare], tickFormat: percent, ticks: 4, grid: true },
       marks: [
         Plot.barY(values, { x: "tokens", y: "share", fill: (d) => colours.get(d.arm), fillOpacity: 0.85, mixBlendMode: "normal" }),
         Plot.ruleY([0], { stroke: "var(--muted)" }),

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from specdecode.speculation.fit import PRIOR_C, PRIOR_V, SPREAD_C, SPREAD_V
 from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.theory import acceptance_from_tokens, speedup
 
@@ -29,9 +30,8 @@ AGAIN = 5
 REACH = 1.645
 """Standard deviations of "at most": one-sided 95%."""
 
-PRIOR_A, PRIOR_C, PRIOR_V = 0.8, 0.06, 0.2
-SPREAD_C, SPREAD_V, SPREAD_STEP = 0.05, 0.15, 0.05
-"""Beliefs before any measurement, for the ridge that separates c from v."""
+PRIOR_A, SPREAD_STEP = 0.8, 0.05
+"""Acceptance before any measurement; relative error of a step's duration in the ridge that separates c from v."""
 LEVEL_UNSEEN, LEVEL_SEEN = 0.30, 0.05
 SMOOTH, LENGTH = 0.06, 4.0
 JUMP = 0.015

@@ -1,8 +1,9 @@
 """From measured arms to (a, c, v), with uncertainty, and from there to every other k.
 
 One measured k gives a (from tokens per step) and the sum k c + v (from the step's duration), not its two parts. The
-prediction then carries both extremes: all of it drafting (v = 0, the point estimate) or as much of it verification as
-the draft's size allows (c = the ratio of the weights, which is a floor: on Trainium2 the true c is 5 to 20 times that).
+point estimate then splits it as is usual (PRIOR_C, PRIOR_V), and the range carries both extremes: all of it drafting
+(v = 0), or as much of it verification as the draft's size allows (c = the ratio of the weights, which is a floor: on
+Trainium2 the true c is 5 to 20 times that).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import NamedTuple
 
 from specdecode.speculation.theory import MAX_K, acceptance_from_tokens, best_k, expected_tokens, speedup
 
+PRIOR_C, SPREAD_C = 0.06, 0.05
+PRIOR_V, SPREAD_V = 0.2, 0.15
+"""What c and v usually are, and how far off that may be; it only decides what measurements leave open."""
 DRAWS = 200
 SEED = 20211117
 
@@ -68,8 +72,8 @@ def fit(points: Sequence[StepPoint], *, weight_ratio: float = 0.0) -> Fit:
     """Fit (a, c, v) to one or more measured k >= 1. `weight_ratio`: draft size / target size, the floor of c."""
     if not points or any(point.k < 1 for point in points):
         raise ValueError("a fit needs at least one measured k >= 1")
-    a, (c, v) = _acceptance(points), _costs(points)
     separated = len({point.k for point in points}) > 1
+    a, (c, v) = _acceptance(points), _costs(points) if separated else _usual_split(points, weight_ratio)
     rng = random.Random(SEED)
     draws: list[tuple[float, float, float]] = []
     for number in range(DRAWS):
@@ -89,6 +93,15 @@ def fit(points: Sequence[StepPoint], *, weight_ratio: float = 0.0) -> Fit:
         drafted = floor + (extra / k - floor) * (number / (DRAWS - 1))
         draws.append((drawn_a, drafted, max(0.0, extra - k * drafted)))
     return Fit(a, c, v, separated, tuple(draws))
+
+
+def _usual_split(points: Sequence[StepPoint], weight_ratio: float) -> tuple[float, float]:
+    """Split the k c + v of one measured k as near to the priors as their spreads allow; both non-negative."""
+    k = points[0].k
+    extra = math.fsum(point.step_ratio for point in points) / len(points) - 1.0
+    c = (PRIOR_C / SPREAD_C**2 + k * (extra - PRIOR_V) / SPREAD_V**2) / (1.0 / SPREAD_C**2 + k * k / SPREAD_V**2)
+    c = min(max(c, min(weight_ratio, extra / k)), extra / k)
+    return max(0.0, c), max(0.0, extra - k * c)
 
 
 def _acceptance(points: Sequence[StepPoint]) -> float:

@@ -53,7 +53,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    for name in ("figure", "ratio", "dollars", "percent", "duration", "digits", "times", "spread"):
+    for name in ("figure", "ratio", "dollars", "percent", "duration", "digits", "times", "spread", "interval"):
         environment.globals[name] = getattr(numbers, name)
     return environment
 

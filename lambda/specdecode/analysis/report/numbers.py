@@ -73,10 +73,10 @@ def ratio(found: Estimate | None, info: MetricInfo) -> Number:
 
 
 def interval(found: Estimate | None) -> str:
-    """`95% CI 1.91-2.05`."""
+    """`95% CI 1.91-2.05`, in one unbreakable piece."""
     if found is None or found.low is None or found.high is None:
         return "no interval"
-    return f"95% CI {found.low:.2f}–{found.high:.2f}"
+    return f"95%\u00a0CI\u00a0{found.low:.2f}\u2060–\u2060{found.high:.2f}"
 
 
 __all__ = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import yaml
@@ -19,7 +20,7 @@ from specdecode.analysis.result import (
     Pair,
     Theory,
 )
-from specdecode.analysis.wording import best_pair, subject
+from specdecode.analysis.wording import best_pair, mixed, subject
 from specdecode.experiment.model import TestCase, Variant
 
 FEW_ARMS = 4
@@ -115,6 +116,23 @@ class ReportView:
         """A metric's speed-up in a case."""
         found = next((estimate for estimate in case.speedups if estimate.metric == metric), None)
         return ratio(found, self.info[metric]) if found else Number("", "")
+
+    @property
+    def answer_parts(self) -> list[tuple[str, bool]]:
+        """The answer, cut so that the intervals in it can be set in a lighter type."""
+        return [
+            (part, part.startswith("(")) for part in re.split(r"(\(95% CI [^)]*\))", self.comparison.answer) if part
+        ]
+
+    def cases_by_kind(self, pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
+        """Structured prompts first, then open-ended ones, each with the group's result."""
+        kinds = (("structured", True), ("open-ended", False))
+        found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
+        return [item for item in found if item[2]]
+
+    def is_mixed(self, pair: Pair, group: GroupResult) -> bool:
+        """Whether cases of the group contradict each other."""
+        return mixed(pair, group)
 
     def by_case(self, pair: Pair) -> dict[str, CaseResult]:
         """A pair's results by case."""
