@@ -18,7 +18,7 @@ READS: dict[str, tuple[str, ...]] = {
     "serving": ("models/", "compiled/"),
     "benchmark": ("runs/", "models/"),
 }
-"""Component -> prefixes that it lists and reads. A writer reads its own prefix: it must see what is there already."""
+"""Component -> prefixes that it reads. A writer reads its own prefix: it must see what is there already."""
 
 WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "benchmark": "runs/"}
 """Component -> the one prefix that it writes. Nothing is ever deleted."""
@@ -76,15 +76,14 @@ class ServiceAccounts(Construct):
 
 
 def _allow_bucket(irsa: IrsaRole, component: str, *, bucket: s3.IBucket, key: kms.IKey | None) -> None:
-    """List and read the component's prefixes, and write its own."""
-    reads = READS[component]
-    objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in reads]
+    """Read the component's prefixes and write its own.
+
+    The names of all objects are listable: for a missing object S3 answers 404 only to one who may list without a
+    condition on the prefix, else 403, by which staging and Mountpoint could not tell "not there yet" from "forbidden".
+    """
+    objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in READS[component]]
     irsa.allow("s3:GetObject", resources=objects)
-    irsa.allow(
-        "s3:ListBucket",
-        resources=[bucket.bucket_arn],
-        conditions={"StringLike": {"s3:prefix": [f"{prefix}*" for prefix in reads]}},
-    )
+    irsa.allow("s3:ListBucket", resources=[bucket.bucket_arn])
     acknowledge_wildcards(irsa, *objects, reason="Objects of the component's own prefixes, whatever their names.")
     if component in WRITES:
         written = bucket.arn_for_objects(f"{WRITES[component]}*")

@@ -99,7 +99,7 @@ PREFIXES = {
     "serving": ({"models/*", "compiled/*"}, set()),
     "benchmark": ({"runs/*"}, {"runs/*"}),
 }
-"""Component -> what it lists and reads, what it writes."""
+"""Component -> what it reads, what it writes."""
 
 
 @pytest.mark.parametrize("component", sorted(names.SERVICE_ACCOUNTS))
@@ -115,12 +115,14 @@ def test_a_service_account_reads_and_writes_its_own_prefixes(templates: Template
         if "s3:GetObject" in actions:
             reads |= keys
         if "s3:ListBucket" in actions:
-            lists |= set(as_list(statement["Condition"]["StringLike"]["s3:prefix"]))
+            # With a condition on s3:prefix, S3 would answer 403 for a missing object, and staging would give up.
+            assert "Condition" not in statement
+            lists |= set(as_list(statement["Resource"]))
         assert not {action for action in actions if action.startswith("s3:Delete")}
     bundle = {key for key in reads if key.endswith(".zip")}
     assert len(bundle) == (component != "serving")
     assert (reads - bundle, writes) == PREFIXES[component]
-    assert lists == reads - bundle
+    assert len(lists) == 1
 
 
 def test_only_the_benchmark_publishes_metrics_of_the_experiment(templates: Templates) -> None:
