@@ -97,7 +97,7 @@ PREFIXES = {
     "staging": ({"imports/*", "models/*"}, {"models/*"}),
     "compile": ({"models/*", "compiled/*"}, {"compiled/*"}),
     "serving": ({"models/*", "compiled/*"}, set()),
-    "benchmark": ({"runs/*"}, {"runs/*"}),
+    "benchmark": ({"models/*", "runs/*"}, {"runs/*"}),
 }
 """Component -> what it reads, what it writes."""
 
