@@ -13,10 +13,11 @@ from typing import Any
 
 from aiohttp import web
 
+from rehearsal.engine.answers import Answer
 from rehearsal.engine.errors import RequestError
 from rehearsal.engine.loading import Engine
 from rehearsal.engine.metrics import CONTENT_TYPE
-from rehearsal.engine.protocol import Answer, GenerateRequest, Kind, parse_request
+from rehearsal.engine.protocol import GenerateRequest, Kind, parse_request
 from rehearsal.engine.sequence import Sequence, StepOutput
 from rehearsal.engine.tokenizer import TextStream
 

@@ -1,0 +1,71 @@
+"""OpenAI's completion and chat answers: the JSON of whole answers and of streamed chunks."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from rehearsal.engine.protocol import GenerateRequest
+
+
+class Answer:
+    """The JSON of one answer: the same id, model and time in all its parts."""
+
+    def __init__(self, request: GenerateRequest, *, model: str) -> None:
+        self._request = request
+        chat = request.kind == "chat"
+        self._chat = chat
+        self._head = {
+            "id": ("chatcmpl-" if chat else "cmpl-") + uuid.uuid4().hex,
+            "created": int(time.time()),
+            "model": model,
+        }
+
+    def usage(self, completion_tokens: int) -> dict[str, int]:
+        prompt = len(self._request.prompt)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt + completion_tokens,
+        }
+
+    def role_chunk(self) -> dict[str, Any]:
+        """First chunk of a chat stream: the role, no text."""
+        choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+        return self._chunk([choice], completion_tokens=0)
+
+    def step_chunk(
+        self, text: str, *, finish_reason: str | None, stop_reason: str | None, completion_tokens: int
+    ) -> dict[str, Any]:
+        """Chunk of one engine step; `completion_tokens` so far."""
+        body: dict[str, Any] = {"delta": {"content": text}} if self._chat else {"text": text}
+        tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
+        return self._chunk([{"index": 0, **body, **tail}], completion_tokens=completion_tokens)
+
+    def usage_chunk(self, completion_tokens: int) -> dict[str, Any]:
+        """Last chunk with stream_options.include_usage: usage and no choice."""
+        return self._chunk([], completion_tokens=None) | {"usage": self.usage(completion_tokens)}
+
+    def whole(
+        self, text: str, *, finish_reason: str | None, stop_reason: str | None, completion_tokens: int
+    ) -> dict[str, Any]:
+        """Answer without streaming."""
+        body: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
+        tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
+        return {
+            **self._head,
+            "object": "chat.completion" if self._chat else "text_completion",
+            "choices": [{"index": 0, **body, **tail}],
+            "usage": self.usage(completion_tokens),
+        }
+
+    def _chunk(self, choices: list[dict[str, Any]], *, completion_tokens: int | None) -> dict[str, Any]:
+        chunk = {
+            **self._head,
+            "object": "chat.completion.chunk" if self._chat else "text_completion",
+            "choices": choices,
+        }
+        if self._request.continuous_usage and completion_tokens is not None:
+            chunk["usage"] = self.usage(completion_tokens)
+        return chunk
