@@ -93,12 +93,14 @@ def _has_key(item: Json, step: tuple[tuple[str, Any], ...]) -> bool:
 
 
 def remove_at(value: Any, path: Path) -> None:
-    """Delete a path from `value`, in place; an item of a keyed list goes when its own `.` path is removed."""
+    """Delete a path from `value`, in place. A keyed list's item goes with its own `.` path, its keys never alone."""
     *parents, (kind, step) = path
     if kind == ".":
         remove_at(value, tuple(parents))
         return
     parent = value_at(value, tuple(parents)) if parents else value
+    if parents and parents[-1][0] == "k" and step in dict(parents[-1][1]):
+        return
     if isinstance(parent, dict) and kind == "f":
         parent.pop(step, None)
     elif isinstance(parent, list):

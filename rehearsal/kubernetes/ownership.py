@@ -67,7 +67,7 @@ def apply(
     owners = [o if o.same_as(owner) else replace(o, paths=o.paths - taken) for o in owners]
     earlier = next((o.paths for o in owners if o.same_as(owner)), frozenset())
     others = {path for o in owners if not o.same_as(owner) for path in o.paths}
-    for path in sorted(earlier - paths, key=len, reverse=True):
+    for path in sorted(earlier - paths, key=lambda path: (path[-1] != ITSELF, len(path))):
         kept = path in others or (path[-1] == ITSELF and any(o[: len(path) - 1] == path[:-1] for o in others))
         if not kept:
             remove_at(merged, path)

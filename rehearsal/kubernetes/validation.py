@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from rehearsal.kubernetes import errors, karpenter_rules, pod_rules, quantity, queries
+from rehearsal.kubernetes import cel, errors, karpenter_rules, pod_rules, quantity, queries
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.objects import Json, dig, name_of
 from rehearsal.kubernetes.resources import Resource
@@ -184,6 +184,12 @@ def _claim(path: tuple[str, ...]) -> Rule:
         for index, request in enumerate(devices.get("requests", ())):
             if "exactly" not in request:
                 yield errors.unsupported(f"{here}.requests[{index}]", "a request that is not `exactly`")
+            for selector in dig(request, "exactly", "selectors", default=()):
+                try:
+                    cel.check(selector["cel"]["expression"])
+                except cel.Unsupported as problem:
+                    where = f"{here}.requests[{index}].exactly.selectors"
+                    yield errors.invalid_value(where, selector["cel"]["expression"], str(problem))
         for kind in ("constraints", "config"):
             for index, entry in enumerate(devices.get(kind, ())):
                 for name in entry.get("requests", ()):

@@ -1,0 +1,112 @@
+"""Patches and field ownership as functions."""
+
+from typing import Any
+
+import pytest
+
+from rehearsal.kubernetes import errors, ownership, patches, schema
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.fields import Owner, read_owners, show
+
+NODE = schema.schema_of(r.DEPLOYMENTS)
+
+
+def deployment(*containers: Any, replicas: int | None = None) -> Any:
+    spec: Any = {"template": {"spec": {"containers": list(containers)}}}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+
+
+def containers(obj: Any) -> Any:
+    return obj["spec"]["template"]["spec"]["containers"]
+
+
+A, B = {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}
+
+
+def test_strategic_merge_goes_by_merge_key() -> None:
+    merged = patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "b", "image": "b:2"}))
+    assert containers(merged) == [A, {"name": "b", "image": "b:2"}]
+
+
+def test_strategic_merge_deletes_replaces_and_orders() -> None:
+    assert containers(
+        patches.strategic_merge(NODE, deployment(A, B), deployment({"name": "a", "$patch": "delete"}))
+    ) == [B]
+    assert containers(patches.strategic_merge(NODE, deployment(A, B), deployment({"$patch": "replace"}, B))) == [B]
+    change = {
+        "spec": {
+            "template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [A]}}
+        }
+    }
+    assert containers(patches.strategic_merge(NODE, deployment(A, B), change)) == [B, A]
+    args = {"name": "a", "args": ["x"]}
+    assert containers(patches.strategic_merge(NODE, deployment({**A, "args": ["1", "2"]}), deployment(args)))[0][
+        "args"
+    ] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ({"op": "add", "path": "/l/1", "value": 9}, {"l": [1, 9, 2]}),
+        ({"op": "add", "path": "/l/-", "value": 9}, {"l": [1, 2, 9]}),
+        ({"op": "remove", "path": "/l/0"}, {"l": [2]}),
+        ({"op": "replace", "path": "/l/0", "value": 7}, {"l": [7, 2]}),
+        ({"op": "move", "from": "/l", "path": "/m"}, {"m": [1, 2]}),
+        ({"op": "copy", "from": "/l/0", "path": "/m"}, {"l": [1, 2], "m": 1}),
+    ],
+)
+def test_json_patch(operation: Any, expected: Any) -> None:
+    assert patches.json_patch({"l": [1, 2]}, [operation]) == expected
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [{"op": "remove", "path": "/x"}, {"op": "replace", "path": "/x", "value": 1}, {"op": "odd", "path": "/l"}],
+)
+def test_json_patch_that_does_not_apply(operation: Any) -> None:
+    with pytest.raises(errors.ApiError) as refused:
+        patches.json_patch({"l": []}, [operation])
+    assert refused.value.code == 422
+
+
+def owner(manager: str, operation: str = "Apply", subresource: str = "") -> Owner:
+    return Owner(
+        manager=manager, operation=operation, api_version="apps/v1", subresource=subresource, time="", paths=frozenset()
+    )
+
+
+def apply(live: Any, body: Any, manager: str, *, force: bool = False) -> tuple[Any, list[str]]:
+    merged, conflicts = ownership.apply(NODE, live, body, owner(manager), complete=lambda obj: None, force=force)
+    return merged, [f"{other}{show(path)}" for other, path in conflicts]
+
+
+def test_what_an_apply_leaves_out_goes_unless_another_has_it() -> None:
+    live, _ = apply({"metadata": {}}, deployment(A, B, replicas=1), "one")
+    live, _ = apply(live, deployment(B), "two")
+    live, conflicts = apply(live, deployment(A), "one")
+    assert not conflicts and "replicas" not in live["spec"]
+    assert sorted(c["name"] for c in containers(live)) == ["a", "b"], "`two` owns b as well"
+    live, _ = apply(live, deployment(A), "two")
+    assert [c["name"] for c in containers(live)] == ["a"]
+
+
+def test_conflicts_name_the_manager_and_the_field() -> None:
+    live, _ = apply({"metadata": {}}, deployment(A, replicas=1), "one")
+    _, conflicts = apply(live, deployment({"name": "a", "image": "a:2"}, replicas=1), "two")
+    assert conflicts == ['one.spec.template.spec.containers[name="a"].image']
+    forced, conflicts = apply(live, deployment({"name": "a", "image": "a:2"}), "two", force=True)
+    assert not conflicts and containers(forced)[0]["image"] == "a:2"
+    _, conflicts = apply(forced, deployment(A), "one")
+    assert conflicts == ['two.spec.template.spec.containers[name="a"].image']
+
+
+def test_an_update_takes_what_it_changes() -> None:
+    live, _ = apply({"metadata": {}}, deployment(A, replicas=0), "cdk")
+    scaled = {**live, "spec": {**live["spec"], "replicas": 1}}
+    owners = ownership.record_update(NODE, live, scaled, owner("pipeline", "Update", "scale"))
+    by_manager = {o.manager: {show(path) for path in o.paths} for o in owners}
+    assert by_manager["pipeline"] == {".spec.replicas"} and ".spec.replicas" not in by_manager["cdk"]
+    assert {o.manager for o in read_owners(live)} == {"cdk"}

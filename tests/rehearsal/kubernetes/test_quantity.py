@@ -1,0 +1,34 @@
+"""Quantities."""
+
+from decimal import Decimal
+
+import pytest
+
+from rehearsal.kubernetes import quantity
+from rehearsal.kubernetes.karpenter import names
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [
+        ("500m", "0.5"),
+        ("1", "1"),
+        ("1Gi", str(2**30)),
+        ("1.5G", "1500000000"),
+        ("1e3", "1000"),
+        ("100u", "0.0001"),
+        (2, "2"),
+    ],
+)
+def test_parse(text: str, amount: str) -> None:
+    assert quantity.parse(text) == Decimal(amount)
+
+
+@pytest.mark.parametrize("text", ["", "1 Gi", "Gi", "1gi", "one"])
+def test_what_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="quantities"):
+        quantity.parse(text)
+
+
+def test_durations() -> None:
+    assert names.seconds("1h30m") == 5400 and names.seconds("10m") == 600 and names.seconds("Never") == float("inf")
