@@ -33,6 +33,7 @@ def _pairs(value: Any) -> Any:
     return {key.strip(): text.strip() for key, _, text in parts}
 
 
+ClaimConstraint = Literal["devicegroup", "topology", "none"]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
 ARN = r"^arn:aws[a-z-]*:"
 
@@ -81,6 +82,10 @@ class Settings(BaseModel):
     )
     driver_guard: bool = Field(
         False, description="Let claims match only nodes with the AMI's Neuron driver; others leave pods Pending."
+    )
+    claim_constraint: ClaimConstraint = Field(
+        "devicegroup",
+        description="What the devices of a claim share: the device group, their place in the torus, or nothing.",
     )
     capacity_reservation_id: str | None = Field(
         None,

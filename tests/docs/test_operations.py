@@ -25,7 +25,7 @@ COMMANDS = [
     if line.strip()
 ]
 CDK_VERBS = {"bootstrap", "deploy", "destroy", "diff"}
-KUBECTL_KINDS = {"nodepools", "nodeclaims", "pods", "resourceslices"}
+KUBECTL_KINDS = {"nodepools", "nodeclaims", "pods", "resourceslices", "resourceclaimtemplates"}
 S3_COMMANDS = {"cp": {"--recursive"}}
 """`aws s3` is no API: its own commands and options."""
 CUSTOMIZED = {("eks", "update-kubeconfig"): {"--name", "--region"}}
@@ -80,11 +80,11 @@ def test_cdk_commands_name_stacks_and_settings_that_exist(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("kubectl ")])
-def test_kubectl_commands_are_reads_of_kinds_that_exist(command: str) -> None:
+def test_kubectl_commands_are_of_kinds_that_exist(command: str) -> None:
     _, verb, kinds, *rest = shlex.split(command)
-    assert verb == "get"
+    assert verb == "get" or (verb, kinds) == ("delete", "resourceclaimtemplates")
     assert set(kinds.split(",")) <= KUBECTL_KINDS
-    assert options(rest) <= {"--namespace", "--output"}
+    assert options(rest) <= {"--namespace", "--output"} | ({"--all"} if verb == "delete" else set())
 
 
 def test_every_command_is_of_a_kind_that_is_checked() -> None:

@@ -20,6 +20,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         cluster_name="bench",
         engine_generation="sdk-2.31",
         driver_guard="true",
+        claim_constraint="topology",
         capacity_reservation_id=BLOCK,
         capacity_start="2099-01-01T11:30:00+00:00",
         capacity_end="2099-01-03T11:30:00+00:00",
@@ -90,6 +91,16 @@ def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templat
     assert selectors[-1] == {
         "cel": {"expression": "device.attributes['neuron.aws.com'].neuronDriverVersion.startsWith('2.29.')"}
     }
+
+
+def test_devices_can_be_held_together_by_their_place_in_the_torus(choices: Templates) -> None:
+    constraints = [
+        choices.manifest("ResourceClaimTemplate", names.claim_template(size, 2))["spec"]["spec"]["devices"][
+            "constraints"
+        ]
+        for size in (8, 16)
+    ]
+    assert constraints == [[{"requests": ["neurons"], "matchAttribute": "neuron.aws.com/topology8_id"}], []]
 
 
 def test_a_reservation_needs_no_price(choices: Templates) -> None:
