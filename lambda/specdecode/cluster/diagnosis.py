@@ -17,7 +17,7 @@ class Cause(BaseModel):
 
     name: str
     look_in: tuple[str, ...] = Field(alias="in")
-    """Kinds of evidence: error, events, status, logs."""
+    """Kinds of evidence: error, status, logs."""
     pattern: str
     """Regular expression, not case-sensitive; `(?P<x>…)` may be used in the texts as {x}."""
     cause: str

@@ -21,14 +21,13 @@ class Evidence:
 
     files: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
-    events: str = ""
     status: str = ""
     logs: str = ""
 
     @property
     def kinds(self) -> dict[str, str]:
         """Text by kind, as the table of causes names it."""
-        return {"events": self.events, "status": self.status, "logs": self.logs}
+        return {"status": self.status, "logs": self.logs}
 
 
 def collect(kube: Kubernetes, *, selector: str) -> Evidence:
@@ -42,9 +41,9 @@ def collect(kube: Kubernetes, *, selector: str) -> Evidence:
         objects = _listed(kube, found, kind, namespaced=False)
         nodes = objects if kind == "Node" else nodes
     events = [event for event in _listed(kube, found, "Event", namespaced=False) if _concerns(event)]
-    found.events = "\n".join(_line(event) for event in sorted(events, key=_when))
+    lines = "\n".join(_line(event) for event in sorted(events, key=_when))
     found.status = "\n".join(str(problem) for problem in problems(pods, nodes=nodes, events=events))
-    found.files |= {"events.txt": found.events, "problems.txt": found.status}
+    found.files |= {"events.txt": lines, "problems.txt": found.status}
     for pod in pods:
         _logs(kube, found, pod)
     found.logs = "\n".join(text for path, text in found.files.items() if path.startswith("logs/"))
