@@ -70,5 +70,5 @@ class TrainiumClusterStack(ProjectStack):
             properties={"Watched": [*trainium.watched, karpenter.watched, driver.watched]},
         )
         update.node.add_dependency(access)
-        for guarded in (karpenter.chart, driver.chart, trainium):
+        for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium):
             guarded.node.add_dependency(update)

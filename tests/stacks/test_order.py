@@ -87,7 +87,7 @@ def test_the_guards_can_work_as_long_as_they_are_needed(cluster: Order, spec: Or
 
 def test_an_update_passes_the_guard_before_it_touches_a_node(cluster: Order) -> None:
     update = cluster.one("GuardsUpdateGuard")
-    for guarded in ("KarpenterChart", "NeuronDraChart", "TrainiumNodePool", "TrainiumNodeClass"):
+    for guarded in ("KarpenterCrds", "KarpenterChart", "NeuronDraChart", "TrainiumNodePool", "TrainiumNodeClass"):
         assert cluster.holds(update, cluster.one(guarded)), guarded
 
 
