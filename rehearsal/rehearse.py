@@ -105,11 +105,16 @@ class Rehearsal:
 @contextmanager
 def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
     """Bring the embedded cloud up; end every process of it however the block is left. Its logs stay."""
-    with Processes(folder=_work_folder(), root=tools.ROOT) as processes:
-        with progress.step("Start the embedded cloud") as step:
-            running = services.start(processes, node_delay_s=NODE_DELAY_S)
-            step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
-        yield Rehearsal(processes=processes, services=running, progress=progress)
+    folder = _work_folder()
+    try:
+        with Processes(folder=folder, root=tools.ROOT) as processes:
+            with progress.step("Start the embedded cloud") as step:
+                running = services.start(processes, node_delay_s=NODE_DELAY_S)
+                step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
+            yield Rehearsal(processes=processes, services=running, progress=progress)
+    finally:
+        for part in set(folder.iterdir()) - {folder / "logs"}:
+            shutil.rmtree(part, ignore_errors=True)
 
 
 def _work_folder() -> Path:

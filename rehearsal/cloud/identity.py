@@ -1,7 +1,8 @@
-"""STS: the audience of a web identity token, which the token may list and a trust policy names."""
+"""Condition keys of IAM that the emulator leaves out or gives in another form."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -18,3 +19,15 @@ def one_audience(principal: Callable[..., Principal]) -> Callable[..., Principal
         }
 
     return web_identity_principal
+
+
+def with_metric_namespace(read: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Wrap the emulator's reading of a request's condition keys: PutMetricData has `cloudwatch:namespace`."""
+
+    def request_context(service: str, action: str, body: bytes, params: dict[str, Any]) -> dict[str, Any]:
+        context = read(service, action, body, params)
+        if action == "cloudwatch:PutMetricData" and body[:1] == b"{":
+            context = {**context, "cloudwatch:namespace": json.loads(body).get("Namespace")}
+        return context
+
+    return request_context

@@ -64,6 +64,12 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             replace=workflows.only_while_running,
         ),
         Patch(
+            module="ministack.core.iam_actions",
+            attribute="request_tag_context",
+            why="the condition key cloudwatch:namespace, to which roles are confined, is missing: all would be denied",
+            replace=identity.with_metric_namespace,
+        ),
+        Patch(
             module="ministack.services.sts",
             attribute="_web_identity_principal",
             why="a token that lists its one audience, as those of EKS do, meets no condition on it",

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,6 @@ def rehearsed(tmp_path_factory):
     with rehearsal(Progress(console=Console(file=text, width=160))) as running:
         running.deploy()
         running.import_models(experiment)
-        out.assembly = running.deployment.assembly
 
         run = running.start("first", {"experiment": "rehearsal", "set": SMALL})
         out.succeeded = run.follow(running.progress)
@@ -78,6 +78,8 @@ def rehearsed(tmp_path_factory):
         out.nodes = running.nodes()
 
         running.destroy()
+        out.assembly = tmp_path_factory.mktemp("assembly") / "cdk.out"
+        shutil.copytree(running.deployment.assembly, out.assembly)
     out.left = running.left()
     out.log = text.getvalue()
     yield out

@@ -51,6 +51,31 @@ def test_a_bucket_that_demands_tls_is_usable(cloud):
     assert json.loads(answer["Payload"].read()) == {"a": "ok"}
 
 
+def test_a_role_that_is_confined_to_a_metric_namespace_publishes_there_only(cloud):
+    source = """
+import boto3
+def handler(event, context):
+    answers = {}
+    for namespace in event:
+        try:
+            data = [{"MetricName": "m" * 200, "Value": n} for n in range(100)]  # long enough to be compressed
+            boto3.client("cloudwatch").put_metric_data(Namespace=namespace, MetricData=data)
+            answers[namespace] = "ok"
+        except Exception as error:
+            answers[namespace] = error.response["Error"]["Code"]
+    return answers
+"""
+    confined = {
+        "Effect": "Allow", "Action": "cloudwatch:PutMetricData", "Resource": "*",
+        "Condition": {"StringEquals": {"cloudwatch:namespace": "Qwen/LLMPerf"}},
+    }  # fmt: skip
+    cloud.function("publishes", source, [confined])
+    answer = cloud.client("lambda").invoke(FunctionName="publishes", Payload=b'["Qwen/LLMPerf", "Other"]')
+    answers = json.loads(answer["Payload"].read())
+    assert answers["Qwen/LLMPerf"] == "ok"
+    assert answers["Other"].startswith("AccessDenied")
+
+
 def _token(issuer, account):
     def part(data):
         return base64.urlsafe_b64encode(json.dumps(data).encode()).rstrip(b"=").decode()
