@@ -14,7 +14,9 @@ AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
 
 
-Image = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$")]
+Image = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$")
+]
 """Reference of a container image with its tag or digest."""
 
 

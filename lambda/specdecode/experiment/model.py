@@ -40,14 +40,16 @@ class ModelRef(Frozen):
     otherwise from the Hugging Face hub at `revision`.
     """
 
-    id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$", max_length=128)]
-    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")] = "main"
+    id: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$", max_length=128)
+    ]
+    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] = "main"
     family: Name | None = None
     """Architecture and tokenizer family (`qwen3`, `llama3`); models without it are not checked for it."""
     kind: ModelKind = ModelKind.MODEL
     gated: bool = False
     """Needs a Hugging Face token, which only the staging Job gets."""
-    import_prefix: Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][\w.-]*/)+$")] | None = None
+    import_prefix: Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$")] | None = None
     rescale_fp8: bool = False
     """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step (seed 004, scenario 2 step 1)."""
     size_gib: float = Field(gt=0, le=4096)
@@ -81,13 +83,13 @@ class Speculation(Frozen):
 class Serving(Frozen):
     """What `vllm serve` is told, equal in all arms unless a variant overrides it."""
 
-    tensor_parallel_size: int = Field(ge=1)
+    tensor_parallel_size: int = Field(ge=1, le=128)
     devices: int = Field(ge=0, le=16)
     """Neuron devices that one arm claims (trn2.48xlarge: 16 devices of 8 physical cores); 0 = CPU engine."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
-    max_num_seqs: int = Field(ge=1)
-    max_model_len: int = Field(ge=1)
+    max_num_seqs: int = Field(ge=1, le=1024)
+    max_model_len: int = Field(ge=1, le=2**20)
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     extra_args: tuple[str, ...] = ()
     env: dict[EnvName, str] = Field(default_factory=dict)
@@ -149,34 +151,34 @@ class Workload(Frozen):
     """The load that every arm gets."""
 
     cases: tuple[TestCase, ...] = Field(min_length=1)
-    input_tokens: int = Field(ge=1)
-    output_tokens: int = Field(ge=1)
-    requests: int = Field(ge=1)
+    input_tokens: int = Field(ge=1, le=2**20)
+    output_tokens: int = Field(ge=1, le=2**20)
+    requests: int = Field(ge=1, le=100_000)
     """Measured requests per case and arm (and round)."""
-    concurrency: int = Field(default=1, ge=1)
+    concurrency: int = Field(default=1, ge=1, le=4096)
     rate: float | None = Field(default=None, gt=0)
     """Open loop: requests per second instead of `concurrency`; Poisson arrivals."""
-    warmup_requests: int = Field(default=1, ge=0)
+    warmup_requests: int = Field(default=1, ge=0, le=1000)
     temperature: float = Field(default=0.0, ge=0)
     endpoint: Literal["completions", "chat"] = "chat"
     thinking: bool | None = None
     """Qwen3's thinking mode (chat_template_kwargs.enable_thinking), equal in all arms; None where models lack it."""
-    timeout_s: float = Field(default=1200, gt=0)
+    timeout_s: float = Field(default=1200, gt=0, le=86400)
     seed: int = 11111
     load: Load = Load.INTERLEAVED
-    rounds: int = Field(default=1, ge=1)
+    rounds: int = Field(default=1, ge=1, le=20)
     """How often the whole set of cases is measured; arms swap device groups between rounds."""
     ignore_eos: bool = False
 
 
 class Deadlines(Frozen):
-    """Longest time of each waiting state, in minutes."""
+    """Longest time of each waiting state, in minutes (at most a week)."""
 
-    staging: int = Field(default=180, ge=1)
-    capacity: int = Field(default=30, ge=1)
-    compile: int = Field(default=120, ge=1)
-    serve: int = Field(default=90, ge=1)
-    benchmark: int = Field(default=240, ge=1)
+    staging: int = Field(default=180, ge=1, le=10080)
+    capacity: int = Field(default=30, ge=1, le=10080)
+    compile: int = Field(default=120, ge=1, le=10080)
+    serve: int = Field(default=90, ge=1, le=10080)
+    benchmark: int = Field(default=240, ge=1, le=10080)
 
 
 class Experiment(Frozen):
@@ -211,3 +213,7 @@ class Experiment(Frozen):
         """All weights that `variant` needs in the bucket: target first, then the draft."""
         draft = (variant.speculation.draft,) if variant.speculation else ()
         return (self.target_of(variant), *draft)
+
+    def weights_gib(self, variant: Variant) -> float:
+        """GiB of all weights that `variant` needs."""
+        return sum(model.size_gib for model in self.models_of(variant))

@@ -32,10 +32,10 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     """
     experiment, engine = plan.experiment, plan.engine
     variant = experiment.variant(arm.variant)
-    models = experiment.models_of(variant)
+    weights_gib = experiment.weights_gib(variant)
     own = labels(ctx, "compile", variant=arm.variant)
     arguments = ["--bucket", '"$BUCKET"', "--artifact", word(layout.compiled_prefix(arm.fingerprint))]
-    for model in models:
+    for model in experiment.models_of(variant):
         arguments += ["--model", word(model.prefix)]
     arguments += ["--artifact-variable", engine.artifact.variable]
     arguments += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
@@ -46,7 +46,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         script=bundle_script("specdecode.pod.compile", arguments),
         env={**bundle_env(ctx), **OFFLINE, **serving_env(experiment, variant, engine)},
         resources=engine.resources.compile,
-        weights_gib=sum(model.size_gib for model in models),
+        weights_gib=weights_gib,
         mounts=[SHM_MOUNT],
         read_only_root=False,
     )
@@ -57,7 +57,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["compile"],
         main=claimed,
-        volumes=[shm_volume(engine.resources.compile)],
+        volumes=[shm_volume(engine.resources.compile, weights_gib)],
         placement=placement,
         restart_policy="Never",
         grace_s=60,

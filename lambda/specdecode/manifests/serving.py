@@ -20,11 +20,12 @@ SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
 _PREFIXES = ("models", "compiled")
 
 
-def shm_volume(resources: Resources) -> dict[str, Any]:
+def shm_volume(resources: Resources, weights_gib: float) -> dict[str, Any]:
     """Shared memory (the public sample gives 128 GiB), at most half of what the pod requests."""
+    half = resources.memory_request_gib(weights_gib) // 2
     return {
         "name": "shm",
-        "emptyDir": {"medium": "Memory", "sizeLimit": f"{min(128, int(resources.memory_gib / 2))}Gi"},
+        "emptyDir": {"medium": "Memory", "sizeLimit": f"{min(128, half)}Gi"},
     }
 
 
@@ -34,13 +35,13 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     variant = experiment.variant(arm.variant)
     name = serving_name(arm, ctx)
     own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
-    probes = engine.probes
+    probes, weights_gib = engine.probes, experiment.weights_gib(variant)
     main = container(
         image=engine.image,
         script=_script(plan, arm),
         env={**OFFLINE, **serving_env(experiment, variant, engine), **engine.artifact.serve_env},
         resources=engine.resources.serving,
-        weights_gib=sum(model.size_gib for model in experiment.models_of(variant)),
+        weights_gib=weights_gib,
         mounts=[
             SHM_MOUNT,
             *({"name": prefix, "mountPath": f"{names.WORKDIR}/{prefix}", "readOnly": True} for prefix in _PREFIXES),
@@ -59,7 +60,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         service_account=names.SERVICE_ACCOUNTS["serving"],
         main=claimed,
         volumes=[
-            shm_volume(engine.resources.serving),
+            shm_volume(engine.resources.serving, weights_gib),
             *(
                 {"name": p, "persistentVolumeClaim": {"claimName": names.model_pv(p), "readOnly": True}}
                 for p in _PREFIXES

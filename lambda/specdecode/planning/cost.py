@@ -49,19 +49,15 @@ def _slowest(parts: Iterable[Range]) -> Range:
     return Range(low=max(part.low for part in parts), high=max(part.high for part in parts))
 
 
-def _weights_gib(experiment: Experiment, variant: str) -> float:
-    return sum(model.size_gib for model in experiment.models_of(experiment.variant(variant)))
-
-
 def _compile(experiment: Experiment, engine: Engine, variant: str) -> Range:
     fixed, each = engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib
-    gib = _weights_gib(experiment, variant)
+    gib = experiment.weights_gib(experiment.variant(variant))
     return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.compile))
 
 
 def _load(experiment: Experiment, engine: Engine, variant: str) -> Range:
     fixed, each = engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib
-    gib = _weights_gib(experiment, variant)
+    gib = experiment.weights_gib(experiment.variant(variant))
     return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.serve))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, ModelRef, Variant
+from specdecode.experiment.model import Experiment, ModelRef
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,6 @@ class Case:
         for variant in self.experiment.variants:
             if variant.target:
                 yield f"variants.{variant.name}.target", variant.target
-
-    def weights_gib(self, variant: Variant) -> float:
-        """GiB of all weights that `variant` serves."""
-        return sum(model.size_gib for model in self.experiment.models_of(variant))
 
 
 Finding = tuple[str, str, str]

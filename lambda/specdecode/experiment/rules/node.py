@@ -32,7 +32,7 @@ def claim(case: Case) -> Iterator[Finding]:
 def hbm(case: Case) -> Iterator[Finding]:
     room = case.experiment.serving.devices * node.HBM_GIB_PER_DEVICE
     for variant in case.experiment.variants:
-        weights = case.weights_gib(variant)
+        weights = case.experiment.weights_gib(variant)
         if case.experiment.serving.devices and weights > room:
             yield (
                 f"variants.{variant.name}",
@@ -45,7 +45,7 @@ def fits_node(case: Case) -> Iterator[Finding]:
     """CPUs, memory and disk of everything that is on the node at once."""
     resources, experiment = case.engine.resources, case.experiment
     together = max(1, node.DEVICES // max(1, experiment.serving.devices))
-    heaviest = sorted((case.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
+    heaviest = sorted((case.experiment.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
     benchmark = resources.benchmark
     serve = (
         len(heaviest) * resources.serving.cpu + benchmark.cpu + node.RESERVED_CPU,
