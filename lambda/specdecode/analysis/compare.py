@@ -10,7 +10,7 @@ from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import drifts, margin
 from specdecode.analysis.metrics import METRICS
 from specdecode.analysis.pairs import compare_pair
-from specdecode.analysis.prediction import arms_tokens_per_step, theories
+from specdecode.analysis.prediction import most_merged, theories
 from specdecode.analysis.result import ArmCase, Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.wording import answer
 from specdecode.benchmark.records import RequestRecord
@@ -134,12 +134,12 @@ def _notes(
             f"In {lagging} of {len(records)} requests the load generator itself lagged by more than "
             f"{MAX_LAG_S * 1000:.0f} ms: their times are doubtful."
         )
-    plain = [variant.name for variant in experiment.variants if variant.speculation is None]
-    merged = arms_tokens_per_step([arm for arm in arms.values() if arm.variant in plain])
+    baselines = [variant.name for variant in experiment.variants if not variant.speculation and not variant.compare_to]
+    merged = most_merged([arm for arm in arms.values() if arm.variant in baselines])
     if merged is not None and merged > MERGED:
         notes.append(
-            f"An arm without speculation shows {merged:.2f} tokens per chunk instead of 1: chunks are merged on their "
-            "way, so tokens per step read from the stream are too high in all arms."
+            f"An arm without speculation shows up to {merged:.2f} tokens per chunk instead of 1: chunks are merged on "
+            "their way, so tokens per step read from the stream are too high in all arms."
         )
     if context.device_groups and not any(item.cause == "device group" for item in moved):
         groups = {item.devices for item in context.device_groups}

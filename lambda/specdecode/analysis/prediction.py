@@ -120,7 +120,6 @@ def _relative_error(estimate: Estimate) -> float:
     return math.log(estimate.high / estimate.low) / 2.0 / t_quantile(0.5 + CONFIDENCE / 2.0, estimate.n - 1.0)
 
 
-def arms_tokens_per_step(arms: Sequence[ArmCase]) -> float | None:
-    """Mean tokens per step of arms without speculation: 1 unless the transport merges chunks."""
-    means = [s.mean for arm in arms if (s := arm.metrics.get(STEPS)) and s.mean]
-    return sum(means) / len(means) if means else None
+def most_merged(arms: Sequence[ArmCase]) -> float | None:
+    """Largest mean of tokens per step among arms without speculation: 1 unless the transport merges chunks."""
+    return max((s.mean for arm in arms if (s := arm.metrics.get(STEPS)) and s.mean), default=None)

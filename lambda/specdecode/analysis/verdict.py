@@ -30,12 +30,17 @@ def times(ratio: float) -> str:
     return f"{ratio:.{digits}f}×"
 
 
-def spread(found: Estimate) -> str:
-    """`1.98× (95% CI 1.91-2.05)`; three decimals where two would hide on which side of 1 an end lies."""
+def compact(found: Estimate) -> str:
+    """`1.98× (1.91-2.05)`; three decimals where two would hide on which side of 1 an end lies."""
     if found.low is None or found.high is None:
         return times(found.ratio)
     digits = 3 if any(0 < abs(end - 1.0) < 0.005 for end in (found.low, found.high)) else 2
-    return f"{times(found.ratio)} ({CONFIDENCE:.0%} CI {found.low:.{digits}f}–{found.high:.{digits}f})"
+    return f"{times(found.ratio)} ({found.low:.{digits}f}–{found.high:.{digits}f})"
+
+
+def spread(found: Estimate) -> str:
+    """`1.98× (95% CI 1.91-2.05)`, where no heading says what the range is."""
+    return compact(found).replace("(", f"({CONFIDENCE:.0%} CI ")
 
 
 def judge(found: Estimate | None, *, drift: float = 1.0) -> tuple[Verdict, str]:

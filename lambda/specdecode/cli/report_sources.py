@@ -13,9 +13,13 @@ from specdecode import layout
 from specdecode.analysis import Comparison, RunContext, compare
 from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.runs_deployment import EXIT_FAILED, EXIT_USAGE, Deployment, stop_with
-from specdecode.experiment import ExperimentError, load_file
+from specdecode.experiment import BenchmarkSpec, Experiment, ExperimentError, load_file
+from specdecode.experiment.model import ModelRef, Serving, Variant
 
 REPORT = "report.json"
+BENCHMARK = "benchmark.json"
+"""What `specdecode bench` was told, in its results folder."""
+UNKNOWN_SIZE_GIB = 1.0
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
@@ -74,14 +78,12 @@ def _from_path(path: Path, price: float | None) -> Comparison:
     file = path if path.is_file() else path / REPORT
     if file.exists():
         return parse(file.read_bytes(), origin=str(file))
-    description = path / "experiment.yaml"
     raw = sorted((path / "raw").rglob("*.jsonl"))
-    if not raw or not description.exists():
-        raise stop_with(f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml to make one", EXIT_USAGE)
-    try:
-        experiment = load_file(description)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
+    experiment = _experiment(path) if raw else None
+    if experiment is None:
+        raise stop_with(
+            f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one", EXIT_USAGE
+        )
     records = [record for file in raw for record in _records(file)]
     if not records:
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
@@ -94,6 +96,38 @@ def _from_path(path: Path, price: float | None) -> Comparison:
         raw_prefix=str(path),
     )
     return compare(experiment=experiment, records=records, context=context)
+
+
+def _experiment(path: Path) -> Experiment | None:
+    """What was measured: experiment.yaml of a run, else benchmark.json of `specdecode bench`."""
+    try:
+        if (path / "experiment.yaml").exists():
+            return load_file(path / "experiment.yaml")
+        if (path / BENCHMARK).exists():
+            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()))
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    except ValidationError as error:
+        raise stop_with(f"{path / BENCHMARK}: {error.errors()[0]['msg']}", EXIT_USAGE) from None
+    return None
+
+
+def experiment_of(spec: BenchmarkSpec) -> Experiment:
+    """The experiment behind a bare benchmark: its load is known, the servers are not. The first arm is the baseline."""
+    first = spec.arms[0].variant
+    return Experiment(
+        name=spec.experiment,
+        title=f"{', '.join(arm.label for arm in spec.arms)} measured with specdecode bench",
+        description="A benchmark of servers that ran already: engine, devices and model sizes are placeholders.",
+        engine="unknown",
+        target=ModelRef(id="unknown", size_gib=UNKNOWN_SIZE_GIB),
+        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=spec.workload.concurrency, max_model_len=1),
+        variants=tuple(
+            Variant(name=arm.variant, label=arm.label, compare_to=None if arm.variant == first else first)
+            for arm in spec.arms
+        ),
+        workload=spec.workload,
+    )
 
 
 def _records(file: Path) -> Iterator[RequestRecord]:

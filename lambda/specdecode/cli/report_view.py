@@ -8,7 +8,7 @@ from typing import Any
 
 from specdecode.analysis.difference import RunDifference, TrendPoint
 from specdecode.analysis.report.escape import line
-from specdecode.analysis.report.numbers import spread, times
+from specdecode.analysis.report.numbers import compact, times
 from specdecode.analysis.sweep import variant_of
 from specdecode.experiment import Experiment
 from specdecode.speculation.advisor import Advice, Candidate
@@ -31,7 +31,7 @@ def difference_text(found: RunDifference) -> str:
             line(item.case),
             f"{times(item.before.ratio)} {item.verdict_before.value}",
             f"{times(item.after.ratio)} {item.verdict_after.value}",
-            spread(item.change),
+            compact(item.change),
             ("better" if item.change.ratio > 1 else "worse") if item.shown else "no difference shown",
         )
         for item in found.cases

@@ -13,7 +13,7 @@ from specdecode.analysis import compare, json_schema
 from specdecode.analysis.report import write_report
 from specdecode.cli import app
 from specdecode.cli import report as commands
-from specdecode.experiment import load_preset, to_yaml
+from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_yaml
 from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -218,3 +218,28 @@ def test_every_command_teaches() -> None:
     for name in ("report", "compare", "advise", "runs", "import"):
         assert len(call(name, "--help").stdout) > 300
     assert isinstance(app, typer.Typer)
+
+
+def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> None:
+    tested = experiment()
+    spec = BenchmarkSpec(
+        run_id="bench-1",
+        experiment="bench",
+        wave=0,
+        round=0,
+        model="m",
+        arms=(BenchmarkArm(variant="base", label="base"), BenchmarkArm(variant="sd", label="sd")),
+        workload=tested.workload,
+    )
+    (tmp_path / "benchmark.json").write_text(spec.model_dump_json())
+    for record in run(tested):
+        path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as out:
+            out.write(record.model_dump_json() + "\n")
+    document = json.loads(call("report", tmp_path, "--json").stdout)
+    assert [(pair["baseline"], pair["variant"]) for pair in document["pairs"]] == [("base", "sd")]
+    assert document["answer"].startswith("sd (against base) pays on structured prompts")
+    assert not any("merged" in note for note in document["notes"]), "only a baseline is known to be plain"
+    (tmp_path / "benchmark.json").write_text("{}")
+    assert "benchmark.json" in call("report", tmp_path, code=2).stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.analysis.report.escape import line, markdown
-from specdecode.analysis.report.numbers import NONE, dollars, duration, figure, percent, ratio, spread
+from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
 
 
@@ -52,7 +52,7 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
                 markdown(case.case),
                 "structured" if case.structured else "open-ended",
                 f"**{case.verdict.value}**",
-                spread(case.headline) if case.headline else NONE,
+                compact(case.headline) if case.headline else NONE,
                 f"{case.equality.identical}/{case.equality.compared}" if case.equality.compared else NONE,
                 " → ".join(dollars(cost) if cost is not None else NONE for cost in costs).replace("$", "\\$"),
             ]
@@ -98,9 +98,9 @@ def _chains(comparison: Comparison) -> Iterator[str]:
         yield "|---|---|---|--:|"
         for link in chain.links:
             group = link.group("all")
-            gain = spread(group.headline) if group and group.headline else NONE
+            gain = compact(group.headline) if group and group.headline else NONE
             yield _row([", ".join(link.changes), markdown(link.baseline), markdown(link.variant), gain])
-        gain = spread(total.headline) if total and total.headline else NONE
+        gain = compact(total.headline) if total and total.headline else NONE
         yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
         yield ""
 

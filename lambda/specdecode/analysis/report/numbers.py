@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from specdecode.analysis.result import Estimate, MetricInfo
-from specdecode.analysis.verdict import spread, times
+from specdecode.analysis.verdict import compact, spread, times
 
 NONE = "–"
 
@@ -67,7 +67,7 @@ def ratio(found: Estimate | None, info: MetricInfo) -> Number:
         return Number(NONE, f"{info.label}: not comparable")
     direction = "baseline / arm" if info.better == "lower" else "arm / baseline"
     return Number(
-        spread(found),
+        compact(found),
         f"{info.label}, {direction}, so above 1 is better; geometric mean over {found.n} prompts; {found.method}",
     )
 
@@ -82,6 +82,7 @@ def interval(found: Estimate | None) -> str:
 __all__ = [
     "NONE",
     "Number",
+    "compact",
     "digits",
     "dollars",
     "duration",

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 
 from specdecode.analysis.report.escape import line
-from specdecode.analysis.report.numbers import NONE, dollars, spread, times
+from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
 
 COLOURS = {
@@ -41,7 +41,7 @@ def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...
         line(case.case),
         "structured" if case.structured else "open-ended",
         case.verdict.value,
-        spread(case.headline) if case.headline else NONE,
+        compact(case.headline) if case.headline else NONE,
         _short(by_name.get("time_per_output_token")),
         _short(by_name.get("tokens_per_step")),
         f"{same.identical} of {same.compared}" if same.compared else NONE,

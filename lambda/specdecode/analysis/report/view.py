@@ -8,7 +8,7 @@ from functools import cached_property
 import yaml
 
 from specdecode.analysis.report.axis import Axis
-from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, spread, times
+from specdecode.analysis.report.numbers import NONE, Number, compact, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
     HEADLINE,
@@ -178,4 +178,4 @@ class ReportView:
 
     def spread_of(self, group: GroupResult | None) -> str:
         """A group's speed-up with interval."""
-        return spread(group.headline) if group and group.headline else NONE
+        return compact(group.headline) if group and group.headline else NONE
