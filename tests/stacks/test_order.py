@@ -85,6 +85,14 @@ def test_the_guards_can_work_as_long_as_they_are_needed(cluster: Order, spec: Or
         assert cluster.holds(cluster.one(rbac), cluster.one("GuardsUpdateGuard"))
 
 
+def test_the_guards_have_a_way_to_the_api_server_until_the_end(cluster: Order) -> None:
+    routes = [name for name in cluster.before if name.startswith("NetworkVpcprivate") and "DefaultRoute" in name]
+    assert len(routes) == 3
+    for guard in ("GuardsDrainGuard", "GuardsUpdateGuard"):
+        for route in routes:
+            assert cluster.holds(route, cluster.one(guard)), (guard, route)
+
+
 def test_an_update_passes_the_guard_before_it_touches_a_node(cluster: Order) -> None:
     update = cluster.one("GuardsUpdateGuard")
     for guarded in ("KarpenterCrds", "KarpenterChart", "NeuronDraChart", "TrainiumNodePool", "TrainiumNodeClass"):
