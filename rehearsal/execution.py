@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,16 +49,29 @@ class Run:
         step.say(message)
         while True:
             running = self.look().status == "RUNNING"
-            found, said = current_step(self.deployment.events(self.arn))
+            events = self.deployment.events(self.arn)
+            found, said = current_step(events)
             if found and found != name and (running or found not in ("Succeeded", "Failed")):
+                step.say(outcome(events, name))
                 return found, said or ""
             if found == name and said and said != step.message:
                 step.say(said)
             if watching and running:
                 watching(name, step.message)
             if not running:
+                step.say(outcome(events, name))
                 return "", ""
             time.sleep(POLL_S)
+
+
+def outcome(events: Sequence[dict[str, Any]], name: str) -> str:
+    """The message of a step's last answer, if it gave one."""
+    for event in reversed(events):
+        exited = event.get("stateExitedEventDetails") or {}
+        if exited.get("name") == name:
+            output = json.loads(exited.get("output") or "null")
+            return str(output.get("message", "")) if isinstance(output, dict) else ""
+    return ""
 
 
 def start(services: Services, request: Mapping[str, Any], *, run_id: str) -> Run:
