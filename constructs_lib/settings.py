@@ -109,7 +109,9 @@ class Settings(BaseModel):
         None, ge=1, description="Days after which a run's raw files expire; unset, never."
     )
     log_retention_days: int = Field(30, description="Days that every log group keeps its lines.")
-    budget_usd: int = Field(5000, ge=1, description="Monthly budget of the whole account; 80 % actual and 100 % forecast are told.")
+    budget_usd: int = Field(
+        5000, ge=1, description="Monthly budget of the whole account; 80 % actual and 100 % forecast are told."
+    )
     alert_email: str | None = Field(
         None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
     )
