@@ -126,6 +126,20 @@ def test_claims_live_as_long_as_their_pods(capacity: Double) -> None:
     capacity.wait("/apis/resource.k8s.io/v1/namespaces/work/resourceclaims", lambda c: not c["items"])
 
 
+def test_a_named_claim_outlives_its_pods_and_is_freed(capacity: Double) -> None:
+    claims = "/apis/resource.k8s.io/v1/namespaces/work/resourceclaims"
+    spec = claim_template(8)["spec"]["spec"]
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "mine"}, "spec": spec}
+    capacity.ok("POST", claims, claim)
+    body = neuron_pod("a")
+    body["spec"]["resourceClaims"] = [{"name": "neuron", "resourceClaimName": "mine"}]
+    capacity.ok("POST", "/api/v1/namespaces/work/pods", body)
+    phase(capacity, "a", "Running")
+    assert len(capacity.get(f"{claims}/mine")["status"]["allocation"]["devices"]["results"]) == 8
+    capacity.ok("DELETE", "/api/v1/namespaces/work/pods/a")
+    capacity.wait(f"{claims}/mine", lambda c: not c.get("status"))
+
+
 def test_scaling_to_zero_drains_and_ends_the_instance(capacity: Double) -> None:
     capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod("a"))
     phase(capacity, "a", "Running")
