@@ -38,7 +38,7 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
 
 def give_up(kube: Kubernetes) -> list[str]:
     """Delete all workloads and scale the pool to zero; returns what still exists."""
-    left = [item.label for item in delete_workloads(kube, selector=OURS)]
+    left = delete_workloads(kube, selector=OURS)
     pool = kube.get("NodePool", names.NODEPOOL)
     if pool is not None and pool.get("spec", {}).get("replicas"):
         kube.scale("NodePool", names.NODEPOOL, 0)
