@@ -1,0 +1,57 @@
+"""docs/security.md says what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+from specdecode import names
+
+from constructs_lib.guard_access import GROUP
+from constructs_lib.pipeline_access import READER_GROUP
+from constructs_lib.service_accounts import READS, WRITES
+from tests.templates import Templates
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
+
+
+def test_the_table_of_the_pods_is_the_codes() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([^|]*) \|([^|]*)\|[^|]*\|$", PAGE, re.MULTILINE)
+    table = {
+        component: (set(re.findall(r"`([^`]+)`", reads)), set(re.findall(r"`([^`]+)`", writes)))
+        for component, reads, writes in rows
+        if component in names.SERVICE_ACCOUNTS
+    }
+    assert table == {
+        component: (set(READS[component]), {WRITES[component]} if component in WRITES else set())
+        for component in names.SERVICE_ACCOUNTS
+    }
+
+
+@pytest.mark.synth
+def test_the_groups_are_those_of_the_access_entries(templates: Templates) -> None:
+    groups = {
+        group
+        for entry in templates.properties("AWS::EKS::AccessEntry").values()
+        for group in entry.get("KubernetesGroups", ())
+    }
+    assert groups == {GROUP, READER_GROUP, names.PIPELINE_GROUP}
+    for group in groups:
+        assert f"`{group}`" in PAGE
+
+
+@pytest.mark.synth
+def test_functions_that_only_look_cannot_write(templates: Templates) -> None:
+    entries = {
+        name.partition("Access")[2].partition("Entry")[0]: set(entry.get("KubernetesGroups", ()))
+        for name, entry in templates.properties("AWS::EKS::AccessEntry").items()
+        if "/PipelineAccess" in name
+    }
+    looking = {name for name, groups in entries.items() if groups == {READER_GROUP}}
+    assert looking == {"Inspect", "Diagnose"}
+    assert all(READER_GROUP in groups for groups in entries.values())
+
+
+@pytest.mark.synth
+def test_no_pod_gets_a_kubernetes_token(templates: Templates) -> None:
+    for account in names.SERVICE_ACCOUNTS.values():
+        assert templates.manifest("ServiceAccount", account)["automountServiceAccountToken"] is False
