@@ -16,6 +16,8 @@ class BenchmarkArm(Frozen):
     variant: Name
     label: str
     """Value of the CloudWatch dimension `Variant`."""
+    num_speculative_tokens: int | None = None
+    """k, for an acceptance rate from tokens per step; None where the arm does not speculate."""
 
 
 class BenchmarkSpec(Frozen):
@@ -34,6 +36,8 @@ class BenchmarkSpec(Frozen):
     """In the order in which they are loaded."""
     workload: Workload
     accounting: Literal["usage", "neuron", "stock"] = "usage"
+    trusted_counters: bool = True
+    """Whether the engine's own speculation counters in /metrics mean what they say (`Engine.metrics.trusted`)."""
     metric_namespace: str = names.METRIC_NAMESPACE
     tokenizer: str | None = None
     """Path of the model's folder (with tokenizer.json), relative to the working directory, for prompts of an exact

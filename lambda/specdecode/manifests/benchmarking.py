@@ -19,7 +19,7 @@ from specdecode.manifests.pods import (
     word,
 )
 from specdecode.manifests.serve_command import served_model
-from specdecode.planning import Plan, Wave
+from specdecode.planning import Arm, Plan, Wave
 from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
 
 
@@ -31,10 +31,17 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         wave=wave.index,
         round=wave.round,
         model=served_model(plan.experiment),
-        arms=tuple(BenchmarkArm(variant=arm.variant, label=arm.label) for arm in wave.arms),
+        arms=tuple(_benchmark_arm(plan, arm) for arm in wave.arms),
         workload=plan.experiment.workload,
+        trusted_counters=plan.engine.metrics.trusted,
         tokenizer=plan.experiment.target.prefix.rstrip("/"),
     )
+
+
+def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
+    speculation = plan.experiment.variant(arm.variant).speculation
+    k = speculation.num_speculative_tokens if speculation else None
+    return BenchmarkArm(variant=arm.variant, label=arm.label, num_speculative_tokens=k)
 
 
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:

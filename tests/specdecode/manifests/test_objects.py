@@ -208,6 +208,10 @@ def test_the_benchmarks_spec_can_be_read_back_and_says_what_the_plan_says(render
         spec = BenchmarkSpec.model_validate_json(config["data"]["spec.json"])
         assert (spec.run_id, spec.wave, spec.round) == (ctx.run_id, wave.index, wave.round)
         assert [arm.variant for arm in spec.arms] == [arm.variant for arm in wave.arms]
+        for arm in spec.arms:
+            speculation = plan.experiment.variant(arm.variant).speculation
+            assert arm.num_speculative_tokens == (speculation and speculation.num_speculative_tokens)
+        assert spec.trusted_counters is plan.engine.metrics.trusted
         assert spec.workload == plan.experiment.workload
         assert spec.metric_namespace == "Qwen/LLMPerf" and spec.accounting == "usage"
         assert spec.model == plan.experiment.target.id
