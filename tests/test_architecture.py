@@ -21,9 +21,10 @@ LAYER = {
     "cluster": 4,
     "benchmark": 4,
     "analysis": 5,
-    "guards": 6,
-    "tasks": 6,
-    "cli": 6,
+    "runs": 6,
+    "guards": 7,
+    "tasks": 7,
+    "cli": 7,
 }
 """Package of `specdecode` -> layer; an import goes to a lower layer or stays in its own package."""
 

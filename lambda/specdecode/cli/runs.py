@@ -23,7 +23,7 @@ from specdecode.cli.runs_deployment import (
 )
 from specdecode.cli.runs_view import RunView, clock, lines, new_run_id, view
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
-from specdecode.tasks.request import DEFAULT_PRESET
+from specdecode.runs import DEFAULT_PRESET
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]

@@ -14,10 +14,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import layout
 from specdecode.planning import Plan
-from specdecode.tasks.inspect import ClusterView
-from specdecode.tasks.run import PLAN
-from specdecode.tasks.state import RunState, load_state
-from specdecode.tasks.store import Store
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState, load_state
+from specdecode.runs.store import Store
+from specdecode.runs.view import ClusterView
 
 STACK = "SpecDecodeStack"
 EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3

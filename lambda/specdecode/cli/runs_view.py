@@ -10,7 +10,7 @@ from typing import Any
 
 from specdecode.cli.runs_deployment import Execution
 from specdecode.planning import Plan
-from specdecode.tasks.state import RunState
+from specdecode.runs.state import RunState
 
 
 @dataclass(frozen=True)

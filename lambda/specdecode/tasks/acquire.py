@@ -8,12 +8,12 @@ from typing import Any
 
 from specdecode import names
 from specdecode.cluster import lease as leases
+from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, usable_node
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost
 from specdecode.tasks.pace import QUEUE_LIMIT, QUEUE_POLL_S, poll_seconds
 from specdecode.tasks.run import load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.tasks.state import change_state
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:

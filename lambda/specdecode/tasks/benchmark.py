@@ -7,6 +7,7 @@ from typing import Any
 from specdecode import manifests
 from specdecode.cluster.pods import is_ready, restarts
 from specdecode.cluster.resources import name_of
+from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.arms import arm_pods
 from specdecode.tasks.errors import BenchmarkFailed
@@ -14,7 +15,6 @@ from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.tasks.state import change_state
 
 
 def benchmark(given: StepInput, rt: Runtime) -> Progress:

@@ -13,8 +13,8 @@ from specdecode.cluster.diagnosis import explain, load_table
 from specdecode.cluster.evidence import Evidence, collect
 from specdecode.cluster.teardown import run_selector
 from specdecode.experiment import assets_dir
+from specdecode.runs.state import load_state, save_state
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
-from specdecode.tasks.state import load_state, save_state
 
 TABLE = "diagnosis.yaml"
 

@@ -4,43 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from specdecode import names
-from specdecode.cluster.lease import Lease
 from specdecode.cluster.pods import is_ready, is_true, restarts
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.runs.view import ClusterView, PodView
 from specdecode.tasks.capacity import NODEPOOL_LABEL
 from specdecode.tasks.jobs import look_at_pods
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
-
-
-class PodView(BaseModel):
-    """A line of the pod list."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    run: str
-    component: str
-    variant: str | None
-    phase: str
-    ready: bool
-    restarts: int
-    problem: str | None
-
-
-class ClusterView(BaseModel):
-    """The cluster as the pipeline sees it now."""
-
-    model_config = ConfigDict(frozen=True)
-
-    lease: Lease
-    replicas: int | None
-    """Wanted by the NodePool; None where it does not exist."""
-    nodes: tuple[str, ...]
-    """Nodes of the pool, `name (Ready)` or `name (NotReady)`."""
-    pods: tuple[PodView, ...]
 
 
 def look(given: StepInput, rt: Runtime) -> ClusterView:

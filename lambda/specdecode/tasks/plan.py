@@ -12,12 +12,12 @@ from pydantic import BaseModel
 from specdecode import layout
 from specdecode.experiment import Capacity, Experiment, from_document, load_engine, to_yaml
 from specdecode.planning import make_plan, needed_prefixes, read_inventory
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState, load_state, save_state
+from specdecode.runs.store import Store
 from specdecode.tasks.errors import InvalidExperiment
 from specdecode.tasks.request import experiment_of, parse_request
-from specdecode.tasks.run import PLAN
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
-from specdecode.tasks.state import RunState, load_state, save_state
-from specdecode.tasks.store import Store
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from specdecode.cluster import lease as leases
+from specdecode.runs.state import load_state, save_state
 from specdecode.tasks.capacity import follow_lease
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.tasks.state import load_state, save_state
 
 
 def release(given: StepInput, rt: Runtime) -> Progress:

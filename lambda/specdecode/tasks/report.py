@@ -13,11 +13,11 @@ from specdecode.analysis.report import render_csv, render_html, render_markdown
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan
+from specdecode.runs.state import RunState
+from specdecode.runs.store import Store
 from specdecode.tasks.errors import ReportFailed
 from specdecode.tasks.run import load_run
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
-from specdecode.tasks.state import RunState
-from specdecode.tasks.store import Store
 
 
 class Reported(BaseModel):

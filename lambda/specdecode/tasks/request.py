@@ -7,9 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_preset
+from specdecode.runs import DEFAULT_PRESET
 from specdecode.tasks.errors import InvalidExperiment
-
-DEFAULT_PRESET = "qwen3-32b"
 
 
 class RunRequest(BaseModel):

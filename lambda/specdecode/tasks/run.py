@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from specdecode import layout
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState, load_state
+from specdecode.runs.store import Store
 from specdecode.tasks.errors import InvalidExperiment
 from specdecode.tasks.runtime import Runtime, StepInput
-from specdecode.tasks.state import RunState, load_state
-from specdecode.tasks.store import Store
-
-PLAN = "plan.json"
 
 
 @dataclass(frozen=True)

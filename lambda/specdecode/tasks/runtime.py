@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.runs.store import Store
 from specdecode.tasks import logs
 from specdecode.tasks.errors import StepFailed
-from specdecode.tasks.store import Store
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=5, read_timeout=30)
 

@@ -11,6 +11,7 @@ from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.jobs import created_at
 from specdecode.cluster.pods import is_ready
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
@@ -18,7 +19,6 @@ from specdecode.tasks.jobs import apply_missing
 from specdecode.tasks.pace import poll_seconds, soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.tasks.state import change_state
 
 
 def serve(given: StepInput, rt: Runtime) -> Progress:

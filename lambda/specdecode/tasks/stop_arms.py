@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode.cluster.teardown import delete_workloads, run_selector
+from specdecode.runs.state import change_state, load_state
 from specdecode.tasks.errors import TeardownStuck
 from specdecode.tasks.pace import STOP_LIMIT, STOP_POLL_S, soon
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.tasks.state import change_state, load_state
 
 
 def stop_arms(given: StepInput, rt: Runtime) -> Progress:

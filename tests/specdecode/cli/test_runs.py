@@ -14,8 +14,8 @@ from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, vie
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
 from specdecode.planning import Inventory, make_plan
-from specdecode.tasks.inspect import ClusterView
-from specdecode.tasks.state import RunState
+from specdecode.runs.state import RunState
+from specdecode.runs.view import ClusterView
 from typer.testing import CliRunner
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

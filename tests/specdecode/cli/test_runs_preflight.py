@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from specdecode.cli.runs_preflight import QUOTA, preflight
 from specdecode.experiment import load_preset
-from specdecode.tasks.store import Store
+from specdecode.runs.store import Store
 
 from tests.specdecode.tasks.aws_fake import FakeS3, client_error
 

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, release
 from specdecode.tasks.errors import InvalidExperiment, LeaseLost
-from specdecode.tasks.state import load_state
 
 from tests.specdecode.tasks.world import WAITING, World
 

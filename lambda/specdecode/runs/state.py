@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from specdecode import layout
 from specdecode.analysis.context import DeviceGroup, Failure
-from specdecode.tasks.store import Store
+from specdecode.runs.store import Store
 
 
 class RunState(BaseModel):

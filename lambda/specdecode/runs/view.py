@@ -1,0 +1,35 @@
+"""The cluster as the command line shows it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from specdecode.cluster.lease import Lease
+
+
+class PodView(BaseModel):
+    """A line of the pod list."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    run: str
+    component: str
+    variant: str | None
+    phase: str
+    ready: bool
+    restarts: int
+    problem: str | None
+
+
+class ClusterView(BaseModel):
+    """The cluster as the pipeline sees it now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    lease: Lease
+    replicas: int | None
+    """Wanted by the NodePool; None where it does not exist."""
+    nodes: tuple[str, ...]
+    """Nodes of the pool, `name (Ready)` or `name (NotReady)`."""
+    pods: tuple[PodView, ...]
