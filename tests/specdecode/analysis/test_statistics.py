@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 from specdecode.analysis.statistics import (
@@ -19,6 +21,8 @@ from specdecode.analysis.statistics import (
     t_quantile,
     welch_log_ratio,
 )
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -115,3 +119,17 @@ def test_coverage_of_the_interval(n: int, skewed: bool) -> None:
         assert interval is not None
         covered += interval[0] <= 1.5 <= interval[1]
     assert covered >= 0.93 * 600
+
+
+def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/metrics.md prints benchmarks/results/statistics.json, and that keeps what the verdicts promise."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import statistics_coverage
+
+    results = json.loads((ROOT / "benchmarks" / "results" / "statistics.json").read_text())
+    assert results["runs"] == 2000
+    assert all(0.94 <= row["coverage"] <= 0.97 for row in results["coverage"])
+    assert all(row["verdicts"]["no difference shown"] >= 0.94 for row in results["no_true_difference"])
+    assert statistics_coverage.table(results) in (ROOT / "docs" / "metrics.md").read_text()
+    again = statistics_coverage.null_verdicts(n=8, noise="skewed", runs=100)
+    assert again["no difference shown"] >= 0.88
