@@ -14,6 +14,7 @@ from constructs_lib.guards import GuardFunction
 from constructs_lib.outputs import Outputs
 from constructs_lib.pipeline import Pipeline
 from constructs_lib.pipeline_access import READER_GROUP
+from constructs_lib.provider_logs import keep_provider_logs
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
 from constructs_lib.storage import ArtifactBucket
@@ -94,3 +95,4 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         Alerts(self, "Alerts", settings=settings).receive(self)
+        keep_provider_logs(self, days=settings.log_retention_days)

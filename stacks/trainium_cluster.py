@@ -14,6 +14,7 @@ from constructs_lib.network import Network
 from constructs_lib.neuron_dra import NeuronDra
 from constructs_lib.node_access import NodeAccess
 from constructs_lib.observability import Observability
+from constructs_lib.provider_logs import keep_provider_logs
 from constructs_lib.settings import Settings
 from constructs_lib.staging import StagingCapacity
 from constructs_lib.trainium import TrainiumCapacity
@@ -72,3 +73,4 @@ class TrainiumClusterStack(ProjectStack):
         update.node.add_dependency(access)
         for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium):
             guarded.node.add_dependency(update)
+        keep_provider_logs(self, days=settings.log_retention_days)

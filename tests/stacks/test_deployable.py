@@ -100,8 +100,6 @@ def test_every_function_has_a_log_group_of_the_template(templates: Templates) ->
     """By reference, or by the name that Lambda would give it (CDK's provider)."""
     named = {group.get("LogGroupName") for group in templates.properties("AWS::Logs::LogGroup").values()}
     for stack, name, function in templates.resources("AWS::Lambda::Function"):
-        if "AWSCDKCfnUtils" in name:
-            continue  # CDK gives its CfnJson handler none; it runs at deployments only.
         by_name = f"/aws/lambda/{templates.resolve(stack, {'Ref': name})}"
         assert "LogGroup" in function["Properties"].get("LoggingConfig", {}) or by_name in named, name
 

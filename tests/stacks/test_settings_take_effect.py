@@ -135,6 +135,12 @@ def test_kms_key_is_used_by_those_who_read_and_write(choices: Templates) -> None
 
 
 def test_destroy_means_destroy(choices: Templates) -> None:
+    (emptier,) = [
+        function["Properties"]
+        for _, name, function in choices.resources("AWS::Lambda::Function")
+        if name.startswith("CustomS3AutoDelete")
+    ]
+    assert "LogGroup" in emptier["LoggingConfig"]
     for _, name, bucket in choices.resources("AWS::S3::Bucket"):
         assert bucket["DeletionPolicy"] == "Delete", name
     assert len(list(choices.resources("Custom::S3AutoDeleteObjects"))) == 2
