@@ -59,8 +59,6 @@ class PodWorker:
     def containers(self) -> list[Container]:
         return [*self._init, *self._main]
 
-    # -- up -------------------------------------------------------------------------------------------------------
-
     async def _run(self) -> None:
         try:
             self._assign_address()
@@ -194,8 +192,6 @@ class PodWorker:
         address = dig(self._pod, "status", "podIP", default="")
         return Launch(process=process, prober=Prober(address=address, container=spec, cwd=cwd, env=env))
 
-    # -- status ---------------------------------------------------------------------------------------------------
-
     def publish(self) -> None:
         """Write the pod's status as it is now."""
 
@@ -207,8 +203,6 @@ class PodWorker:
 
     def _event(self, kind: str, reason: str, message: str) -> None:
         self._settings.cluster.event(self._pod, kind, reason, message, component=_COMPONENT)
-
-    # -- down -----------------------------------------------------------------------------------------------------
 
     def stop(self, grace: float) -> None:
         """End the pod: SIGTERM, SIGKILL after `grace` seconds, then `gone` is called. A second call may hurry it."""
