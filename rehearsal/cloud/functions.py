@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
+import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
@@ -29,6 +33,25 @@ def with_runtime(script: str, folder: Path) -> str:
     """The emulator's Python worker, made to see the function's zip and `folder`, not the emulator's own packages."""
     visible = f'[p for p in sys.path if not p.endswith("site-packages")] + [{json.dumps(str(folder))}]'
     return f"import sys\nsys.path[:] = {visible}\n{script}"
+
+
+def extracting_once(original: Any, folder: Path) -> SimpleNamespace:
+    """The `zipfile` module for the emulator's workers: equal zips are extracted once, then linked.
+
+    All our functions are one zip; each worker would write its 650 files again, and compile them again.
+    """
+    lock = threading.Lock()
+
+    class Archive(zipfile.ZipFile):
+        def extractall(self, path: Any = None, members: Any = None, pwd: bytes | None = None) -> None:
+            shared = folder / hashlib.sha256(Path(str(self.filename)).read_bytes()).hexdigest()
+            with lock:
+                if not shared.exists():
+                    super().extractall(shared, members, pwd)
+            for entry in shared.iterdir():
+                (Path(path) / entry.name).symlink_to(entry)
+
+    return SimpleNamespace(**{**vars(original), "ZipFile": Archive})
 
 
 def error_type(message: str, trace: str) -> str | None:

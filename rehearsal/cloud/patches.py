@@ -52,6 +52,12 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             replace=lambda script: functions.with_runtime(script, runtime),
         ),
         Patch(
+            module="ministack.core.lambda_runtime",
+            attribute="zipfile",
+            why="every worker extracts the one zip of all our functions anew: slow to start, slow to remove",
+            replace=lambda original: functions.extracting_once(original, runtime.parent / "lambda-code"),
+        ),
+        Patch(
             module="ministack.services.stepfunctions",
             attribute="_run_sub_machine",
             why="states inside a Map leave no event, and go on after the execution was stopped",

@@ -69,7 +69,7 @@ class Cloud:
         role = self.role(f"{name}-role", "lambda.amazonaws.com", [allow, *statements])
         code = io.BytesIO()
         with zipfile.ZipFile(code, "w") as archive:
-            archive.writestr("app.py", source)
+            archive.writestr(zipfile.ZipInfo("app.py", (1980, 1, 1, 0, 0, 0)), source)
         created = self.client("lambda").create_function(
             FunctionName=name, Runtime="python3.11", Role=role, Handler="app.handler", Timeout=20,
             Code={"ZipFile": code.getvalue()},

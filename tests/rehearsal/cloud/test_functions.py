@@ -52,3 +52,15 @@ def test_functions_log_to_their_group_and_do_not_see_the_cluster_administrators_
     logs = cloud.client("logs")
     events = logs.filter_log_events(logGroupName="/aws/lambda/logs")["events"]
     assert "hello []" in "\n".join(event["message"] for event in events)
+
+
+def test_equal_zips_are_extracted_once_and_a_function_still_sees_only_its_own_folder(cloud):
+    source = "import os\ndef handler(e, c): return [os.path.realpath(__file__), os.getcwd()]\n"
+    for name in ("first-twin", "second-twin"):
+        cloud.function(name, source)
+    answers = [
+        json.loads(cloud.client("lambda").invoke(FunctionName=name, Payload=b"{}")["Payload"].read())
+        for name in ("first-twin", "second-twin")
+    ]
+    assert answers[0][0] == answers[1][0]
+    assert answers[0][1] != answers[1][1]
