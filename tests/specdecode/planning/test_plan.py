@@ -61,7 +61,7 @@ def test_the_sweep_shares_the_node_and_ends_with_the_base():
 def test_what_is_complete_is_neither_staged_nor_compiled_nor_paid_for():
     empty = plan_of("qwen3-32b")
     keys = [empty.models[0].prefix + layout.COMPLETE, empty.artifacts[1].prefix + layout.COMPLETE]
-    keys += [empty.models[1].prefix + "config.json"]  # begun, not finished
+    keys += [empty.models[1].prefix + "config.json", empty.models[1].prefix]  # begun, not finished
     half = plan_of("qwen3-32b", inventory=Inventory.from_keys(keys))
     assert [m.id for m in half.models_to_stage] == ["Qwen/Qwen3-1.7B"]
     assert [a.variant for a in half.compiles_to_do] == ["base"]
