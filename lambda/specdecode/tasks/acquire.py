@@ -8,8 +8,9 @@ from typing import Any
 
 from specdecode import names
 from specdecode.cluster import lease as leases
+from specdecode.experiment import Capacity
 from specdecode.runs.state import change_state
-from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, usable_node
+from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, outside_window, usable_node
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost
 from specdecode.tasks.pace import QUEUE_LIMIT, QUEUE_POLL_S, poll_seconds
 from specdecode.tasks.run import load_run
@@ -29,6 +30,9 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
             raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
         holder = lease.holder.run_id if lease.holder else "nobody"
         return Progress(done=False, message=f"number {position} in the queue; {holder} holds it", wait_s=QUEUE_POLL_S)
+    closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]), now)
+    if closed:
+        raise CapacityUnavailable(closed)
     follow_lease(rt.kube, rt.lease)
     since = claim.held_since or now
     nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
@@ -11,6 +11,8 @@ from specdecode.cluster.jobs import parse_time
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.pods import condition, is_true
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.experiment import Capacity
+from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
 DRA_DRIVER = "neuron.aws.com"
@@ -23,6 +25,19 @@ def follow_lease(kube: Kubernetes, lease: LeaseStore) -> int:
     if pool is not None and pool.get("spec", {}).get("replicas") != replicas:
         kube.scale("NodePool", names.NODEPOOL, replicas)
     return replicas
+
+
+def outside_window(capacity: Capacity, now: datetime) -> str | None:
+    """Why a Capacity Block gives no node now: not begun, or about to be drained. None within it, or without a block."""
+    if capacity.block_start is not None and now < capacity.block_start:
+        return f"the Capacity Block starts at {capacity.block_start.isoformat()}: start the run then"
+    if capacity.block_end is not None:
+        drained = capacity.block_end - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)
+        if now >= drained:
+            return (
+                f"the Capacity Block's node is drained from {drained.isoformat()} on: deploy with another reservation"
+            )
+    return None
 
 
 def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject]) -> str | None:

@@ -15,7 +15,8 @@ from specdecode.planning import make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
-from specdecode.tasks.errors import InvalidExperiment
+from specdecode.tasks.capacity import outside_window
+from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
@@ -39,6 +40,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     request = parse_request(given.input)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    closed = outside_window(capacity, rt.now())
+    if closed:
+        raise CapacityUnavailable(closed)
     old = None
     if request.resume is None:
         experiment = experiment_of(request, capacity=capacity)

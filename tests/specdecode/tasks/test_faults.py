@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from specdecode import names
 from specdecode.cluster.errors import ClusterUnavailable, Conflict
 from specdecode.cluster.resources import KubeObject
+from specdecode.experiment import Capacity
 from specdecode.tasks import watchdog
 from specdecode.tasks.errors import (
     BenchmarkFailed,
@@ -200,6 +202,26 @@ def test_a_node_without_published_devices_is_not_used():
     up_to(world, "AcquireCapacity")
     with pytest.raises(CapacityUnavailable, match="has published no devices"):
         world.finish("AcquireCapacity")
+
+
+@pytest.mark.parametrize(("begins_h", "ends_h", "words"), [(1, 9, "starts at"), (-9, 0.6, "is drained")])
+def test_outside_its_capacity_block_a_run_is_refused_before_it_stages_anything(begins_h, ends_h, words):
+    world = World()
+    block = Capacity(block_start=world.time + timedelta(hours=begins_h), block_end=world.time + timedelta(hours=ends_h))
+    world.rt.environ["CAPACITY"] = block.model_dump_json()
+    with pytest.raises(CapacityUnavailable, match=words):
+        world.plan()
+
+
+def test_a_block_that_ended_while_the_run_waited_is_not_scaled_up_for():
+    world = World()
+    up_to(world, "AcquireCapacity")
+    world.rt.environ["CAPACITY"] = Capacity(block_end=world.time).model_dump_json()
+    with pytest.raises(CapacityUnavailable, match="is drained") as caught:
+        world.finish("AcquireCapacity")
+    assert world.replicas == 0
+    world.clean_up(caught.value)
+    assert_nothing_left(world)
 
 
 def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
