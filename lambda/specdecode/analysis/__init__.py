@@ -1,5 +1,6 @@
 """From raw records to the answer: comparison with confidence, verdicts, cost, equality; and the report."""
 
+from specdecode.analysis.accuracy import lm_eval_scores
 from specdecode.analysis.compare import compare
 from specdecode.analysis.context import (
     Accuracy,
@@ -20,4 +21,5 @@ __all__ = [
     "Verdict",
     "compare",
     "json_schema",
+    "lm_eval_scores",
 ]

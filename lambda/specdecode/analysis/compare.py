@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.arms import Key, busy_seconds, by_arm, describe_arm
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import drifts, margin
@@ -83,6 +84,7 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
         pairs=tuple(pairs),
         chains=tuple(chains),
         drift=moved,
+        accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
         cost=_run_cost(context=context, records=measured),
         notes=_notes(experiment, context, arms, measured, moved, sorted(everything.keys() - known)),

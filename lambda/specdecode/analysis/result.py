@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from specdecode.analysis.context import RunContext
+from specdecode.analysis.parts import ArmCase, Difference, Equality, Estimate, MetricInfo, StepBin, Summary
 from specdecode.experiment.model import Experiment, Frozen
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -21,101 +22,6 @@ class Verdict(StrEnum):
     NO_DIFFERENCE = "no difference shown"
     COSTS = "costs"
     CANNOT_SAY = "cannot say"
-
-
-class MetricInfo(Frozen):
-    """How to read one figure."""
-
-    name: str
-    label: str
-    unit: str
-    formula: str
-    better: Literal["lower", "higher", "neither"]
-
-
-class Summary(Frozen):
-    """One metric over the completed requests of one arm and case; None: not known (imported results)."""
-
-    n: int
-    mean: float | None = None
-    stddev: float | None = None
-    min: float | None = None
-    p25: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p90: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-    max: float | None = None
-
-
-class StepBin(Frozen):
-    """Share of streamed chunks (engine steps) that carried this many tokens."""
-
-    tokens: int
-    share: float
-
-
-class ArmCase(Frozen):
-    """What one arm did in one case."""
-
-    variant: str
-    case: str
-    requests: int
-    completed: int
-    failed: int
-    errors: dict[str, int]
-    output_tokens: int
-    busy_seconds: float
-    """Length of the union of the requests' [sent, end] intervals."""
-    output_throughput: float | None
-    """output_tokens / busy_seconds: the arm's own rate at the measured load."""
-    cost_per_million: float | None
-    metrics: dict[str, Summary]
-    samples: dict[str, tuple[float, ...]]
-    """Per-request values for the distribution charts (at most SAMPLES quantiles of them)."""
-    steps: tuple[StepBin, ...]
-    acceptance_rate: float | None
-    """Accepted / drafted tokens; None where there is no draft or nothing to tell it from."""
-    acceptance_source: str | None
-    accepted_per_position: tuple[float, ...]
-
-
-class Estimate(Frozen):
-    """A ratio with its confidence interval; above 1 is better for every metric."""
-
-    metric: str
-    ratio: float
-    low: float | None
-    high: float | None
-    n: int
-    method: str
-
-
-class Difference(Frozen):
-    """Where two outputs of the same prompt part."""
-
-    index: int
-    round: int
-    at: int
-    """Characters that are equal before it."""
-    before: str
-    """The end of the equal part."""
-    base: str
-    other: str
-
-
-class Equality(Frozen):
-    """Whether both arms wrote the same text."""
-
-    compared: int
-    identical: int
-    expected: bool
-    """Greedy decoding (temperature 0): equal outputs are what theory promises."""
-    first: Difference | None
-    """The earliest difference of all prompts."""
-    shortest_common: int | None
-    """Characters before the earliest difference."""
 
 
 class CaseResult(Frozen):
@@ -165,6 +71,23 @@ class Pair(Frozen):
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""
         return next((group for group in self.groups if group.group == name), None)
+
+
+class AccuracyChange(Frozen):
+    """One accuracy score of an arm against its baseline's."""
+
+    variant: str
+    baseline: str
+    task: str
+    metric: str
+    before: float
+    after: float
+    change: float
+    low: float | None
+    high: float | None
+    """95% interval of the change, from both scores' standard errors."""
+    shown: bool
+    """The interval excludes 0."""
 
 
 class Chain(Frozen):
@@ -264,6 +187,7 @@ class Comparison(Frozen):
     pairs: tuple[Pair, ...]
     chains: tuple[Chain, ...]
     drift: tuple[Drift, ...]
+    accuracy: tuple[AccuracyChange, ...] = ()
     theory: tuple[Theory, ...]
     cost: RunCost | None
     notes: tuple[str, ...]
@@ -286,3 +210,29 @@ HEADLINE = "request_output_throughput"
 def json_schema() -> dict[str, Any]:
     """JSON schema of report.json."""
     return Comparison.model_json_schema()
+
+
+__all__ = [
+    "HEADLINE",
+    "SCHEMA_VERSION",
+    "AccuracyChange",
+    "ArmCase",
+    "CaseResult",
+    "Chain",
+    "Comparison",
+    "Difference",
+    "Drift",
+    "Equality",
+    "Estimate",
+    "GroupResult",
+    "Measured",
+    "MetricInfo",
+    "Pair",
+    "Point",
+    "RunCost",
+    "StepBin",
+    "Summary",
+    "Theory",
+    "Verdict",
+    "json_schema",
+]

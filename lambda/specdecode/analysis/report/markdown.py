@@ -15,6 +15,7 @@ def render_markdown(comparison: Comparison) -> str:
         _head(comparison),
         *(_pair(comparison, pair) for pair in comparison.pairs),
         _chains(comparison),
+        _accuracy(comparison),
         _theory(comparison),
         _cost(comparison),
         _failures(comparison),
@@ -103,6 +104,21 @@ def _chains(comparison: Comparison) -> Iterator[str]:
         gain = compact(total.headline) if total and total.headline else NONE
         yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
         yield ""
+
+
+def _accuracy(comparison: Comparison) -> Iterator[str]:
+    if not comparison.accuracy:
+        return
+    yield "## Accuracy"
+    yield ""
+    yield _row(["arm", "task", "metric", "baseline", "arm's score", "change (95% CI)"])
+    yield "|---|---|---|--:|--:|--:|"
+    for item in comparison.accuracy:
+        interval = f" ({item.low:+.3f} to {item.high:+.3f})" if item.low is not None and item.high is not None else ""
+        change = f"{item.change:+.3f}{interval}{'' if item.shown else ', no difference shown'}"
+        names = [markdown(text) for text in (item.variant, item.task, item.metric)]
+        yield _row([*names, f"{item.before:.3f}", f"{item.after:.3f}", change])
+    yield ""
 
 
 def _theory(comparison: Comparison) -> Iterator[str]:

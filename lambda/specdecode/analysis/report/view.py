@@ -7,11 +7,13 @@ from functools import cached_property
 
 import yaml
 
+from specdecode.analysis.context import Accuracy
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.numbers import NONE, Number, compact, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
     HEADLINE,
+    AccuracyChange,
     ArmCase,
     CaseResult,
     Comparison,
@@ -141,6 +143,13 @@ class ReportView:
     def theory_index(self, theory: Theory) -> int:
         """Where a model stands in the charts' data."""
         return self.comparison.theory.index(theory)
+
+    def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
+        """How a score differs from the baseline's."""
+        for change in self.comparison.accuracy:
+            if (change.variant, change.task, change.metric) == (score.variant, score.task, score.metric):
+                return change
+        return None
 
     @property
     def has_positions(self) -> bool:
