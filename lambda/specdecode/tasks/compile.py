@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import layout, manifests
+from specdecode.cluster.resources import name_of
 from specdecode.tasks.acquire import require_lease
 from specdecode.tasks.errors import CompileFailed
-from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -22,9 +23,11 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
     for arm in missing:
+        job = manifests.compile_job(run.plan, arm, ctx)
+        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         done, message = advance_job(
             rt.kube,
-            [manifests.compile_job(run.plan, arm, ctx)],
+            [job],
             now=rt.now(),
             limit_min=run.plan.experiment.deadlines.compile,
             failure=CompileFailed,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from specdecode import names
+from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.jobs import Phase, created_at, job_state
 from specdecode.cluster.pods import Kind, Problem, problems
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.runs.store import Store
 from specdecode.tasks.errors import StepFailed
 
 
@@ -62,6 +63,19 @@ def advance_job(
         raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
     waiting = f"; {found[0]}" if found else ""
     return False, f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
+
+
+def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -> list[str]:
+    """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys."""
+    kept = []
+    for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=f"job-name={job}"):
+        for container in pod.get("status", {}).get("containerStatuses") or []:
+            key = layout.run_key(run_id, "diagnostics", "logs", f"{name_of(pod)}.{container['name']}.log")
+            if pod["status"].get("phase") == "Failed" and store.read(key) is None:
+                text = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container["name"])
+                store.write(key, text, content_type="text/plain; charset=utf-8")
+                kept.append(key)
+    return kept
 
 
 def _because(found: Sequence[Problem]) -> str:

@@ -5,6 +5,7 @@ import json
 import pytest
 from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, release
+from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import InvalidExperiment, LeaseLost
 
 from tests.specdecode.tasks.world import WAITING, World
@@ -80,6 +81,24 @@ def test_compiles_run_one_at_a_time():
     jobs = [name for name in written(world, "Job") if "compile" in name]
     assert len(jobs) == 2
     assert len(answers) == 3
+
+
+def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succeeds():
+    world = World()
+    world.run_through(until="AcquireCapacity")
+
+    def crash(pod):
+        pod["status"] = {"phase": "Failed", "containerStatuses": [{"name": "main", "image": "e"}]}
+        world.cluster.logs[pod["metadata"]["name"]] = "neuronx-cc terminated"
+
+    world.trouble["compile"] = crash
+    for _ in range(3):
+        compiling.compile_arms(world.given("run-1"), world.rt)
+    del world.trouble["compile"]
+    world.finish("Compile")
+    world.finish("StopArms")
+    kept = [value for key, value in world.s3.objects.items() if "/diagnostics/logs/" in key and "compile" in key]
+    assert kept == [b"neuronx-cc terminated"]
 
 
 def test_a_service_is_there_before_its_pods():
