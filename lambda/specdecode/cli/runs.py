@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from specdecode import layout
+from specdecode import layout, names
 from specdecode.cli import runs_preflight
 from specdecode.cli.runs_deployment import (
     EXIT_ENVIRONMENT,
@@ -21,7 +21,7 @@ from specdecode.cli.runs_deployment import (
     Deployment,
     stop_with,
 )
-from specdecode.cli.runs_view import RunView, clock, lines, new_run_id, view
+from specdecode.cli.runs_view import RunView, clock, lines, new_run_id, pod_line, view
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
 from specdecode.runs import DEFAULT_PRESET
 
@@ -70,9 +70,18 @@ def run(
 
 
 def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
-    """Show a run: step, progress, elapsed time, what the node has cost so far, result or cause."""
-    shown = _look(Deployment(stack=stack), run_id)
-    typer.echo(shown.json_document() if as_json else "\n".join(lines(shown)))
+    """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause."""
+    deployment = Deployment(stack=stack)
+    shown = _look(deployment, run_id)
+    if as_json:
+        typer.echo(shown.json_document())
+        return
+    typer.echo("\n".join(lines(shown)))
+    if shown.status not in TERMINAL:
+        label = names.run_label(shown.run_id)
+        for pod in deployment.cluster().pods:
+            if pod.run == label:
+                typer.echo(f"  pod         {pod_line(pod)}")
 
 
 def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
@@ -151,7 +160,7 @@ def capacity(
     typer.echo(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
     typer.echo(f"nodes     {', '.join(seen.nodes) or 'none'}")
     for pod in seen.pods:
-        typer.echo(f"pod       {pod.name} {pod.phase}{' ready' if pod.ready else ''} {pod.problem or ''}".rstrip())
+        typer.echo(f"pod       {pod_line(pod)}")
 
 
 def preflight(
@@ -230,7 +239,7 @@ def _release(deployment: Deployment, run_id: str) -> None:
     for _ in range(RELEASE_ATTEMPTS):
         deployment.reconcile()
         seen = deployment.cluster()
-        if seen.lease.position(run_id) is None and not any(pod.run == run_id for pod in seen.pods):
+        if seen.lease.position(run_id) is None and not any(pod.run == names.run_label(run_id) for pod in seen.pods):
             typer.echo(f"released; the node pool has {seen.replicas} replicas")
             return
         time.sleep(RELEASE_PAUSE_S)

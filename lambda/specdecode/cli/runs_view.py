@@ -11,6 +11,7 @@ from typing import Any
 from specdecode.cli.runs_deployment import Execution
 from specdecode.planning import Plan
 from specdecode.runs.state import RunState
+from specdecode.runs.view import PodView
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,13 @@ def lines(shown: RunView) -> list[str]:
     if shown.result:
         out += [f"  {key:<11} {value}" for key, value in shown.result.items() if key != "run_id"]
     return out
+
+
+def pod_line(pod: PodView) -> str:
+    """A pod in one line."""
+    restarts = f", {pod.restarts} restarts" if pod.restarts else ""
+    state = "Ready" if pod.ready else pod.phase
+    return f"{pod.name} {state}{restarts}{f': {pod.problem}' if pod.problem else ''}"
 
 
 def clock(seconds: float) -> str:

@@ -15,7 +15,7 @@ from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
 from specdecode.planning import Inventory, make_plan
 from specdecode.runs.state import RunState
-from specdecode.runs.view import ClusterView
+from specdecode.runs.view import ClusterView, PodView
 from typer.testing import CliRunner
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -25,6 +25,18 @@ STATE = RunState(
 )
 PLAN = make_plan(load_preset("rehearsal"), inventory=Inventory())
 RUNNING = Execution(run_id="r", arn="arn:r", status="RUNNING", started=STARTED, stopped=None)
+
+
+POD = PodView(
+    name="r1-base",
+    run="r",
+    component="serving",
+    variant="base",
+    phase="Running",
+    ready=False,
+    restarts=2,
+    problem="slow",
+)
 
 
 def entered(name: str) -> dict[str, Any]:
@@ -85,7 +97,7 @@ class FakeDeployment:
             lease=Lease(holder=claim if FakeDeployment.held else None),
             replicas=int(self.held),
             nodes=("n (Ready)",),
-            pods=(),
+            pods=(POD,) if FakeDeployment.held else (),
         )
 
 
@@ -154,6 +166,10 @@ def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, 
 def test_watch_as_json_prints_one_document(command):
     result = command("run", "rehearsal", "--watch", "--json")
     assert json.loads(result.stdout)["status"] == "SUCCEEDED"
+
+
+def test_status_of_a_running_run_shows_its_pods(command):
+    assert "pod         r1-base Running, 2 restarts: slow" in command("status", "r").output
 
 
 def test_stop_stops_and_waits_for_the_release(command):
