@@ -46,8 +46,8 @@ def main() -> int:
     args = parser.parse_args()
     rows, failures = [], []
     print(
-        f"{'streams':>7} {'chunks':>7} {'TTFT error ms':>14} {'TPOT error %':>13} {'chunk error ms (mean p99 worst)':>32}"
-        f" {'doubt ms':>9} {'CPU s':>6}"
+        f"{'streams':>7} {'chunks':>7} {'TTFT error ms':>14} {'TPOT error %':>13} "
+        f"{'chunk error ms (mean p99 worst)':>32} {'doubt ms':>9} {'CPU s':>6}"
     )
     for streams in args.streams:
         with reference_server() as url, tempfile.TemporaryDirectory() as folder:

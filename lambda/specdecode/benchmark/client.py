@@ -15,7 +15,7 @@ from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
-from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
+from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.benchmark.transport import connect
 
@@ -115,7 +115,12 @@ class Client:
             scheduled_s=scheduled_s,
             sent_s=round(self.clock.since_start(sent), 9),
             end_s=round(end - sent, 9),
-            chunks=tuple(chunk.as_chunk() for chunk in answer.chunks),
+            chunks=tuple(
+                [
+                    Chunk(at_s=round(at_s, 9), chars=chars, tokens=tokens, reasoning_chars=reasoning)
+                    for at_s, chars, tokens, reasoning in answer.chunks
+                ]
+            ),
             requested_input_tokens=plan.input_tokens,
             requested_output_tokens=plan.output_tokens,
             prompt_tokens=answer.prompt_tokens,
@@ -197,7 +202,7 @@ class _Exchange:
             return f"no connection within {timeout_s:g} s"
         if not self.answer.chunks:
             return f"no text within {timeout_s:g} s"
-        last = self.answer.chunks[-1].at_s
+        last = self.answer.chunks[-1][0]
         return f"not complete within {timeout_s:g} s: {len(self.answer.chunks)} chunks, the last after {last:.3f} s"
 
     def _begin(self) -> None:

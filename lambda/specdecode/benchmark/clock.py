@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 
-TICK_S = 0.02
+TICK_S = 0.05
 _NOTABLE_LAG_S = 0.001
 _KEPT = 4096
 

@@ -59,11 +59,13 @@ def test_ramp_and_duration(tmp_path: Path) -> None:
     run(spec(concurrency=4), Options(folder=tmp_path, duration_s=0.5, ramp_s=0.3), pace)
     measured = [r for r in records(tmp_path) if not r.warmup]
     began = min(r.sent_s for r in measured)
-    early = [r for r in measured if r.sent_s - began < 0.1]
-    late = [r for r in measured if 0.35 <= r.sent_s - began < 0.45]
-    assert len(late) > 1.5 * len(early)
-    assert 0.4 < max(r.sent_s for r in measured) - began < 0.5
-    assert len(measured) > 10
+    first_half, second_half = (
+        sum(r.sent_s - began < 0.25 for r in measured),
+        sum(r.sent_s - began >= 0.25 for r in measured),
+    )
+    assert second_half > first_half
+    assert 0.25 < max(r.sent_s for r in measured) - began < 0.5
+    assert pace.most_under_way == 4
 
 
 @given(

@@ -1,0 +1,251 @@
+"""Which HTTP layer? `python benchmarks/client_http.py`
+
+The same requests through aiohttp, through httptools and our own parser on asyncio's protocols, and through what the
+client uses (our parser on sockets read with the kernel's time stamps); the same event parsing on top of each. A process
+for each, taking turns. CPU per 100,000 chunks, CPU of the imports, and how much later than the promptest chunk of its
+stream each chunk was timed. Layers that are not installed are left out. Writes benchmarks/results/client_http.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "lambda")]
+
+RESULTS = Path(__file__).parent / "results" / "client_http.json"
+LAYERS = ("aiohttp", "httptools", "protocol", "kernel")
+Take = Callable[[bytes, float], None]
+Exchange = Callable[[str, dict, Take], Awaitable[None]]
+
+
+def aiohttp_layer() -> Exchange:
+    import aiohttp
+
+    session: aiohttp.ClientSession | None = None
+
+    async def exchange(url: str, body: dict, take: Take) -> None:
+        nonlocal session
+        if session is None:
+            session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        async with session.post(f"{url}/v1/completions", json=body) as response:
+            async for data in response.content.iter_any():
+                take(data, time.monotonic())
+
+    return exchange
+
+
+def protocol_layer(make_parser: Callable[[Callable[[bytes], None]], Callable[[bytes], bool]]) -> Exchange:
+    from specdecode.benchmark.endpoint import Endpoint
+
+    class Protocol(asyncio.Protocol):
+        def __init__(self, take: Take, ended: asyncio.Future) -> None:
+            self.ended, self.at = ended, 0.0
+            self.feed = make_parser(lambda body: take(body, self.at))
+
+        def data_received(self, data: bytes) -> None:
+            self.at = time.monotonic()
+            if self.feed(data) and not self.ended.done():
+                self.ended.set_result(None)
+
+    async def exchange(url: str, body: dict, take: Take) -> None:
+        loop = asyncio.get_running_loop()
+        endpoint, ended = Endpoint.of(url), loop.create_future()
+        transport, _ = await loop.create_connection(
+            lambda: Protocol(take, ended), endpoint.address.host, endpoint.address.port
+        )
+        transport.write(endpoint.request_bytes("POST", "/v1/completions", body))
+        await ended
+        transport.close()
+
+    return exchange
+
+
+def httptools_parser(take: Callable[[bytes], None]) -> Callable[[bytes], bool]:
+    import httptools
+
+    class Callbacks:
+        complete = False
+
+        def on_body(self, body: bytes) -> None:
+            take(body)
+
+        def on_message_complete(self) -> None:
+            self.complete = True
+
+    callbacks = Callbacks()
+    parser = httptools.HttpResponseParser(callbacks)
+
+    def feed(data: bytes) -> bool:
+        parser.feed_data(data)
+        return callbacks.complete
+
+    return feed
+
+
+def own_parser(take: Callable[[bytes], None]) -> Callable[[bytes], bool]:
+    from specdecode.benchmark.http1 import ResponseParser
+
+    parser = ResponseParser()
+
+    def feed(data: bytes) -> bool:
+        body = parser.feed(data)
+        if body:
+            take(body)
+        return parser.complete
+
+    return feed
+
+
+def kernel_layer() -> Exchange:
+    from specdecode.benchmark.endpoint import Endpoint
+    from specdecode.benchmark.transport import connect
+
+    class Sink:
+        def __init__(self, take: Take) -> None:
+            self.at, self.ended = 0.0, asyncio.Event()
+            self.feed = own_parser(lambda body: take(body, self.at))
+
+        def received(self, data: bytes, at: float, lag: float | None) -> None:
+            self.at = at
+            if self.feed(data):
+                self.ended.set()
+
+        def closed(self, error: OSError | None, at: float) -> None:
+            self.ended.set()
+
+    async def exchange(url: str, body: dict, take: Take) -> None:
+        endpoint, sink = Endpoint.of(url), Sink(take)
+        connection = await connect(endpoint.address, sink)
+        await connection.send(endpoint.request_bytes("POST", "/v1/completions", body))
+        await sink.ended.wait()
+        connection.close()
+
+    return exchange
+
+
+def layer(name: str) -> Exchange:
+    match name:
+        case "aiohttp":
+            return aiohttp_layer()
+        case "httptools":
+            import httptools  # noqa: F401
+
+            return protocol_layer(httptools_parser)
+        case "protocol":
+            return protocol_layer(own_parser)
+        case _:
+            return kernel_layer()
+
+
+def run_layer(name: str, url: str, streams: int, tokens: int) -> dict:
+    """In a process of its own."""
+    before = time.process_time()
+    exchange = layer(name)
+    imported = time.process_time() - before
+    from specdecode.benchmark.answer import Answer
+    from specdecode.benchmark.sse import SseParser
+
+    from benchmarks.reference.processes import truth
+
+    answers: dict[str, Answer] = {}
+
+    async def one(number: int) -> None:
+        prompt = f"request {number}"
+        answer, sse = Answer(), SseParser()
+        answers[prompt] = answer
+        began = time.monotonic()
+
+        def take(data: bytes, at: float) -> None:
+            for event in sse.feed(data):
+                answer.take(event, at - began)
+
+        body = {"prompt": prompt, "max_tokens": tokens, "stream": True, "stream_options": {"include_usage": True}}
+        await exchange(url, body, take)
+
+    async def load() -> float:
+        await one(-1)
+        truth(url)
+        began = time.process_time()
+        await asyncio.gather(*(one(number) for number in range(streams)))
+        return time.process_time() - began
+
+    cpu = asyncio.run(load())
+    return {"import_cpu_s": imported, "load_cpu_s": cpu, **errors(answers, truth(url))}
+
+
+def errors(answers: dict, true: list[dict]) -> dict:
+    import hashlib
+
+    from specdecode.benchmark.statistics import quantile
+
+    by_hash = {hashlib.sha256(prompt.encode()).hexdigest(): answer for prompt, answer in answers.items()}
+    found = []
+    for entry in true:
+        times = [chunk[0] for chunk in by_hash[entry["prompt_sha256"]].chunks]
+        delays = [at - sent for at, sent in zip(times, entry["sent_s"], strict=True)]
+        found += [delay - min(delays) for delay in delays]
+    found.sort()
+    return {
+        "chunks": len(found),
+        "chunk_error_mean_ms": statistics.fmean(found) * 1000,
+        "chunk_error_p99_ms": quantile(found, 0.99) * 1000,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=900)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--layer", choices=LAYERS, help=argparse.SUPPRESS)
+    parser.add_argument("--url", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.layer:
+        print(json.dumps(run_layer(args.layer, args.url, args.streams, args.tokens)))
+        return 0
+
+    import tempfile
+
+    from benchmarks.reference.processes import reference_server, run
+
+    rows: dict[str, list[dict]] = {}
+    for _ in range(args.rounds):
+        for name in LAYERS:
+            with reference_server() as url, tempfile.TemporaryDirectory() as folder:
+                options = ["--layer", name, "--url", url, "--streams", args.streams, "--tokens", args.tokens]
+                cost, output = run([sys.executable, Path(__file__).resolve(), *map(str, options)], cwd=Path(folder))
+            if cost.code == 0:
+                rows.setdefault(name, []).append(json.loads(output.splitlines()[-1]))
+            elif "ModuleNotFoundError" not in output:
+                raise RuntimeError(output)
+    summary = {name: summed(found) for name, found in rows.items()}
+    for name, figures in summary.items():
+        print(f"{name:>10}: " + ", ".join(f"{key} {value:.3f}" for key, value in figures.items()))
+    left_out = [name for name in LAYERS if name not in rows]
+    RESULTS.write_text(json.dumps({"streams": args.streams, "layers": summary, "left_out": left_out}, indent=2) + "\n")
+    return 0
+
+
+def summed(found: list[dict]) -> dict:
+    """The median over the rounds."""
+
+    def median(value: Callable[[dict], float]) -> float:
+        return statistics.median(value(entry) for entry in found)
+
+    return {
+        "cpu_s_per_100000_chunks": median(lambda entry: entry["load_cpu_s"] / entry["chunks"] * 100_000),
+        "import_cpu_s": median(lambda entry: entry["import_cpu_s"]),
+        "chunk_error_mean_ms": median(lambda entry: entry["chunk_error_mean_ms"]),
+        "chunk_error_p99_ms": median(lambda entry: entry["chunk_error_p99_ms"]),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
