@@ -64,7 +64,7 @@ def test_ramp_and_duration(tmp_path: Path) -> None:
         sum(r.sent_s - began >= 0.25 for r in measured),
     )
     assert second_half > first_half
-    assert 0.25 < max(r.sent_s for r in measured) - began < 0.5
+    assert 0.25 < max(r.sent_s for r in measured) - began < 1.0
     assert pace.most_under_way == 4
 
 
