@@ -59,11 +59,11 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
             notes=(),
         )
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
-    moment = datetime.fromtimestamp(0, UTC)
+    moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     context = RunContext(
         run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}",
-        started_at=moment,
-        finished_at=moment,
+        started_at=min(moments),
+        finished_at=max(moments),
         source="LLMPerf (token_benchmark_ray.py), imported",
     )
     return Comparison(
@@ -72,7 +72,7 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
         answer=answer(pairs=pairs),
         experiment=experiment,
         context=context,
-        created_at=moment,
+        created_at=max(moments),
         metrics=_metric_infos(),
         arms=tuple(described.values()),
         pairs=tuple(pairs),

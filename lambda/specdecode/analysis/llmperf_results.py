@@ -46,6 +46,8 @@ class LlmperfArm(Frozen):
     metrics: dict[str, Summary]
     """As the file has them, under this project's names; nothing corrected."""
     overall_throughput: float | None = None
+    timestamp: float = 0.0
+    """When it was measured, seconds since the epoch; 0 if the file does not say."""
     requests: tuple[dict[str, float], ...] = ()
     """Completed requests: field -> value."""
 
@@ -108,6 +110,7 @@ def read_arm(path: Path, *, name: str) -> LlmperfArm:
         completed=completed,
         errors=int(summary.get("results_number_errors") or 0),
         metrics=_metrics(summary, completed),
+        timestamp=float(summary.get("timestamp") or 0.0),
         overall_throughput=summary.get("results_mean_output_throughput_token_per_s"),
         requests=_individual(individual) if individual != file and individual.exists() else (),
     )

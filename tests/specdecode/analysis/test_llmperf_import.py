@@ -67,6 +67,13 @@ def test_llama_says_what_its_authors_missed(llama: Comparison) -> None:
     assert llama.answer.startswith("Speculative decoding with quantization pays")
 
 
+def test_what_is_not_in_the_files_is_not_shown(llama: Comparison) -> None:
+    page = render_html(llama)
+    assert "1970" not in page
+    assert "Distributions" not in page
+    assert "50 requests" in page
+
+
 def test_llama_was_measured_with_the_neuron_patch(llama: Comparison) -> None:
     arm = read_arm(TABLES / "llama-3.1-405b" / "base", name="base")
     assert arm.itl_formula == "neuron"

@@ -139,3 +139,12 @@ def test_a_hundred_variants_by_ten_cases_render_in_bounded_time_and_memory() -> 
     assert time.process_time() - before < 20
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000, "KiB"
     assert len(text) < 3_000_000
+
+
+def test_one_prompt_repeated_is_said_beside_the_verdict_and_remarks_are_said_once() -> None:
+    tested = experiment()
+    records = [record.model_copy(update={"prompt_sha256": "0" * 64}) for record in run(tested)]
+    text = render_html(compare(experiment=tested, records=records, context=context()))
+    assert text.count("8 requests of one prompt") == 2
+    assert text.count("the interval covers timing noise") == 1
+    assert "<strong>repeat, sonnet</strong>" in text

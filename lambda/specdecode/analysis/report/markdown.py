@@ -29,7 +29,9 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield f"**{markdown(comparison.answer)}**"
     yield ""
-    yield f"Run `{line(comparison.run_id).replace('`', '')}`, {comparison.context.started_at:%Y-%m-%d %H:%M} UTC."
+    started = comparison.context.started_at
+    when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
+    yield f"Run `{line(comparison.run_id).replace('`', '')}`{when}."
     yield ""
     for note in comparison.notes:
         yield f"> {markdown(note)}"

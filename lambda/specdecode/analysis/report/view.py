@@ -70,6 +70,8 @@ class ReportView:
         """What an arm is, in a few words."""
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
+        if target == "unknown":
+            return "a server that ran already"
         if arm.speculation is None:
             return f"{target}, {arm.quantization}"
         spec = arm.speculation
@@ -136,6 +138,21 @@ class ReportView:
         """Whether cases of the group contradict each other."""
         return mixed(pair, group)
 
+    def remarks(self, pair: Pair) -> dict[str, list[str]]:
+        """Each remark with the cases that it holds for."""
+        found: dict[str, list[str]] = {}
+        for case in pair.cases:
+            for note in case.notes:
+                found.setdefault(note, []).append(case.case)
+        return found
+
+    def sample(self, case: CaseResult) -> str:
+        """How much a case's interval rests on: `8 prompts`, `12 requests of one prompt`, `50 requests`."""
+        if case.distinct_prompts == 1 and case.pairs > 1:
+            return f"{case.pairs} requests of one prompt"
+        unit = "prompt" if case.distinct_prompts else "request"
+        return f"{case.pairs} {unit}{'s' if case.pairs != 1 else ''}"
+
     def by_case(self, pair: Pair) -> dict[str, CaseResult]:
         """A pair's results by case."""
         return {case.case: case for case in pair.cases}
@@ -150,6 +167,16 @@ class ReportView:
             if (change.variant, change.task, change.metric) == (score.variant, score.task, score.metric):
                 return change
         return None
+
+    @property
+    def dated(self) -> bool:
+        """Whether it is known when this was measured."""
+        return self.comparison.context.started_at.timestamp() > 0
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether there are single requests to show."""
+        return any(arm.samples for arm in self.comparison.arms)
 
     @property
     def has_positions(self) -> bool:
