@@ -77,8 +77,11 @@ class Rehearsal:
         pool = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodepools/{names.NODEPOOL}")
         return int(pool["spec"]["replicas"])
 
-    def nodes(self) -> list[str]:
-        return [item["metadata"]["name"] for item in self.kubernetes.request("GET", "/api/v1/nodes")["items"]]
+    def claims(self) -> list[str]:
+        """NodeClaims of the trn2 NodePool: each is an instance that would be billed."""
+        selector = f"labelSelector=karpenter.sh/nodepool%3D{names.NODEPOOL}"
+        claims = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodeclaims?{selector}")
+        return [item["metadata"]["name"] for item in claims["items"]]
 
     def destroy(self) -> None:
         """Delete both stacks, as a user would. Raises ChildFailed."""

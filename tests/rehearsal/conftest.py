@@ -4,6 +4,7 @@ import io
 import os
 import shutil
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,8 @@ class Rehearsed:
     assembly: Path | None = None
     replicas: dict[str, int] | None = None
     """Size of the NodePool after each run."""
-    nodes: list[str] | None = None
-    """Nodes before the stacks were deleted."""
+    claims: list[str] | None = None
+    """Instances that still existed a while after the failed run had ended."""
     left: list[int] | None = None
 
 
@@ -75,7 +76,10 @@ def rehearsed(tmp_path_factory):
         out.failed = run.follow(running.progress, watching=_Killer(running.processes.folder))
         out.diagnostics = running.download(run.run_id, to=target)
         out.replicas["after failure"] = running.replicas()
-        out.nodes = running.nodes()
+        deadline = time.monotonic() + 30
+        while (claims := running.claims()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        out.claims = claims
 
         running.destroy()
         out.assembly = tmp_path_factory.mktemp("assembly") / "cdk.out"
