@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import specdecode
+from specdecode.benchmark.live import LiveProgress
+from specdecode.benchmark.progress import PlainProgress, progress_for
+from specdecode.benchmark.records import ErrorKind
+from specdecode.benchmark.table import summary_table
+
+from tests.specdecode.benchmark.making import record
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def watch(progress: PlainProgress | LiveProgress) -> None:
+    progress.begin("base", "case", requests=4, measured=1)
+    progress.record(record(warmup=True))
+    progress.record(record([0.1, 0.3], tokens=11))
+    progress.record(record([0.3, 0.5], tokens=11))
+    progress.record(record([], end=1, error=ErrorKind.RESET))
+    progress.end("base", "case")
+
+
+def test_lines_in_a_log() -> None:
+    stream = io.StringIO()
+    with progress_for(stream) as progress:
+        assert isinstance(progress, PlainProgress)
+        watch(progress)
+    text = stream.getvalue()
+    assert "1 requests were measured before" in text
+    assert "request 0 failed: broken" in text
+    assert "done base/case: 3/3 requests" in text
+    assert "TTFT p50 200.00 ms, TPOT p50 20.00 ms, 1 failed" in text
+    assert "\x1b" not in text
+
+
+def test_a_table_on_a_terminal() -> None:
+    stream = Terminal()
+    with progress_for(stream) as progress:
+        assert isinstance(progress, LiveProgress)
+        watch(progress)
+        progress.message("[not] markup")
+    text = stream.getvalue()
+    assert "[not] markup" in text
+    for cell in ("case", "base", "3/3", "200.00 ms", "20.00 ms"):
+        assert cell in text
+
+
+def test_the_table_of_a_summary_shows_arms_side_by_side() -> None:
+    def block(variant: str, case: str, **metrics: object) -> dict:
+        return {
+            "variant": variant,
+            "case": case,
+            "round": 0,
+            "requests": {"completed": 1, "started": 2},
+            "metrics": metrics,
+        }
+
+    blocks = [block("base", "x", ttft={"p50": 0.05}), block("base", "y"), block("sd", "x", output_throughput=12.34)]
+    lines = summary_table({"blocks": blocks}).splitlines()
+    assert [line.split()[:3] for line in lines[2:]] == [["x", "base", "1/2"], ["x", "sd", "1/2"], ["y", "base", "1/2"]]
+    assert "50.00" in lines[2]
+    assert "12.3" in lines[3]
+
+
+def test_a_pod_imports_nothing_it_does_not_need() -> None:
+    """boto3 costs half a CPU second, and rich is not in the bundle."""
+    code = "import sys, specdecode.benchmark.__main__; print(*sorted(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(specdecode.__file__).parents[1])}
+    modules = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    loaded = {name.split(".")[0] for name in modules.stdout.split()}
+    assert loaded.isdisjoint({"boto3", "botocore", "rich", "aiohttp", "typer", "jinja2", "tokenizers"})
