@@ -144,11 +144,11 @@ def _notes(
             "their way, so tokens per step read from the stream are too high in all arms."
         )
     if context.device_groups and not any(item.cause == "device group" for item in moved):
-        groups = {item.devices for item in context.device_groups}
+        groups = {frozenset(item.devices) for item in context.device_groups}
         if len(groups) > 1:
             notes.append(
                 "The arms ran on different device groups and did not swap them: a difference between the groups would "
-                "look like a difference between the arms. Two rounds (`rounds: 2`) separate them."
+                "look like a difference between the arms. Two rounds (workload.rounds=2) separate them."
             )
     for item in moved:
         if item.shown:

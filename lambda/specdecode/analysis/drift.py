@@ -20,7 +20,7 @@ def drifts(
     device_groups: Sequence[DeviceGroup],
 ) -> tuple[Drift, ...]:
     """Each arm's last round against its first, over all cases that both measured."""
-    devices = {(item.variant, item.round): item.devices for item in device_groups}
+    held_by = {(item.variant, item.round): item for item in device_groups}
     found: list[Drift] = []
     for variant in variants:
         rounds = sorted({record.round for case in cases for record in records.get((variant, case), ())})
@@ -32,8 +32,8 @@ def drifts(
             continue
         total = combine(stats, [1.0 / len(stats)] * len(stats))
         interval = total.interval()
-        held = devices.get((variant, first)), devices.get((variant, last))
-        moved = held[0] is not None and held[1] is not None and held[0] != held[1]
+        held = held_by.get((variant, first)), held_by.get((variant, last))
+        moved = held[0] is not None and held[1] is not None and set(held[0].devices) != set(held[1].devices)
         found.append(
             Drift(
                 variant=variant,
@@ -64,5 +64,7 @@ def _between(records: Sequence[RequestRecord], first: int, last: int) -> LogMean
     )
 
 
-def _name(number: int, devices: Sequence[str] | None) -> str:
-    return f"round {number}" + (f" on {devices[0]}…{devices[-1]}" if devices else "")
+def _name(number: int, held: DeviceGroup | None) -> str:
+    if held is None:
+        return f"round {number}"
+    return f"round {number} on " + (f"group {held.group}" if held.group else ", ".join(held.devices))

@@ -11,6 +11,8 @@ from specdecode.experiment.model import Experiment, Variant
 from specdecode.speculation import Fit, StepPoint, fit
 
 PLOTTED_K = 16
+REACH = 2
+"""No k beyond this times the largest measured one (plus one) is recommended: that far the model has seen nothing."""
 DECODING = "time_per_output_token"
 STEPS = "tokens_per_step"
 WORTH = 1.02
@@ -58,7 +60,8 @@ def _theory(
     target = usable[0][0].target or experiment.target
     ratio = speculation.draft.size_gib / target.size_gib if speculation else 0.0
     model = fit(points, weight_ratio=ratio)
-    best, gain = model.best(max_k=PLOTTED_K)
+    reach = min(PLOTTED_K, REACH * max(point.k for point in points) + 1)
+    best, gain = model.best(max_k=reach)
     return Theory(
         draft=draft,
         group=group,
@@ -98,7 +101,7 @@ def _advice(model: Fit, best: int, gain: float, usable: Sequence[tuple[Variant, 
         return "Do not speculate here: no k is predicted to be faster than plain decoding."
     ks = {_k(item[0]) for item in usable}
     if best in ks or gain < WORTH * decoding.ratio:
-        return f"Stay with k={_k(variant)}: no other k is predicted to gain more than {WORTH - 1:.0%} over it."
+        return f"Stay with k={_k(variant)}: no other k in reach is predicted to gain more than {WORTH - 1:.0%} over it."
     hedge = (
         "" if model.separated else " One measured k cannot tell drafting from verification cost, so the range is wide."
     )

@@ -19,9 +19,11 @@ class Number(NamedTuple):
 
 
 def digits(value: float) -> str:
-    """Three significant digits, without an exponent and with thousands separated."""
+    """Three significant digits (all of an integer's), without an exponent and with thousands separated."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else NONE
+    if float(value).is_integer():
+        return f"{value:,.0f}"
     places = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(places, 6)}f}"
 
