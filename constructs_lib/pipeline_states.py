@@ -45,6 +45,7 @@ NEVER_AGAIN = (
     "TeardownStuck",
     "ReportFailed",
     "InvalidManifest",
+    "NodeLost",
 )
 """Errors with which a step says that trying again cannot help."""
 

@@ -8,12 +8,13 @@ from typing import Any
 
 from specdecode import names
 from specdecode.cluster import lease as leases
+from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, outside_window, usable_node
-from specdecode.tasks.errors import CapacityUnavailable, LeaseLost
+from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.tasks.pace import QUEUE_LIMIT, QUEUE_POLL_S, poll_seconds
-from specdecode.tasks.run import load_run
+from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
 
@@ -53,12 +54,16 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     return Progress(done=False, message=reason, wait_s=poll_seconds(run.plan))
 
 
-def require_lease(given: StepInput, rt: Runtime) -> None:
-    """Refuse to touch the node without holding it: a run that was stopped or released must not come back."""
+def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
+    """Refuse to go on without the node: a run that was stopped or released must not come back, one whose node went
+    away must not wait for it.
+    """
     lease = rt.lease.read()
     if not lease.held_by(given.run_id):
         holder = lease.holder.run_id if lease.holder else "nobody"
         raise LeaseLost(f"run {given.run_id} no longer holds the node; {holder} does")
+    if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
+        raise NodeLost(f"the run's node {run.state.node} no longer exists")
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

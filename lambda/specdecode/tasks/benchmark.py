@@ -8,7 +8,7 @@ from specdecode import manifests
 from specdecode.cluster.pods import is_ready, restarts
 from specdecode.cluster.resources import name_of
 from specdecode.runs.state import change_state
-from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods
 from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
@@ -21,7 +21,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
-    require_lease(given, rt)
+    require_node(given, rt, run)
     wave = run.wave(given.wave)
     for arm in wave.arms:
         pods, found = arm_pods(rt.kube, given.run_id, arm)

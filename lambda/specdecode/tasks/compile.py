@@ -6,7 +6,7 @@ from typing import Any
 
 from specdecode import layout, manifests
 from specdecode.cluster.resources import name_of
-from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.pace import poll_seconds
@@ -19,7 +19,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
-    require_lease(given, rt)
+    require_node(given, rt, run)
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
     for arm in missing:

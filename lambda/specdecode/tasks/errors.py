@@ -29,6 +29,10 @@ class LeaseLost(StepFailed):
     """The run no longer holds the node (stopped, released by hand, or taken by the watchdog)."""
 
 
+class NodeLost(StepFailed):
+    """The node went away under the run."""
+
+
 class CompileFailed(StepFailed):
     """A model did not compile."""
 

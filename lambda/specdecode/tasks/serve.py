@@ -12,7 +12,7 @@ from specdecode.cluster.jobs import created_at
 from specdecode.cluster.pods import is_ready
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.runs.state import change_state
-from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
 from specdecode.tasks.jobs import apply_missing
@@ -26,7 +26,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
-    require_lease(given, rt)
+    require_node(given, rt, run)
     groups: list[DeviceGroup] = []
     ready, messages = 0, list[str]()
     for arm in run.wave(given.wave).arms:

@@ -9,7 +9,7 @@ from specdecode import manifests, names
 from specdecode.cluster.jobs import created_at
 from specdecode.cluster.resources import name_of
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
-from specdecode.tasks.acquire import require_lease
+from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import SmokeFailed
 from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.pace import poll_seconds, soon
@@ -21,7 +21,7 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if run.is_measured(given.wave):
         return Progress(done=True, message="measured already")
-    require_lease(given, rt)
+    require_node(given, rt, run)
     job = manifests.smoke_job(run.plan, run.wave(given.wave), ctx)
     done, message = advance_job(
         rt.kube,

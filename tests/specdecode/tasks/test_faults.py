@@ -17,6 +17,7 @@ from specdecode.tasks.errors import (
     BenchmarkFailed,
     CapacityUnavailable,
     CompileFailed,
+    NodeLost,
     ServeNotReady,
     SmokeFailed,
     StagingFailed,
@@ -25,7 +26,7 @@ from specdecode.tasks.errors import (
 
 from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.cluster_fake import refused, status
-from tests.specdecode.tasks.world import WAITING, World
+from tests.specdecode.tasks.world import NODE, WAITING, World
 
 ORDER = list(WAITING)
 
@@ -234,6 +235,21 @@ def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
         world.finish("Benchmark")
     assert world.time == before
     world.clean_up(caught.value)
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark"])
+def test_the_node_vanishes(step):
+    world = World()
+    up_to(world, step)
+    world.node_comes = False
+    world.cluster.remove("Node", NODE)
+    before = world.time
+    with pytest.raises(NodeLost, match=NODE) as caught:
+        world.finish(step)
+    assert world.time == before
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == "node-lost"
     assert_nothing_left(world)
 
 
