@@ -92,7 +92,22 @@
     });
   }
 
-  const kinds = { theory, tpot, steps, positions };
+  function trend(index, width) {
+    const values = data.trend[index].map(([at, gain, run]) => ({ at: new Date(at), gain, run }));
+    return Plot.plot({
+      width, height: 230, marginLeft: 44, marginRight: 24, style,
+      x: { label: null, type: "utc", nice: true, ticks: Math.max(2, Math.floor(width / 110)) },
+      y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, ticks: 5, nice: true },
+      marks: [
+        Plot.ruleY([1], { stroke: "var(--muted)", strokeDasharray: "4,3" }),
+        Plot.lineY(values, { x: "at", y: "gain", stroke: "var(--arm)", strokeWidth: 2 }),
+        Plot.dot(values, { x: "at", y: "gain", r: 4, fill: "var(--arm)" }),
+        Plot.tip(values, Plot.pointerX({ x: "at", y: "gain", fill: "var(--card)", title: (d) => `${d.run}\n${d.gain.toFixed(2)}×` })),
+      ],
+    });
+  }
+
+  const kinds = { theory, tpot, steps, positions, trend };
   const observer = new ResizeObserver((entries) => {
     for (const entry of entries) draw(entry.target, Math.floor(entry.contentRect.width));
   });

@@ -13,7 +13,14 @@ import typer
 
 from specdecode.analysis import Comparison, json_schema
 from specdecode.analysis.difference import difference, trend
-from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, write_report
+from specdecode.analysis.report import (
+    render_csv,
+    render_html,
+    render_markdown,
+    render_terminal,
+    render_trend,
+    write_report,
+)
 from specdecode.analysis.sweep import advise_sweep
 from specdecode.cli import report_view as show
 from specdecode.cli.report_imports import import_results
@@ -122,6 +129,7 @@ def advise(
 def runs(
     folder: Annotated[Path | None, typer.Option(help="Look below this folder instead of in the bucket.")] = None,
     experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the trend as an HTML page to this file.")] = None,
     stack: Stack = STACK,
     as_json: AsJson = False,
 ) -> None:
@@ -130,6 +138,11 @@ def runs(
         raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
     points = trend(find_all(folder=folder, deployment=Deployment(stack=stack)))
     points = [point for point in points if experiment in (None, point.experiment)]
+    if out is not None:
+        if not points:
+            raise stop_with("no run has a report yet: there is no trend to draw", EXIT_USAGE)
+        out.write_text(render_trend(points), encoding="utf-8")
+        typer.echo(f"written: {out}", err=True)
     if as_json:
         typer.echo(_json([point.model_dump(mode="json") for point in points]))
     else:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from specdecode.analysis import compare
-from specdecode.analysis.report import render_html
+from specdecode.analysis.difference import trend
+from specdecode.analysis.report import render_html, render_trend
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -57,6 +58,23 @@ def test_the_report_opens_without_error_request_or_overflow(
     assert seen["overflow"] <= 0, "the page scrolls sideways"
     assert seen["small"] == []
     assert seen["heading"] < 640, "the answer is not on the first screen"
+    assert seen.get("axe", []) == []
+
+
+def test_the_trend_over_runs_opens_as_well(tmp_path: Path) -> None:
+    tested = experiment()
+    runs = [
+        compare(
+            experiment=tested, records=run(tested, seed=day), context=context(started_at=f"2026-11-{day}T12:00:00Z")
+        )
+        for day in (11, 12, 13)
+    ]
+    path = tmp_path / "trend.html"
+    path.write_text(render_trend(trend(runs)))
+    seen = visit(tmp_path / "profile", lambda page: look(page, path, width=390))
+    assert seen["console"] == []
+    assert (seen["charts"], seen["drawn"]) == (3, 3)
+    assert seen["overflow"] <= 0
     assert seen.get("axe", []) == []
 
 

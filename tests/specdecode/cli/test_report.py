@@ -159,6 +159,14 @@ def test_runs_lists_the_trend_oldest_first(folder: Path, bucket: None) -> None:
     assert "no run has a report yet" in call("runs", "--folder", folder, "--experiment", "other").stdout
 
 
+def test_runs_draws_the_trend(folder: Path, tmp_path: Path) -> None:
+    call("runs", "--folder", folder, "--out", tmp_path / "trend.html")
+    page = (tmp_path / "trend.html").read_text()
+    assert page.count('data-chart="trend"') == 3, "all, structured, open-ended"
+    assert "run-a" in page
+    assert "no trend" in call("runs", "--folder", tmp_path, "--out", tmp_path / "x.html", code=2).stderr
+
+
 def test_a_broken_report_among_many_is_left_out_with_a_word(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "report.json").write_text("{")

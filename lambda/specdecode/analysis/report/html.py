@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from specdecode.analysis.difference import TrendPoint
 from specdecode.analysis.report import numbers
 from specdecode.analysis.report.charts import chart_data
-from specdecode.analysis.report.escape import plain, script_json
+from specdecode.analysis.report.escape import line, plain, script_json
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import Comparison
 from specdecode.experiment.assets import assets_dir
@@ -26,19 +28,39 @@ def render_html(comparison: Comparison) -> str:
 
     A content security policy in the page forbids every network request and every script but these three (by hash).
     """
+    return _page("report.html.j2", chart_data(comparison), c=comparison, view=ReportView(comparison))
+
+
+def render_trend(points: Sequence[TrendPoint]) -> str:
+    """One page over many runs: speed-up of every arm and group by time. Raises ValueError on none."""
+    if not points:
+        raise ValueError("a trend needs at least one run")
+    series = sorted({name for point in points for name in point.speedups})
+    data = {
+        "arms": [],
+        "cases": [],
+        "theory": [],
+        "trend": [
+            [[p.started_at.timestamp() * 1000, p.speedups[name], line(p.run_id)] for p in points if name in p.speedups]
+            for name in series
+        ],
+    }
+    return _page("trend.html.j2", data, points=points, series=series)
+
+
+def _page(template: str, data: dict[str, Any], **values: Any) -> str:
     scripts = [_asset(name) for name in SCRIPTS]
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
     return (
         _environment()
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
-            c=comparison,
-            view=ReportView(comparison),
+            **values,
             style=Markup(_asset("style.css")),  # noqa: S704 - our own file
             scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own and the vendored files
             policy=policy,
-            data=Markup(script_json(chart_data(comparison))),  # noqa: S704 - escaped for a script element
+            data=Markup(script_json(data)),  # noqa: S704 - escaped for a script element
         )
     )
 
