@@ -130,7 +130,7 @@ class Client:
             finish_reason=answer.finish_reason,
             error=error,
             client_lag_s=lag,
-            time_doubt_s=lag if exchange.timed_by_read else exchange.doubt,
+            time_doubt_s=lag if exchange.timed_by_read or exchange.merged else 0.0,
             usage_problem=answer.usage_problem,
             events=answer.events,
             session=self.session,
@@ -152,8 +152,8 @@ class _Exchange:
         self.last_at = 0.0
         self.lag = 0.0
         """Largest time that bytes lay in the kernel."""
-        self.doubt = 0.0
-        """The same of reads that brought several events: all but the last may have arrived that much earlier."""
+        self.merged = False
+        """Whether a read brought several chunks: all but the last may have arrived earlier than they are timed."""
         self.timed_by_read = False
         self._http = ResponseParser()
         self._sse: SseParser | None = None
@@ -174,11 +174,11 @@ class _Exchange:
             if self._sse is None:
                 self._body += body
             elif body:
-                events = self._sse.feed(body)
-                if lag is not None and lag > self.doubt and len(events) > 1:
-                    self.doubt = lag
-                for event in events:
+                before = len(self.answer.chunks)
+                for event in self._sse.feed(body):
                     self.answer.take(event, at - self.sent)
+                if len(self.answer.chunks) - before > 1:
+                    self.merged = True
         except (HttpError, EventTooLong) as failure:
             self._end(_error(ErrorKind.PROTOCOL, str(failure)))
         except AnswerError as failure:

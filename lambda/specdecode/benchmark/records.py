@@ -103,5 +103,5 @@ class RequestRecord(BaseModel):
     client_lag_s: float = 0.0
     """Largest delay of the client's own event loop while this request ran."""
     time_doubt_s: float = 0.0
-    """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS), and
-    where the kernel times them the delay of reads that brought several chunks at once."""
+    """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS) or where
+    a read brought several chunks; 0 where the kernel timed every chunk on its own."""

@@ -49,6 +49,12 @@ def test_an_unfinished_event_is_not_an_event() -> None:
     assert parser.finish() == [b"two"]
 
 
+def test_a_carriage_return_alone_ends_a_line() -> None:
+    parser = SseParser()
+    assert parser.feed(b"data: 0\n\n") == [b"0"]
+    assert parser.feed(b"data: a\rdata: b\n\n") == [b"a\nb"]
+
+
 def test_fields_that_only_look_like_data() -> None:
     assert SseParser().feed(b"datax: 1\ndata\ndata:2\n data: 3\n\n") == [b"\n2"]
 
