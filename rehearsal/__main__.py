@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from specdecode.experiment import Experiment, ExperimentError, load_preset
 
-from rehearsal import results, tools
+from rehearsal import imports, results, tools
 from rehearsal.console import Progress, clock
 from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal, rehearsal
@@ -40,6 +40,7 @@ def main() -> int:
     progress = Progress()
     try:
         experiment = load_preset(name)
+        imports.check(experiment)
         tools.check()
         return _rehearse(experiment, progress)
     except ExperimentError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from specdecode.experiment import Experiment
@@ -24,21 +25,25 @@ def models(experiment: Experiment) -> Iterator[ModelRef]:
                 yield model
 
 
-def upload(experiment: Experiment, *, s3: Any, bucket: str) -> int:
-    """Upload what the experiment imports; the number of bytes.
-
-    Raises tools.Unusable when it needs a model that this repository does not have.
-    """
-    missing, total = [], 0
-    for model in models(experiment):
-        prefix = model.import_prefix or ""
-        folder = WEIGHTS / prefix.removeprefix("imports/").strip("/")
-        if not prefix or not (folder / "config.json").is_file():
-            missing.append(f"{model.id} is not a model of this repository: a rehearsal needs no network for its models")
-            continue
-        for path in sorted(p for p in folder.iterdir() if p.is_file()):
-            s3.upload_file(str(path), bucket, f"{prefix}{path.name}")
-            total += path.stat().st_size
+def check(experiment: Experiment) -> None:
+    """Raise tools.Unusable, with a line for each, if it needs models that this repository does not have."""
+    missing = [model.id for model in models(experiment) if not (_folder(model) / "config.json").is_file()]
     if missing:
-        raise tools.Unusable("\n".join(missing))
+        raise tools.Unusable(
+            f"'{experiment.name}' cannot be rehearsed on this machine: it needs {', '.join(missing)}.\n"
+            f"Deploy (make deploy) and start it there: .venv/bin/specdecode run {experiment.name}"
+        )
+
+
+def upload(experiment: Experiment, *, s3: Any, bucket: str) -> int:
+    """Upload what the experiment imports; the number of bytes."""
+    total = 0
+    for model in models(experiment):
+        for path in sorted(p for p in _folder(model).iterdir() if p.is_file()):
+            s3.upload_file(str(path), bucket, f"{model.import_prefix}{path.name}")
+            total += path.stat().st_size
     return total
+
+
+def _folder(model: ModelRef) -> Path:
+    return WEIGHTS / Path(model.import_prefix or "none").name

@@ -59,7 +59,7 @@ class Rehearsal:
             self._await(self.deployment.deploy(), step)
 
     def import_models(self, experiment: Experiment) -> None:
-        """Upload the embedded models. Raises tools.Unusable if the experiment needs others."""
+        """Upload the experiment's models, which `imports.check` found here."""
         with self.progress.step("Upload the models") as step:
             size = imports.upload(experiment, s3=self.services.client("s3"), bucket=self.bucket)
             step.say(f"{size / 1e6:.0f} MB")

@@ -38,6 +38,15 @@ def test_the_command_itself_refuses_an_unknown_experiment_too():
     assert "Traceback" not in result.stderr
 
 
+def test_an_experiment_for_other_hardware_is_refused_before_anything_starts():
+    result = subprocess.run(
+        [sys.executable, "-m", "rehearsal", "qwen3-32b"], cwd=tools.ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 3
+    assert "it needs Qwen/Qwen3-32B, Qwen/Qwen3-1.7B" in result.stderr
+    assert "specdecode run qwen3-32b" in result.stderr
+
+
 @pytest.fixture
 def bare_path(tmp_path):
     """A PATH with what the Makefile's checks themselves use, but neither node nor Python 3.11."""
