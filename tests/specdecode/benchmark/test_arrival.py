@@ -52,7 +52,10 @@ def measure(*offsets: float) -> tuple[RequestRecord, list[float]]:
     async def run() -> None:
         asyncio.get_running_loop().call_later(0.1, time.sleep, BUSY_S)  # busy from 0.1 s to 0.4 s
         url = f"http://127.0.0.1:{server.listener.getsockname()[1]}"
-        await client(url).request(planned("m"), keep_in(records))
+        sender = client(url)
+        watching = asyncio.create_task(sender.loop_lag.watch())
+        await sender.request(planned("m"), keep_in(records))
+        watching.cancel()
 
     asyncio.run(run())
     assert records[0].error is None, records[0].error
