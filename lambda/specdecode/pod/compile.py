@@ -53,9 +53,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -> float:
-    """Run the server until it is healthy, stop it, and return the seconds."""
+    """Run the server until it is healthy, stop it, and return the seconds.
+
+    It gets the image's own Python packages: those of the bundle are for another Python than some engines have.
+    """
     started = time.monotonic()
-    with subprocess.Popen(list(command), start_new_session=True) as server:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with subprocess.Popen(list(command), env=env, start_new_session=True) as server:
         stopping = threading.Event()
         previous = signal.signal(signal.SIGTERM, lambda _number, _frame: stopping.set())
         try:

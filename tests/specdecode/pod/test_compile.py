@@ -20,6 +20,8 @@ SERVER = """
 import http.server, os, pathlib, signal, sys
 folder = pathlib.Path(os.environ["NEURON_COMPILED_ARTIFACTS"])
 mode, port = sys.argv[1], int(sys.argv[2])
+if "PYTHONPATH" in os.environ:
+    sys.exit("the bundle's packages hide the engine's own")
 if mode.startswith("exit"):
     sys.exit(int(mode[4:]))
 if mode == "kill":
@@ -43,6 +45,7 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compiling, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(compiling, "STOP_S", 0.3)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "bundle"))
     monkeypatch.setenv("NEURON_COMPILED_ARTIFACTS", str(tmp_path / "artifact"))
 
 
