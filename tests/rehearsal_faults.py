@@ -27,6 +27,7 @@ from specdecode import layout, names
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease_store import LeaseStore
 from specdecode.experiment import load_preset
 
 from rehearsal import tools
@@ -84,8 +85,7 @@ class Cloud:
                 s3.delete_object(Bucket=bucket, Key=item["Key"])
 
     def lease(self) -> Lease:
-        answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=layout.CAPACITY_KEY)
-        return Lease.model_validate_json(answer["Body"].read())
+        return LeaseStore(s3=self.running.services.client("s3"), bucket=self.running.bucket).read()
 
     def workloads(self) -> list[str]:
         selector = f"labelSelector={names.RUN_LABEL}"
