@@ -16,10 +16,18 @@ USER = 1000
 """No pod runs as root; the group owns the volumes."""
 CONTAINER = "main"
 
-_FETCH_BUNDLE = f"""\
+HOME = """\
 set -eu
-export HOME="$PWD"
-aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
+export HOME="$PWD" XDG_CACHE_HOME="$PWD/.cache" XDG_CONFIG_HOME="$PWD/.config"
+export NEURON_COMPILE_CACHE_URL="$PWD/.cache/neuron"
+"""
+"""First lines of every script: what libraries keep beside their files lies on the pod's own volume.
+
+Neuron's compile cache is in /var/tmp by default, where a layer of the image would grow. What is scratch (NxD Inference's
+/tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
+"""
+_FETCH_BUNDLE = f"""\
+{HOME}aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
 if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
   echo "specdecode: error {Exit.CORRUPT.value}: $BUNDLE_URI is not the bundle of this run ($BUNDLE_SHA256)" >&2
   exit {Exit.CORRUPT.value}

@@ -9,7 +9,7 @@ from specdecode.exits import Exit
 from specdecode.experiment.engine import Probe, Resources
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, serving_name
-from specdecode.manifests.pods import KubeObject, claiming, container, meta, pod_template, word
+from specdecode.manifests.pods import HOME, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import artifact_path, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.fingerprint import serving_env
@@ -89,7 +89,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         "spec": {
             "type": "ClusterIP",
             "selector": own,
-            "ports": [{"name": "http", "port": names.SERVE_PORT, "targetPort": "http", "protocol": "TCP"}],
+            "ports": [{"name": "http", "port": names.SERVE_PORT, "targetPort": names.SERVE_PORT, "protocol": "TCP"}],
         },
     }
     return [deployment, service]
@@ -103,10 +103,8 @@ def _script(plan: Plan, arm: Arm) -> str:
     folder = needed[0]
     if artifact.copied:
         folder = "artifact"
-    return "\n".join(
+    return HOME + "\n".join(
         [
-            "set -eu",
-            'export HOME="$PWD"',
             f"for folder in {' '.join(map(word, needed))}; do",
             f'  if [ ! -f "$folder/{layout.COMPLETE}" ]; then',
             f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',

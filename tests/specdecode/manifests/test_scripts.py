@@ -158,6 +158,25 @@ def test_the_compile_command_is_the_serving_command(plan, ctx):
         assert compiled.rsplit(" -- ", 1)[1] == served.rsplit("exec ", 1)[1]
 
 
+@pytest.mark.parametrize("compiling", [True, False])
+def test_what_libraries_write_lies_on_a_volume(shell, plan, ctx, compiling):
+    """As user 1000 of an image made for root: a cache at its default place fails or fills the image's layer."""
+    arm = plan.waves[0].arms[0]
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    made = compile_job(plan, arm, ctx) if compiling else serving(plan, arm, ctx)[0]
+    template = made["spec"]["template"]["spec"]
+    container = template["containers"][0]
+    assert shell(container, BUNDLE_SHA256=digest())[0] == 0
+    env = shell.env_of()
+    for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "NEURON_COMPILE_CACHE_URL"):
+        assert env[name].startswith(str(shell.work)), name
+    assert not {"TMPDIR", "BASE_COMPILE_WORK_DIR"} & env.keys(), "scratch goes to /tmp"
+    volumes = {volume["name"]: volume for volume in template["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+    assert mounts["/specdecode"] == {"name": "work", "emptyDir": {}} and container["workingDir"] == "/specdecode"
+    assert mounts["/tmp"] == {"name": "tmp", "emptyDir": {}}
+
+
 def test_environment_of_compiling_and_serving_is_equal(plan, ctx):
     def env(obj):
         container = obj["spec"]["template"]["spec"]["containers"][0]
