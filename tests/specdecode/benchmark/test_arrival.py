@@ -67,7 +67,7 @@ def test_a_busy_client_does_not_make_a_server_late() -> None:
     if record.client_lag_s == 0:
         pytest.skip("this kernel does not time what it receives")
     assert [c.at_s for c in record.chunks] == pytest.approx(sent, abs=0.05)
-    assert record.client_lag_s == pytest.approx(0.2, abs=0.08)
+    assert 0.15 < record.client_lag_s < 0.5
     assert record.time_doubt_s == 0
 
 
