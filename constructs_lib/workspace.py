@@ -1,14 +1,18 @@
-"""The namespace of the workload pods and who may talk to them."""
+"""The namespace of the workload pods and who may talk to whom in it."""
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 from specdecode import names
+from specdecode.experiment.assets import kubernetes_objects
 
 from constructs_lib.manifest import apply, namespace
 
 
 class Workspace(Construct):
-    """The namespace, under the `restricted` pod security standard, closed to traffic from other namespaces."""
+    """The namespace, under the `restricted` pod security standard, and its network policies: deny all but the needed.
+
+    The policies are those that `specdecode manifests` prints: one file is the source of both.
+    """
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster) -> None:
         super().__init__(scope, id)
@@ -21,24 +25,5 @@ class Workspace(Construct):
                 labels={"pod-security.kubernetes.io/enforce": "restricted"},
             ),
         )
-        apply(
-            self,
-            "Ingress",
-            cluster=cluster,
-            needs=(self.namespace,),
-            manifest={
-                "apiVersion": "networking.k8s.io/v1",
-                "kind": "NetworkPolicy",
-                "metadata": {"name": "within-namespace", "namespace": names.NAMESPACE},
-                "spec": {
-                    "podSelector": {},
-                    "policyTypes": ["Ingress"],
-                    "ingress": [
-                        {
-                            "from": [{"podSelector": {}}],
-                            "ports": [{"protocol": "TCP", "port": names.SERVE_PORT}],
-                        }
-                    ],
-                },
-            },
-        )
+        for policy in kubernetes_objects("network-policies.yaml"):
+            apply(self, policy["metadata"]["name"], cluster=cluster, needs=(self.namespace,), manifest=policy)

@@ -3,6 +3,7 @@
 import pytest
 from kubernetes_validate import SchemaNotFoundError, validate
 from specdecode import names
+from specdecode.manifests import network_policies
 
 from rehearsal.kubernetes import resources, schema, validation
 from tests.templates import Templates
@@ -124,17 +125,17 @@ def test_one_object_a_resource_because_prune_is_off(templates: Templates) -> Non
     assert len(templates.manifests()) > 20
 
 
-def test_the_namespace_is_restricted_and_closed_to_others(templates: Templates) -> None:
+def test_the_namespace_is_restricted(templates: Templates) -> None:
     labels = templates.manifest("Namespace", names.NAMESPACE)["metadata"]["labels"]
     assert labels == {"pod-security.kubernetes.io/enforce": "restricted"}
-    policy = templates.manifest("NetworkPolicy", "within-namespace")
-    assert policy["metadata"]["namespace"] == names.NAMESPACE
-    assert policy["spec"]["podSelector"] == {}
-    (rule,) = policy["spec"]["ingress"]
-    assert rule == {
-        "from": [{"podSelector": {}}],
-        "ports": [{"protocol": "TCP", "port": names.SERVE_PORT}],
-    }
+
+
+def test_the_network_policies_are_those_of_the_command_line_and_no_others(templates: Templates) -> None:
+    """Policies are additive: one more, or a wider one, would undo them."""
+    applied = [obj for obj in templates.manifests().values() if obj["kind"] == "NetworkPolicy"]
+    assert sorted(applied, key=lambda obj: obj["metadata"]["name"]) == sorted(
+        network_policies(), key=lambda obj: obj["metadata"]["name"]
+    )
 
 
 def test_charts_find_the_namespaces_that_they_do_not_make(templates: Templates) -> None:

@@ -1,9 +1,12 @@
-"""Where the data files are that ship with the package: presets, engines, prompts."""
+"""Where the data files are that ship with the package: presets, engines, prompts, Kubernetes objects."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 import specdecode
 
@@ -16,3 +19,8 @@ def assets_dir() -> Path:
         if (root / "assets" / "experiments").is_dir():
             return root / "assets"
     raise FileNotFoundError(f"no assets/ beside {package}: the installation is incomplete")
+
+
+def kubernetes_objects(file: str) -> list[dict[str, Any]]:
+    """The objects in assets/kubernetes/<file>, in its order."""
+    return list(yaml.safe_load_all((assets_dir() / "kubernetes" / file).read_text(encoding="utf-8")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import re
 
@@ -231,34 +232,82 @@ def test_clients_name_every_arm_by_the_variable_of_its_service(rendered, ctx):
             assert f'--arm {arm.variant}="http://${variable}:8000"' in script
 
 
-def matches(policy, component):
-    selector = policy["spec"]["podSelector"]
-    return not selector or component in selector["matchExpressions"][0]["values"]
+def chosen(selector, labels):
+    """Whether a label selector of the policies' shape takes a pod (or a Service's selector) with `labels`."""
+    assert set(selector) <= {"matchExpressions"}
+    for expression in selector.get("matchExpressions", ()):
+        assert expression["operator"] == "In"
+        if labels.get(expression["key"]) not in expression["values"]:
+            return False
+    return True
 
 
-def test_policies_deny_all_but_what_each_component_needs():
-    policies = network_policies()
-    for policy in policies:
+def openings(labels, direction):
+    """What the policies together let a pod with `labels` do; None where none of them closes that direction."""
+    own = [p["spec"] for p in network_policies() if chosen(p["spec"]["podSelector"], labels)]
+    if not any(direction.capitalize() in spec["policyTypes"] for spec in own):
+        return None
+    return [rule for spec in own for rule in spec.get(direction, ())]
+
+
+def test_policies_are_strictly_valid_and_ours():
+    for policy in network_policies():
         kubernetes_validate.validate(policy, "1.35", strict=True)
+        assert policy["kind"] == "NetworkPolicy"
+        assert policy["metadata"]["namespace"] == names.NAMESPACE
+        assert policy["metadata"]["labels"] == {
+            "app.kubernetes.io/name": "specdecode",
+            "app.kubernetes.io/managed-by": "specdecode",
+        }
 
-    def allowed(component, direction):
-        return [rule for p in policies if matches(p, component) for rule in p["spec"].get(direction, [])]
 
-    deny = next(p for p in policies if p["metadata"]["name"] == "specdecode-default-deny")
-    assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    (incoming,) = allowed("serving", "ingress")
-    assert [p["port"] for p in incoming["ports"]] == [8000]
-    assert set(incoming["from"][0]["podSelector"]["matchExpressions"][0]["values"]) == {
-        "benchmark",
-        "smoke",
-        "accuracy",
-    }
-    assert not allowed("serving", "egress"), "a server asks nobody for anything"
-    for component in ("staging", "compile", "benchmark", "smoke", "accuracy"):
-        assert not allowed(component, "ingress")
-        ports = {p["port"] for rule in allowed(component, "egress") for p in rule["ports"]}
-        assert ports == {53, 443} | (set() if component in ("staging", "compile") else {8000})
-    assert "169.254.169.254/32" in json.dumps(policies)
+def test_a_pod_of_no_component_is_closed_both_ways():
+    assert openings({}, "ingress") == openings({}, "egress") == []
+
+
+def test_servers_answer_those_who_ask_them_and_ask_nobody(rendered):
+    clients = set()
+    for component, _, template in pods(rendered[1]):
+        labels = template["metadata"]["labels"]
+        ways_in, ways_out = openings(labels, "ingress"), openings(labels, "egress")
+        if component == "serving":
+            assert ways_out == []
+            (way,) = ways_in
+            assert set(way) == {"from", "ports"} and way["ports"] == [{"protocol": "TCP", "port": names.SERVE_PORT}]
+            (source,) = way["from"]
+            clients = {c for c, _, t in pods(rendered[1]) if chosen(source["podSelector"], t["metadata"]["labels"])}
+        else:
+            assert ways_in == [], component
+    assert clients == {"benchmark", "smoke", "accuracy"}
+
+
+def test_pods_reach_what_they_need_and_no_more(rendered):
+    """To: S3, STS and the hubs by HTTPS, names, and servers, by a Service's address too (vpc-cni's controller compares
+    the peer's selector with the Service's and the policy's port with the Service's target port)."""
+    services = [obj["spec"] for obj in rendered[1] if obj["kind"] == "Service"]
+    for component, _, template in pods(rendered[1]):
+        reached = {}
+        for way in openings(template["metadata"]["labels"], "egress"):
+            (peer,) = way["to"]
+            for port in way["ports"]:
+                reached[port["port"], port["protocol"]] = peer
+        dns = reached.pop((53, "UDP"), None), reached.pop((53, "TCP"), None)
+        https = reached.pop((443, "TCP"), None)
+        server = reached.pop((names.SERVE_PORT, "TCP"), None)
+        assert not reached, component
+        assert (https is None) == (dns == (None, None)) == (component == "serving")
+        assert (server is not None) == (component in ("benchmark", "smoke", "accuracy"))
+        if server is not None:
+            assert set(server) == {"podSelector"}
+            for service in services:
+                assert chosen(server["podSelector"], service["selector"])
+                assert [p["targetPort"] for p in service["ports"]] == [names.SERVE_PORT]
+        if https is not None:
+            (closed,) = https["ipBlock"]["except"]
+            assert ipaddress.ip_address("169.254.169.254") in ipaddress.ip_network(closed)
+            assert dns[0] == dns[1]
+            assert dns[0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
+            assert dns[0]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
 
 
 def test_object_names_are_unique_and_stable():
