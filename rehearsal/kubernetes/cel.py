@@ -32,10 +32,10 @@ def check(expression: str) -> None:
 
 
 def holds(expression: str, driver: str, attributes: Json) -> bool:
-    """Whether a device satisfies a selector. A missing attribute makes it false, as CEL's runtime error does."""
+    """Whether a device satisfies a selector. CEL's runtime errors (a missing attribute, a wrong type) make it false."""
     try:
         return _Parser(expression, driver, attributes).parse() is True
-    except KeyError:
+    except (KeyError, AttributeError, TypeError):
         return False
 
 

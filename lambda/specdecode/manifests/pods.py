@@ -23,8 +23,8 @@ export NEURON_COMPILE_CACHE_URL="$PWD/.cache/neuron"
 """
 """First lines of every script: what libraries keep beside their files lies on the pod's own volume.
 
-Neuron's compile cache is in /var/tmp by default, where a layer of the image would grow. What is scratch (NxD Inference's
-/tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
+Neuron's compile cache is in /var/tmp by default, where the image's own file system would grow. What is scratch (NxD
+Inference's /tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
 """
 _FETCH_BUNDLE = f"""\
 {HOME}aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip

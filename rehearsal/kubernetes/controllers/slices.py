@@ -7,8 +7,8 @@ from rehearsal.kubernetes.node.devices import DRIVER
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, owner_reference, terminating
 from rehearsal.kubernetes.software.charts import DRA_DAEMON
 
-DRIVER_VERSION = "2.27.4"
-"""The Neuron kernel driver of the pinned AMI, as semver."""
+DRIVER_VERSION = "2.25.4.0"
+"""The Neuron kernel driver of the default AMI. Text of four numbers, no semver (aws-neuron-sdk, deploy/eks/dra.rst)."""
 _DEVICES = {"trn2.48xlarge": 16}
 
 
@@ -39,7 +39,7 @@ class Slices(Controller):
 
 
 def _slice(node: Json, kind: str) -> Json:
-    devices = [_device(index, kind) for index in range(_DEVICES[kind])]
+    devices = [device(index, kind) for index in range(_DEVICES[kind])]
     pool = {"name": name_of(node), "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -49,16 +49,16 @@ def _slice(node: Json, kind: str) -> Json:
     }
 
 
-def _device(index: int, kind: str) -> Json:
+def device(index: int, kind: str) -> Json:
     """Device `index` of the 4x4 torus: groups of 1, 4, 8 and 16 that are wired together have an id in common."""
     groups = {f"resource.aws.com/devicegroup{size}_id": {"string": f"{size}-{index // size}"} for size in (1, 4, 8, 16)}
     layers = {f"networkNodeLayer{layer}": {"string": f"nn-rehearsal{layer}"} for layer in (1, 2, 3)}
     attributes: Json = {
         "deviceId": {"int": index},
         "instanceType": {"string": kind},
-        "neuronDriverVersion": {"version": DRIVER_VERSION},
+        "neuronDriverVersion": {"string": DRIVER_VERSION},
         "draDriverVersion": {"version": "1.2.0"},
-        "resourceType": {"string": "neuron-device"},
+        "resourceType": {"string": "neuron_device"},
         "topology_x": {"int": index % 4},
         "topology_y": {"int": index // 4},
         "topology4_id": {"int": index // 4},

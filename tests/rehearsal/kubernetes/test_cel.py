@@ -2,13 +2,17 @@
 
 import pytest
 
+from constructs_lib.claims import claim_template
+from constructs_lib.versions import ENGINE_GENERATIONS, NEURON_AMIS
 from rehearsal.kubernetes import cel
+from rehearsal.kubernetes.controllers.slices import device
 
 DRIVER = "neuron.aws.com"
 ATTRIBUTES = {
     "instanceType": {"string": "trn2.48xlarge"},
     "deviceId": {"int": 3},
-    "neuronDriverVersion": {"version": "2.27.4"},
+    "neuronDriverVersion": {"string": "2.25.4.0"},
+    "draDriverVersion": {"version": "1.2.0"},
     "resource.aws.com/devicegroup8_id": {"string": "8-0"},
 }
 N = "device.attributes['neuron.aws.com']"
@@ -21,8 +25,11 @@ HOLDS = [
     (f"{N}.deviceId < 4 && {N}.deviceId >= 3", True),
     (f"{N}.deviceId in [1, 2] || {N}.deviceId == 3", True),
     (f"!({N}.deviceId == 3)", False),
-    (f"{N}.neuronDriverVersion.isLessThan(semver('2.28.0'))", True),
-    (f"{N}.neuronDriverVersion.compareTo(semver('2.27.4')) == 0", True),
+    (f"{N}.draDriverVersion.isLessThan(semver('1.3.0'))", True),
+    (f"{N}.draDriverVersion.compareTo(semver('1.2.0')) == 0", True),
+    (f"{N}.draDriverVersion.startsWith('1.')", False),
+    (f"{N}.neuronDriverVersion == '2.25.4.0'", True),
+    (f"{N}.neuronDriverVersion.isLessThan(semver('2.28.0'))", False),
     (f"{N}.instanceType.startsWith('trn2.') && {N}.instanceType.matches('^trn2')", True),
     (f"{N}.missing == 1", False),
 ]
@@ -40,3 +47,21 @@ def test_expressions(expression: str, expected: bool) -> None:
 def test_what_is_not_known_is_named(expression: str) -> None:
     with pytest.raises(cel.Unsupported, match="not supported"):
         cel.check(expression)
+
+
+def test_the_driver_guard_matches_the_default_amis_driver_and_no_other() -> None:
+    """The attribute's type is the driver's (aws-neuron-sdk, deploy/eks/dra.rst): text, compared as text."""
+    attributes = device(0, "trn2.48xlarge")["attributes"]
+    ami = ENGINE_GENERATIONS["sdk-2.26"].ami
+    (own,) = [span.driver for span in NEURON_AMIS if span.first <= ami <= span.last]
+
+    def matches(version: str) -> bool:
+        template = claim_template(8, driver=version, together="devicegroup")
+        selectors = template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
+        expressions = [selector["cel"]["expression"] for selector in selectors]
+        assert len(expressions) == 2
+        for expression in expressions:
+            cel.check(expression)
+        return all(cel.holds(expression, DRIVER, attributes) for expression in expressions)
+
+    assert {span.driver for span in NEURON_AMIS if matches(".".join(span.driver.split(".")[:2]))} == {own}
