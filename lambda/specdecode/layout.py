@@ -1,6 +1,6 @@
 """Where things lie in the artifact bucket. Keys only; nothing here talks to S3.
 
-    models/<slug>@<revision>/   compiled/<fingerprint>/   bundles/   imports/<name>/
+    models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/
     runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, summary.json,
                    llmperf/…, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits

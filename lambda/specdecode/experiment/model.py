@@ -44,14 +44,16 @@ class ModelRef(Frozen):
         str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$", max_length=128)
     ]
     revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] = "main"
+    """Commit, tag or branch of the hub; with `import_prefix` a name of yours. A changed model needs a new one."""
     family: Name | None = None
     """Architecture and tokenizer family (`qwen3`, `llama3`); models without it are not checked for it."""
     kind: ModelKind = ModelKind.MODEL
     gated: bool = False
     """Needs a Hugging Face token, which only the staging Job gets."""
     import_prefix: Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$")] | None = None
+    """Prefix of the artifact bucket with weights of your own, as `imports/my-model/`."""
     rescale_fp8: bool = False
-    """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step (seed 004, scenario 2 step 1)."""
+    """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step."""
     size_gib: float = Field(gt=0, le=4096)
     """Size on disk in GiB, for the plan and for memory and ephemeral-storage requests."""
 
@@ -75,24 +77,34 @@ class Speculation(Frozen):
     """Speculative decoding of one variant."""
 
     method: Method = Method.FUSED_DRAFT
+    """How tokens are speculated; `specdecode engines` says what an image can."""
     draft: ModelRef
+    """The draft model, or the head."""
     num_speculative_tokens: int = Field(ge=1, le=32)
+    """k: tokens that are drafted for each step of the target."""
     draft_max_model_len: int | None = Field(default=None, ge=1)
+    """Window of the draft; unset, the target's."""
 
 
 class Serving(Frozen):
     """What `vllm serve` is told, equal in all arms unless a variant overrides it."""
 
     tensor_parallel_size: int = Field(ge=1, le=128)
+    """Logical NeuronCores of an arm: devices x 8 / logical_neuron_core."""
     devices: int = Field(ge=0, le=16)
     """Neuron devices that one arm claims (trn2.48xlarge: 16 devices of 8 physical cores); 0 = CPU engine."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
     max_num_seqs: int = Field(ge=1, le=1024)
+    """Sequences that are decoded together."""
     max_model_len: int = Field(ge=1, le=2**20)
+    """Longest prompt and answer together, in tokens."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """The engine's Neuron configuration; keys in underscores."""
     extra_args: tuple[str, ...] = ()
+    """Further arguments of `vllm serve`; those that specdecode sets are refused."""
     env: dict[EnvName, str] = Field(default_factory=dict)
+    """Environment variables of the servers."""
 
 
 class Variant(Frozen):
@@ -106,9 +118,13 @@ class Variant(Frozen):
     target: ModelRef | None = None
     """Overrides the experiment's target (quantized weights)."""
     quantization: Literal["bf16", "fp8"] = "bf16"
+    """Number format of the weights that `target` holds."""
     speculation: Speculation | None = None
+    """Unset for an arm without speculative decoding."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Added to the serving's, key by key; may differ between arms only on purpose."""
     env: dict[EnvName, str] = Field(default_factory=dict)
+    """Added to the serving's."""
 
 
 class PromptKind(StrEnum):
@@ -133,10 +149,13 @@ class TestCase(Frozen):
     label: Label
     """Value of the CloudWatch dimension `TestCase` (the sample's text with spaces as `_`)."""
     kind: PromptKind
+    """What `text` is."""
     text: str = ""
+    """A line, a prompt or a file name, as `kind` says."""
     structured: bool
     """Whether the continuation is predictable: reported apart from open-ended prompts."""
     source: str = ""
+    """Where the prompt comes from; shown in reports, decides nothing."""
 
 
 class Load(StrEnum):
@@ -151,24 +170,35 @@ class Workload(Frozen):
     """The load that every arm gets."""
 
     cases: tuple[TestCase, ...] = Field(min_length=1)
+    """Prompt types: names from assets/prompts/cases.yaml, or cases of your own."""
     input_tokens: int = Field(ge=1, le=2**20)
+    """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
     output_tokens: int = Field(ge=1, le=2**20)
+    """Longest answer (`max_tokens`)."""
     requests: int = Field(ge=1, le=100_000)
     """Measured requests per case and arm (and round)."""
     concurrency: int = Field(default=1, ge=1, le=4096)
+    """Closed loop: requests that are under way at any time."""
     rate: float | None = Field(default=None, gt=0)
     """Open loop: requests per second instead of `concurrency`; Poisson arrivals."""
     warmup_requests: int = Field(default=1, ge=0, le=1000)
+    """Requests before each case that are sent and not measured."""
     temperature: float = Field(default=0.0, ge=0)
+    """Sampling temperature; engines that speculate greedily take 0 only."""
     endpoint: Literal["completions", "chat"] = "chat"
+    """Which of OpenAI's APIs is called."""
     thinking: bool | None = None
     """Qwen3's thinking mode (chat_template_kwargs.enable_thinking), equal in all arms; None where models lack it."""
     timeout_s: float = Field(default=1200, gt=0, le=86400)
+    """Seconds after which a request counts as failed."""
     seed: int = 11111
+    """Of prompts and arrivals; LLMPerf's own by default."""
     load: Load = Load.INTERLEAVED
+    """Order in which the arms of a wave are loaded."""
     rounds: int = Field(default=1, ge=1, le=20)
     """How often the whole set of cases is measured; arms swap device groups between rounds."""
     ignore_eos: bool = False
+    """Ask for answers of exactly `output_tokens`."""
 
 
 class Deadlines(Frozen):
@@ -195,6 +225,7 @@ class Experiment(Frozen):
     variants: tuple[Variant, ...] = Field(min_length=1)
     workload: Workload
     deadlines: Deadlines = Deadlines()
+    """Longest time of each waiting step."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
 

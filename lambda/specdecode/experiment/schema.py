@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
+from specdecode.experiment import model
+from specdecode.experiment.descriptions import descriptions
 from specdecode.experiment.loading import case_library, engine_names, preset_names
 from specdecode.experiment.model import Experiment
 
@@ -12,6 +16,11 @@ def experiment_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) with the presets, engines and test cases of this installation as choices."""
     schema = Experiment.model_json_schema()
     parts = schema["$defs"]
+    _describe(schema, Experiment)
+    for name, part in parts.items():
+        found = getattr(model, name)
+        if issubclass(found, BaseModel):
+            _describe(part, found)
     schema["properties"]["engine"]["enum"] = engine_names()
     schema["properties"]["extends"] = {
         "type": "string",
@@ -44,3 +53,9 @@ def experiment_schema() -> dict[str, Any]:
         **schema,
         "anyOf": [{"required": ["extends"]}, {"required": ["name", "title", "engine", "target", "variants"]}],
     }
+
+
+def _describe(schema: dict[str, Any], described: type[BaseModel]) -> None:
+    """Give the fields of `schema` the docstrings of the model that it is of."""
+    for field, text in descriptions(described).items():
+        schema["properties"][field]["description"] = text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.model import PromptKind
 from specdecode.experiment.rules.case import Case, Finding
 
@@ -64,3 +65,6 @@ def prompts(case: Case) -> Iterator[Finding]:
             yield field, "sonnet prompts come from LLMPerf's corpus, and this one has a text", "leave the text out"
         if prompt.kind is not PromptKind.SONNET and not prompt.text.strip():
             yield field, f"a prompt of kind {prompt.kind} needs a text", "give the text"
+        elif prompt.kind is PromptKind.JSONL and not (assets_dir() / "prompts" / prompt.text).is_file():
+            message = f"assets/prompts has no file {prompt.text!r}, and a pod sees no other"
+            yield field, message, "put the file there and deploy again: it travels with the pods' code"

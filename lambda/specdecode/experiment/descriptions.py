@@ -1,0 +1,25 @@
+"""What a model's fields mean: the docstrings under them, which Python itself does not keep."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+from pydantic import BaseModel
+
+
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """Field -> its docstring, on one line; fields without one are left out."""
+    (source,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(source, ast.ClassDef)  # noqa: S101 - narrows the type
+    found = {}
+    for field, below in zip(source.body, source.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+        ):
+            found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
