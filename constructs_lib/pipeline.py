@@ -128,11 +128,6 @@ class Pipeline(Construct):
         watchdog.function.add_environment("STATE_MACHINE_ARN", self.state_machine.state_machine_arn)
         watchdog.allow("states:DescribeExecution", resources=[executions])
         watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
-        watchdog.allow(
-            "cloudwatch:PutMetricData",
-            resources=["*"],
-            conditions={"StringEquals": {"cloudwatch:namespace": pipeline_watchdog.NAMESPACE}},
-        )
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
 
 

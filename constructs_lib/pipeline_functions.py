@@ -12,7 +12,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from specdecode import names
 
+from constructs_lib import pipeline_watchdog
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.guards import PYTHON_3_11
 from constructs_lib.logs import retention
@@ -32,6 +34,8 @@ class FunctionSpec:
     reads: tuple[str, ...] = (RUNS,)
     writes: tuple[str, ...] = (RUNS,)
     kubernetes: bool = True
+    metrics: str | None = None
+    """The one CloudWatch namespace that it may publish to."""
     timeout_s: int = 120
     memory_mib: int = 512
 
@@ -51,7 +55,12 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "release", "gives the node up", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY), timeout_s=180
     ),
     "Report": FunctionSpec(
-        "report", "compares the arms and writes the report", kubernetes=False, timeout_s=300, memory_mib=2048
+        "report",
+        "compares the arms and writes the report",
+        kubernetes=False,
+        metrics=names.METRIC_NAMESPACE,
+        timeout_s=300,
+        memory_mib=2048,
     ),
     "Diagnose": FunctionSpec("diagnose", "keeps logs and names the cause", timeout_s=300, memory_mib=1024),
     "Watchdog": FunctionSpec(
@@ -59,6 +68,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "reconciles lease and replicas with running executions",
         reads=(RUNS, CAPACITY),
         writes=(RUNS, CAPACITY),
+        metrics=pipeline_watchdog.NAMESPACE,
         timeout_s=180,
     ),
     "Inspect": FunctionSpec("inspect", "shows the cluster to the command line", reads=(CAPACITY,), writes=()),
@@ -96,6 +106,9 @@ class PipelineFunction(Construct):
         )
         self._allow(["logs:CreateLogStream", "logs:PutLogEvents"], [group.log_group_arn])
         self._allow_bucket(bucket, spec)
+        if spec.metrics:
+            confined = {"StringEquals": {"cloudwatch:namespace": spec.metrics}}
+            self._allow(["cloudwatch:PutMetricData"], ["*"], confined)
         if spec.kubernetes:
             allow_network_interfaces(self.role)
         self.function = lambda_.Function(
@@ -133,9 +146,9 @@ class PipelineFunction(Construct):
     def _allow(self, actions: list[str], resources: list[str], conditions: dict[str, object] | None = None) -> None:
         self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
 
-    def allow(self, *actions: str, resources: list[str], conditions: dict[str, object] | None = None) -> None:
+    def allow(self, *actions: str, resources: list[str]) -> None:
         """Let the function do more than its spec says."""
-        self._allow(list(actions), resources, conditions)
+        self._allow(list(actions), resources)
 
     def _allow_bucket(self, bucket: s3.IBucket, spec: FunctionSpec) -> None:
         if spec.reads:

@@ -11,6 +11,7 @@ import pytest
 from specdecode import names
 from specdecode.cluster.resources import RESOURCES
 
+from constructs_lib import pipeline_watchdog
 from constructs_lib.pipeline_access import (
     READ_CLUSTER,
     READ_NAMESPACE,
@@ -115,6 +116,18 @@ def test_star_resources_are_only_those_that_cannot_be_narrowed(resources):
     for logical, actions, found, statement in statements(resources):
         if "*" in found and "Condition" not in statement:
             assert set(actions) <= allowed, logical
+
+
+def test_metrics_are_published_by_two_functions_each_in_one_namespace(resources):
+    found = {
+        re.search(r"Watchdog|Report", logical).group(): statement["Condition"]["StringEquals"]
+        for logical, actions, _, statement in statements(resources)
+        if "cloudwatch:PutMetricData" in actions
+    }
+    assert found == {
+        "Watchdog": {"cloudwatch:namespace": pipeline_watchdog.NAMESPACE},
+        "Report": {"cloudwatch:namespace": names.METRIC_NAMESPACE},
+    }
 
 
 def test_only_those_write_the_lease_who_change_it(resources):

@@ -94,14 +94,21 @@ def calls(data: Iterable[Datum]) -> Iterator[list[Datum]]:
 
 
 class Publisher:
-    """Sends metrics; what cannot be sent waits in the run's folder, and is sent before anything newer."""
+    """Sends metrics; what cannot be sent waits in the run's folder, and is sent before anything newer.
 
-    def __init__(self, *, namespace: str, folder: Path) -> None:
+    Without a folder nothing waits. `client`: boto3's CloudWatch client, made when first used if it is not given.
+    """
+
+    def __init__(self, *, namespace: str, folder: Path | None, client: Any = None) -> None:
         self._namespace = namespace
-        self.spool = folder / _SPOOL
+        self._given_client = client
+        self._keeps = folder is not None
+        self.spool = (folder or Path()) / _SPOOL
 
     @cached_property
     def _client(self) -> Any:
+        if self._given_client is not None:
+            return self._given_client
         import boto3
         from botocore.config import Config
 
@@ -117,7 +124,8 @@ class Publisher:
             try:
                 self._client.put_metric_data(Namespace=self._namespace, MetricData=waiting[0])
             except (BotoCoreError, ClientError) as error:
-                wrong.append(f"CloudWatch did not take the metrics, kept in {self.spool}: {error}")
+                kept = f", kept in {self.spool}" if self._keeps else ""
+                wrong.append(f"CloudWatch did not take the metrics{kept}: {error}")
                 break
             waiting.pop(0)
         self._keep(waiting)
@@ -129,11 +137,13 @@ class Publisher:
         return sum(len(call) for call in self._waiting())
 
     def _waiting(self) -> list[list[Datum]]:
-        if not self.spool.exists():
+        if not self._keeps or not self.spool.exists():
             return []
         return [json.loads(line) for line in self.spool.read_text().splitlines()]
 
     def _keep(self, waiting: Sequence[list[Datum]]) -> None:
+        if not self._keeps:
+            return
         if waiting:
             self.spool.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self.spool, "".join(json.dumps(call) + "\n" for call in waiting).encode())

@@ -1,4 +1,4 @@
-"""Report: compare the arms from the raw records, write the report beside them, answer with the verdict."""
+"""Report: compare the arms from the raw records, write the report, publish its figures, answer with the verdict."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from specdecode import __version__, layout
-from specdecode.analysis import EngineCounters, RunContext, compare
+from specdecode import __version__, layout, names
+from specdecode.analysis import Comparison, EngineCounters, RunContext, compare
+from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
+from specdecode.benchmark.publish import Publisher
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan
 from specdecode.runs.state import RunState
 from specdecode.runs.store import Store
+from specdecode.tasks import logs
 from specdecode.tasks.errors import ReportFailed
+from specdecode.tasks.previous import last_good
 from specdecode.tasks.run import load_run
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
@@ -28,6 +32,8 @@ class Reported(BaseModel):
     report: str
     summary: str
     raw: str
+    unpublished: tuple[str, ...] = ()
+    """Why figures are missing in CloudWatch; the report is whole all the same."""
 
 
 def report(given: StepInput, rt: Runtime) -> Reported:
@@ -50,7 +56,18 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         report=rt.store.url(layout.run_key(given.run_id, "report.html")),
         summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
         raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
+        unpublished=publish(comparison, run.state, rt),
     )
+
+
+def publish(comparison: Comparison, state: RunState, rt: Runtime) -> tuple[str, ...]:
+    """Send the comparison's figures to CloudWatch; what went wrong, in words. A figure not sent fails no run."""
+    data = metric_data(comparison, previous=last_good(rt.store, comparison, before=state))
+    publisher = Publisher(namespace=names.METRIC_NAMESPACE, folder=None, client=rt.clients("cloudwatch"))
+    problems = tuple(dict.fromkeys(publisher.publish(data)))
+    if problems:
+        logs.info("unpublished", problems=problems)
+    return problems
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:

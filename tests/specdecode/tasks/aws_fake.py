@@ -53,6 +53,10 @@ class FakeS3:
 
     def list_objects_v2(self, *, Bucket: str, Prefix: str = "", **more: Any) -> dict[str, Any]:
         self.before("ListObjectsV2", Prefix)
+        if delimiter := more.get("Delimiter"):
+            rests = {key.removeprefix(Prefix) for key in self.objects if key.startswith(Prefix)}
+            folders = sorted({rest.partition(delimiter)[0] + delimiter for rest in rests if delimiter in rest})
+            return {"CommonPrefixes": [{"Prefix": Prefix + folder} for folder in folders]}
         found = [{"Key": key} for key in sorted(self.objects) if key.startswith(Prefix)]
         return {"Contents": found, "KeyCount": len(found)}
 

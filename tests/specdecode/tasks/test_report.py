@@ -1,20 +1,23 @@
 """The report step: from raw records to the files and the execution's output."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from specdecode import names
 from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.tasks import release, report
 from specdecode.tasks.errors import ReportFailed
 
+from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.world import World
 
 FILES = {"report.html", "report.md", "report.csv", "report.json"}
 
 
-def record(variant: str, case: str, index: int, seconds: float) -> RequestRecord:
+def record(variant: str, case: str, index: int, seconds: float, run_id: str = "run-1") -> RequestRecord:
     return RequestRecord(
-        run_id="run-1",
+        run_id=run_id,
         variant=variant,
         case=case,
         index=index,
@@ -34,12 +37,28 @@ def record(variant: str, case: str, index: int, seconds: float) -> RequestRecord
 
 def measured() -> World:
     world = World()
-    world.run_through()
-    release.release(world.given("run-1"), world.rt)
-    for variant, seconds in (("base", 2.0), ("sd", 1.0)):
-        lines = [record(variant, "repeat-line", index, seconds + index / 100).model_dump_json() for index in range(8)]
-        world.s3.objects[f"runs/run-1/raw/{variant}/repeat-line.jsonl"] = "\n".join(lines).encode()
+    measure(world)
     return world
+
+
+def measure(world: World, run_id: str = "run-1", *, speculating_s: float = 1.0, request=None) -> None:
+    """A run whose arms answer in 2 s and in `speculating_s`, up to its report."""
+    world.run_through(run_id, request=request)
+    release.release(world.given(run_id), world.rt)
+    for variant, seconds in (("base", 2.0), ("sd", speculating_s)):
+        records = [record(variant, "repeat-line", index, seconds + index / 100, run_id) for index in range(8)]
+        lines = [item.model_dump_json() for item in records]
+        world.s3.objects[f"runs/{run_id}/raw/{variant}/repeat-line.jsonl"] = "\n".join(lines).encode()
+    world.time += timedelta(hours=1)
+
+
+def published(world: World, metric: str) -> dict[tuple[str, ...], float]:
+    """Values of the dimensions -> value, of the newest datum."""
+    return {
+        tuple(item["Value"] for item in datum["Dimensions"]): datum["Values"][0]
+        for datum in world.cloudwatch.data
+        if datum["MetricName"] == metric
+    }
 
 
 def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
@@ -85,3 +104,53 @@ def test_a_damaged_line_is_named():
     world.s3.objects["runs/run-1/raw/sd/repeat-line.jsonl"] += b'\n{"run_id": 1}'
     with pytest.raises(ReportFailed, match=r"raw/sd/repeat-line\.jsonl line 9"):
         report.report(world.given("run-1"), world.rt)
+
+
+def test_the_comparison_s_figures_are_published_in_the_sample_s_namespace():
+    world = measured()
+    answer = report.report(world.given("run-1"), world.rt)
+    assert answer.unpublished == ()
+    assert {datum["Namespace"] for datum in world.cloudwatch.data} == {names.METRIC_NAMESPACE}
+    (gain,) = {value for (*_, variant, _case), value in published(world, "Speedup").items() if variant == "SD"}
+    assert gain > 1.5
+    assert published(world, "CostPerMillionOutputTokens")
+    assert published(world, "SpeedupOverLastRun") == {}
+
+
+def test_the_speed_up_is_held_against_the_last_run_that_asked_the_same():
+    world = World()
+    for run_id, seconds, request in (
+        ("older", 0.5, None),
+        ("last", 1.0, None),
+        ("other-load", 0.25, {"experiment": "rehearsal", "set": {"workload.requests": 4}}),
+        ("now", 1.25, None),
+    ):
+        measure(world, run_id, speculating_s=seconds, request=request)
+        world.cloudwatch.data.clear()
+        report.report(world.given(run_id), world.rt)
+    (change,) = set(published(world, "SpeedupOverLastRun").values())
+    assert change == pytest.approx(1.0 / 1.25, rel=0.02)
+
+
+def test_what_another_version_wrote_is_passed_over():
+    world = measured()
+    world.s3.objects["runs/newer/state.json"] = b'{"run_id": "newer", "of": "another version"}'
+    measure(world, "run-2")
+    world.s3.objects["runs/run-1/report.json"] = b'{"schema_version": 99}'
+    assert report.report(world.given("run-2"), world.rt).unpublished == ()
+    assert published(world, "Speedup")
+    assert not published(world, "SpeedupOverLastRun")
+
+
+def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
+    class Refusing:
+        def put_metric_data(self, **given):
+            raise client_error("AccessDenied", "PutMetricData")
+
+    world = measured()
+    clients = world.rt.clients
+    world.rt.clients = lambda service: Refusing() if service == "cloudwatch" else clients(service)
+    answer = report.report(world.given("run-1"), world.rt)
+    assert "AccessDenied" in answer.unpublished[0]
+    assert answer.verdict
+    assert "runs/run-1/report.html" in world.s3.objects

@@ -1,0 +1,57 @@
+"""The run that a new one is held against: the last good one that asked the same question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdecode import layout
+from specdecode.analysis import Comparison
+from specdecode.analysis.result import Verdict
+from specdecode.experiment import Experiment
+from specdecode.runs.state import RunState, load_state
+from specdecode.runs.store import Store
+
+
+def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comparison | None:
+    """The newest earlier report on the same question with at least one verdict; None where there is none.
+
+    Reads one small object a run, and reports only of runs of the same experiment. What another version wrote and
+    this one cannot read is passed over.
+    """
+    states = [_state(store, run_id) for run_id in store.folders("runs/")]
+    earlier = [
+        state
+        for state in states
+        if state and state.experiment == before.experiment and state.started_at < before.started_at
+    ]
+    for state in sorted(earlier, key=lambda state: state.started_at, reverse=True):
+        found = _report(store, state.run_id)
+        if found and _question(found.experiment) == _question(comparison.experiment) and _is_judged(found):
+            return found
+    return None
+
+
+def _state(store: Store, run_id: str) -> RunState | None:
+    try:
+        return load_state(store, run_id)
+    except ValidationError:
+        return None
+
+
+def _report(store: Store, run_id: str) -> Comparison | None:
+    data = store.read(layout.run_key(run_id, "report.json"))
+    try:
+        return None if data is None else Comparison.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
+def _question(experiment: Experiment) -> tuple[Any, ...]:
+    """What must be equal for two speed-ups to be comparable: all but the engine, whose new version may be the news."""
+    return experiment.name, experiment.target, experiment.serving, experiment.variants, experiment.workload
+
+
+def _is_judged(comparison: Comparison) -> bool:
+    return any(result.verdict is not Verdict.CANNOT_SAY for pair in comparison.pairs for result in pair.cases)
