@@ -75,6 +75,7 @@ def main() -> int:
             if not peer.installed:
                 peer.install()
     present = [peer for peer in PEERS if peer.installed]
+    missing = [peer.name for peer in PEERS if not peer.installed]
     rows = []
     for streams in args.streams:
         for client in (OURS, *present):
@@ -104,9 +105,7 @@ def main() -> int:
                 f"{rows[-1]['cpu_s_start_up_and_requests']:5.2f} CPU s besides, {long['max_rss_mb']:5.0f} MB",
                 flush=True,
             )
-    missing = [peer.name for peer in PEERS if not peer.installed]
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"not_installed": missing, "rows": rows}, indent=2) + "\n")
+            RESULTS.write_text(json.dumps({"not_installed": missing, "rows": rows}, indent=2) + "\n")
     if missing:
         print(f"not installed, left out: {', '.join(missing)} (--install)")
     return 0
