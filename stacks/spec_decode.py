@@ -5,6 +5,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 from specdecode import names
 
+from constructs_lib.alarms import ResultAlarms
 from constructs_lib.alerts import Alerts
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
@@ -78,13 +79,14 @@ class SpecDecodeStack(ProjectStack):
             "TeardownGuard", guard="teardown", properties={"StateMachineArn": pipeline.state_machine.state_machine_arn}
         )
         teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline)
+        results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
         dashboard = Dashboard(
             self,
             "Dashboard",
             settings=settings,
             state_machine=pipeline.state_machine,
             cluster_name=settings.cluster_name,
-            alarms=pipeline.alarms,
+            alarms=[*pipeline.alarms, *results.alarms],
         )
         Outputs(
             self,

@@ -34,6 +34,7 @@ CONSTRUCTS = {
         "Dashboard",
         "Guards",
         "Pipeline",
+        "ResultAlarms",
         "ServiceAccounts",
         "Volumes",
         "Workspace",
