@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY)),
     "Smoke": FunctionSpec("smoke", "sends every arm one request", reads=(RUNS, CAPACITY)),
     "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY)),
+    "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY)),
     "StopArms": FunctionSpec("stop_arms", "deletes a run's workloads"),
     "ReleaseCapacity": FunctionSpec(
         "release", "gives the node up", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY), timeout_s=180

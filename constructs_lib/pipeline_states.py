@@ -1,7 +1,7 @@
 """The state machine's definition (Amazon States Language, JSONata), as plain data.
 
-    Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark -> StopArms
-         -> ReleaseCapacity -> Report -> Succeeded
+    Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
+         (-> Accuracy) -> StopArms -> ReleaseCapacity -> Report -> Succeeded
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
 
 The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
@@ -29,6 +29,7 @@ STEPS = {
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
     "Smoke": "Send every arm one real request, before any is measured.",
     "Benchmark": "Load all arms of the wave alike and store every request.",
+    "Accuracy": "Have lm-eval question the arms while they serve; if it fails, the run goes on and the report says so.",
     "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
 }
 """The steps that wait, but Plan, which does not, in the order in which they run."""
@@ -42,6 +43,7 @@ NEVER_AGAIN = (
     "ServeNotReady",
     "SmokeFailed",
     "BenchmarkFailed",
+    "AccuracyFailed",
     "TeardownStuck",
     "ReportFailed",
     "InvalidManifest",
@@ -70,6 +72,11 @@ RETRY_CLEANUP = [
         "JitterStrategy": "FULL",
     }
 ]
+TO_DIAGNOSIS = {
+    "ErrorEquals": ["States.ALL"],
+    "Assign": {"failure": "{% $states.errorOutput %}"},
+    "Next": "Diagnose",
+}
 TASK_TIMEOUT_S = 330
 """Above the longest timeout of a function, so that only a lost invocation ends here."""
 EXECUTION_TIMEOUT_S = 14 * 24 * 3600
@@ -82,19 +89,30 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         functions["Plan"],
         comment=STEPS["Plan"],
         payload={"input": "{% $states.context.Execution.Input %}"},
-        assign={"waves": "{% $states.result.Payload.waves %}", "wave": 0},
+        assign={
+            "waves": "{% $states.result.Payload.waves %}",
+            "accuracy": "{% $states.result.Payload.accuracy %}",
+            "wave": 0,
+        },
         following="StageModels",
     )
     states |= _waiting("StageModels", functions["StageModels"], following="AcquireCapacity")
     states |= _waiting("AcquireCapacity", functions["AcquireCapacity"], following="Compile")
-    for name, following in (
-        ("Compile", "Serve"),
-        ("Serve", "Smoke"),
-        ("Smoke", "Benchmark"),
-        ("Benchmark", "StopArms"),
-        ("StopArms", "More waves?"),
+    for name, following, catch in (
+        ("Compile", "Serve", None),
+        ("Serve", "Smoke", None),
+        ("Smoke", "Benchmark", None),
+        ("Benchmark", "Accuracy?", None),
+        ("Accuracy", "StopArms", [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}, TO_DIAGNOSIS]),
+        ("StopArms", "More waves?", None),
     ):
-        states |= _waiting(name, functions[name], following=following, payload={"wave": "{% $wave %}"})
+        states |= _waiting(name, functions[name], following=following, payload={"wave": "{% $wave %}"}, catch=catch)
+    states["Accuracy?"] = {
+        "Type": "Choice",
+        "Comment": "Only where the experiment asks for it.",
+        "Choices": [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}],
+        "Default": "StopArms",
+    }
     states["More waves?"] = {
         "Type": "Choice",
         "Comment": "Arms that do not fit on the node together are measured in waves.",
@@ -189,8 +207,7 @@ def _task(
         "Output": "{% $states.result.Payload %}",
         "TimeoutSeconds": TASK_TIMEOUT_S,
         "Retry": retry,
-        "Catch": catch
-        or [{"ErrorEquals": ["States.ALL"], "Assign": {"failure": "{% $states.errorOutput %}"}, "Next": "Diagnose"}],
+        "Catch": catch or [TO_DIAGNOSIS],
         "Next": following,
     }
     if assign:

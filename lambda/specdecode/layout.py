@@ -2,7 +2,7 @@
 
     models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/
     runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, summary.json,
-                   llmperf/…, report.html, report.md, report.json, diagnostics/…}
+                   llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
 
 A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.

@@ -9,6 +9,7 @@ import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.planning import Inventory, make_plan
 from specdecode.tasks import errors, pace
+from specdecode.tasks.plan import Planned
 
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.pipeline_states import NEVER_AGAIN, RETRY, STEPS, TASK_TIMEOUT_S, definition
@@ -74,23 +75,37 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves"}}
+    assigned = {"Plan": {"wave", "waves", "accuracy"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
             assert read <= {"failure"}, name
         elif name not in assigned:
-            assert read <= {"wave", "waves"}, name
+            assert read <= assigned["Plan"], name
     # Before Plan has answered nothing may read a wave, and the clean-up never does.
     assert not re.search(r"\$waves?\b", json.dumps([STATES[name] for name in CLEANUP]))
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name not in CLEANUP])
 def test_any_error_of_a_step_leads_through_the_whole_clean_up(name):
-    (catcher,) = TASKS[name]["Catch"]
+    catcher = TASKS[name]["Catch"][-1]
     assert catcher["ErrorEquals"] == ["States.ALL"]
     assert catcher["Assign"] == {"failure": "{% $states.errorOutput %}"}
     assert catcher["Next"] == "Diagnose"
+
+
+def test_only_a_failed_accuracy_test_lets_the_run_go_on():
+    early = {name: state["Catch"][:-1] for name, state in TASKS.items() if len(state["Catch"]) > 1}
+    assert early == {"Accuracy": [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}]}
+
+
+def test_accuracy_is_measured_while_the_arms_serve_and_only_if_asked_for():
+    assert STATES["Benchmark done?"]["Choices"][0]["Next"] == "Accuracy?"
+    asked = STATES["Accuracy?"]
+    assert asked["Choices"] == [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}]
+    assert asked["Default"] == STATES["Accuracy done?"]["Choices"][0]["Next"] == "StopArms"
+    assert STATES["Plan"]["Assign"]["accuracy"] == "{% $states.result.Payload.accuracy %}"
+    assert "accuracy" in Planned.model_fields
 
 
 def test_no_failing_clean_up_keeps_the_node_from_being_released():
@@ -149,12 +164,24 @@ def test_a_look_is_counted_as_the_definition_makes_it():
     assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= pace.EVENTS_ONCE
 
 
+@pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("preset", preset_names())
-def test_the_history_of_every_preset_stays_within_its_limit(preset):
-    plan = make_plan(load_preset(preset), inventory=Inventory())
+def test_the_history_of_every_preset_stays_within_its_limit(preset, accuracy):
+    plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory())
     interval = pace.poll_seconds(plan)
     assert interval >= 60
     assert pace.worst_case_events(plan, poll_s=interval) < 20_000 < HARD_LIMIT
+
+
+def test_the_accuracy_tests_looks_are_counted():
+    """Two arms, an hour each: 121 looks at one a minute."""
+    plain, tested = (
+        make_plan(load_preset("qwen3-32b", overrides={"accuracy": accuracy}), inventory=Inventory())
+        for accuracy in (False, True)
+    )
+    more = pace.worst_case_events(tested, poll_s=60) - pace.worst_case_events(plain, poll_s=60)
+    assert more == 120 * pace.EVENTS_PER_LOOK
+    assert tested.worst_case_events - plain.worst_case_events == 121 * pace.EVENTS_PER_LOOK
 
 
 def test_a_larger_experiment_is_looked_at_less_often():

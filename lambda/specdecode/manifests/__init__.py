@@ -8,7 +8,7 @@ from specdecode.manifests.object_names import compile_name, labels, serving_name
 from specdecode.manifests.pods import KubeObject
 from specdecode.manifests.serving import serving
 from specdecode.manifests.staging import staging_job
-from specdecode.planning import Plan
+from specdecode.planning import Plan, first_served
 
 __all__ = [
     "KubeObject",
@@ -38,5 +38,6 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
         for arm in wave.arms:
             objects += serving(plan, arm, ctx)
         objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
-        objects += [accuracy_job(plan, wave, ctx)] if plan.experiment.accuracy else []
+        if plan.experiment.accuracy and first_served(plan.waves, wave):
+            objects.append(accuracy_job(plan, wave, ctx))
     return objects

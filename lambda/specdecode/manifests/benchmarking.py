@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
@@ -19,7 +21,8 @@ from specdecode.manifests.pods import (
     word,
 )
 from specdecode.manifests.serve_command import served_model
-from specdecode.planning import Arm, Plan, Wave
+from specdecode.planning import Arm, Plan, Wave, first_served
+from specdecode.planning.events import ACCURACY_MINUTES
 from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
 
 
@@ -54,7 +57,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         "metadata": meta(name, own),
         "data": {"spec.json": benchmark_spec(plan, wave, ctx).model_dump_json(indent=2)},
     }
-    arguments = ["--spec", "spec/spec.json", *_arms(wave, ctx)]
+    arguments = ["--spec", "spec/spec.json", *_arms(wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
     main = container(
         image=plan.engine.tools_image or plan.engine.image,
@@ -88,24 +91,33 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 def smoke_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     """Job that sends one real request to every arm of `wave` and fails unless each answers with text and usage."""
     arguments = ["--endpoint", plan.experiment.workload.endpoint]
-    return _client_job(plan, wave, ctx, "smoke", arguments, minutes=SMOKE_MINUTES, retries=1)
+    return _client_job(plan, wave, ctx, "smoke", arguments, minutes=SMOKE_MINUTES, retries=1, arms=wave.arms)
 
 
 def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
-    """Job that measures every arm of `wave` with lm-eval, into runs/<run id>/accuracy/."""
+    """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/."""
     prefix = layout.run_key(ctx.run_id, "accuracy", "")
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
     arguments += ["--concurrency", str(plan.experiment.serving.max_num_seqs)]
-    minutes = plan.experiment.deadlines.benchmark
-    return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1)
+    arms = first_served(plan.waves, wave)
+    minutes = ACCURACY_MINUTES * len(arms)
+    return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1, arms=arms)
 
 
 def _client_job(
-    plan: Plan, wave: Wave, ctx: RenderContext, component: str, arguments: list[str], *, minutes: int, retries: int
+    plan: Plan,
+    wave: Wave,
+    ctx: RenderContext,
+    component: str,
+    arguments: list[str],
+    *,
+    minutes: int,
+    retries: int,
+    arms: Sequence[Arm],
 ) -> KubeObject:
-    """Job of the program `specdecode.pod.<component>`, which is told the model and the arms."""
+    """Job of the program `specdecode.pod.<component>`, which is told the model and the `arms`."""
     own = labels(ctx, component, wave=wave.index)
-    arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(wave, ctx)]
+    arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(arms, ctx)]
     main = container(
         image=plan.engine.tools_image or plan.engine.image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
@@ -126,10 +138,10 @@ def _client_job(
     )
 
 
-def _arms(wave: Wave, ctx: RenderContext) -> list[str]:
+def _arms(arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
     """`--arm base="http://$…_SERVICE_HOST:8000"` for each arm, by the variables that Kubernetes sets for Services."""
     words = []
-    for arm in wave.arms:
+    for arm in arms:
         host = service_host_variable(serving_name(arm, ctx))
         words += ["--arm", f'{arm.variant}="http://${host}:{names.SERVE_PORT}"']
     return words

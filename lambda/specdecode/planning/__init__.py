@@ -3,7 +3,7 @@
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.inventory import Inventory, needed_prefixes, read_inventory
 from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, make_plan
-from specdecode.planning.waves import Arm, Wave
+from specdecode.planning.waves import Arm, Wave, first_served
 
 __all__ = [
     "Arm",
@@ -13,6 +13,7 @@ __all__ = [
     "PlannedModel",
     "Wave",
     "fingerprint",
+    "first_served",
     "make_plan",
     "needed_prefixes",
     "read_inventory",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Load
-from specdecode.planning.waves import Wave
+from specdecode.planning.events import ACCURACY_MINUTES
+from specdecode.planning.waves import Wave, first_served
 
 
 class Range(Frozen):
@@ -28,6 +29,8 @@ def total(parts: Iterable[Range]) -> Range:
 NODE_START_MINUTES = Range(low=5, high=15)
 """From the NodePool's scaling to a node that takes pods."""
 NODE_STOP_MINUTES = Range(low=3, high=10)
+ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
+"""Output tokens of an arm's accuracy test: 50 answers, each of at most lm-eval's 256."""
 
 
 def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]) -> Range:
@@ -40,6 +43,8 @@ def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]
                 parts.append(_compile(experiment, engine, arm.variant))
         parts.append(_slowest(_load(experiment, engine, arm.variant) for arm in wave.arms))
         parts.append(_benchmark(experiment, engine, arms=len(wave.arms)))
+        if experiment.accuracy:
+            parts += [_accuracy(experiment, engine) for _ in first_served(waves, wave)]
     return total(parts)
 
 
@@ -76,3 +81,13 @@ def _benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
         return case_s * len(load.cases) * turns / 60
 
     return Range(low=minutes(0), high=min(minutes(1), experiment.deadlines.benchmark))
+
+
+def _accuracy(experiment: Experiment, engine: Engine) -> Range:
+    """One arm's test, with as many requests at once as the server takes."""
+    token_s, at_once = engine.estimates.seconds_per_output_token, experiment.serving.max_num_seqs
+    low, high = (
+        tokens * seconds / min(at_once, 50) / 60
+        for tokens, seconds in zip((ACCURACY_TOKENS.low, ACCURACY_TOKENS.high), token_s, strict=True)
+    )
+    return Range(low=low, high=min(high, ACCURACY_MINUTES))

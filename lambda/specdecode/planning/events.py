@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.experiment.model import Experiment, Frozen
-from specdecode.planning.waves import Wave
+from specdecode.planning.waves import Wave, first_served
 
 HISTORY_LIMIT = 20_000
 """Step Functions ends an execution at 25,000 events; the rest is for retries and for cleaning up."""
@@ -16,6 +16,8 @@ QUEUE_LOOKS = 24 * 60 // 5 + 1
 SHORTEST_POLL_S = 60
 LONGEST_POLL_S = 600
 SMOKE_MINUTES = 15
+ACCURACY_MINUTES = 60
+"""For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
 STOP_MINUTES = 15
 """Longest time until an arm's pods and claims are gone."""
 RELEASE_MINUTES = 15
@@ -46,10 +48,17 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
             Step(name="Serve", wave=wave.index, deadline_minutes=deadlines.serve),
             Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
             Step(name="Benchmark", wave=wave.index, deadline_minutes=deadlines.benchmark),
-            Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES),
         ]
+        if limit := accuracy_minutes(experiment, waves, wave):
+            steps.append(Step(name="Accuracy", wave=wave.index, deadline_minutes=limit))
+        steps.append(Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES))
     steps += [Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES), Step(name="Report")]
     return tuple(steps)
+
+
+def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave) -> int:
+    """Longest time of the accuracy test in `wave`; 0 where it is not asked for or its arms had theirs in another."""
+    return ACCURACY_MINUTES * len(first_served(waves, wave)) if experiment.accuracy else 0
 
 
 def worst_case_events(steps: tuple[Step, ...], *, poll_s: int) -> int:

@@ -62,6 +62,12 @@ def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
     return tuple(_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
 
 
+def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
+    """The arms of `wave` whose variants no earlier wave serves."""
+    before = {arm.variant for earlier in waves[: wave.index] for arm in earlier.arms}
+    return tuple(arm for arm in wave.arms if arm.variant not in before)
+
+
 def _packed(names: list[str], *, size: int) -> list[list[str]]:
     return [names[at : at + size] for at in range(0, len(names), size)]
 

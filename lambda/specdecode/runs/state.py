@@ -31,6 +31,8 @@ class RunState(BaseModel):
     """Waves whose arms all answered their first request."""
     measured: tuple[int, ...] = ()
     """Waves whose benchmark is complete."""
+    inherited: tuple[int, ...] = ()
+    """Those of them that were measured by the run that this one resumes; their arms are not served again."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from specdecode import names
 from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.pods import Problem
+from specdecode.cluster.pods import Problem, is_ready, restarts
 from specdecode.cluster.resources import KubeObject, name_of
-from specdecode.planning import Arm
+from specdecode.planning import Arm, Wave
+from specdecode.tasks.errors import StepFailed
 from specdecode.tasks.jobs import look_at_pods
 
 GROUP_ATTRIBUTES = ("resource.aws.com/devicegroup8_id", "resource.aws.com/devicegroup16_id", "topology8_id")
@@ -23,6 +24,15 @@ def arm_pods(kube: Kubernetes, run_id: str, arm: Arm) -> tuple[list[KubeObject],
         f"{names.VARIANT_LABEL}={arm.variant},{names.WAVE_LABEL}={arm.wave}"
     )
     return look_at_pods(kube, selector=selector)
+
+
+def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[StepFailed]) -> None:
+    """Raise `failure` for an arm of `wave` that no longer serves, or was started again, under load."""
+    for arm in wave.arms:
+        pods, found = arm_pods(kube, run_id, arm)
+        if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
+            why = "; ".join(str(problem) for problem in found[:3]) or f"pods: {[name_of(pod) for pod in pods]}"
+            raise failure(f"arm {arm.variant} died under load: {why}")
 
 
 def claims_of(pod: KubeObject, claims: Sequence[KubeObject]) -> list[KubeObject]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
-from specdecode.cluster.pods import is_ready, restarts
-from specdecode.cluster.resources import name_of
 from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
-from specdecode.tasks.arms import arm_pods
+from specdecode.tasks.arms import check_alive
 from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.pace import poll_seconds
@@ -23,11 +21,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message="measured already")
     require_node(given, rt, run)
     wave = run.wave(given.wave)
-    for arm in wave.arms:
-        pods, found = arm_pods(rt.kube, given.run_id, arm)
-        if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
-            why = "; ".join(str(problem) for problem in found[:3]) or f"pods: {[name_of(pod) for pod in pods]}"
-            raise BenchmarkFailed(f"arm {arm.variant} died under load: {why}")
+    check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message = advance_job(
         rt.kube,
         manifests.benchmark(run.plan, wave, ctx),

@@ -49,6 +49,10 @@ class BenchmarkFailed(StepFailed):
     """The benchmark Job failed, or an arm died under load."""
 
 
+class AccuracyFailed(StepFailed):
+    """The accuracy test failed: the run goes on without it."""
+
+
 class TeardownStuck(StepFailed):
     """Workloads did not go away."""
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.planning import Plan
+from specdecode.planning.events import accuracy_minutes
 
 LIMIT = 20_000
 EVENTS_PER_LOOK = 9
@@ -48,8 +49,8 @@ def worst_case_events(plan: Plan, *, poll_s: int) -> int:
     minutes = [deadlines.staging, deadlines.capacity]
     minutes += [deadlines.compile for artifact in plan.artifacts if not artifact.compiled]
     patient = 0
-    for _ in plan.waves:
-        minutes += [deadlines.serve, deadlines.benchmark]
+    for wave in plan.waves:
+        minutes += [deadlines.serve, deadlines.benchmark, accuracy_minutes(plan.experiment, plan.waves, wave)]
         patient += _patient_looks(timedelta(minutes=SMOKE_MINUTES), poll_s) + _patient_looks(STOP_LIMIT, STOP_POLL_S)
         patient += _patient_looks(timedelta(), poll_s)  # the arms' devices
     patient += _patient_looks(STOP_LIMIT, STOP_POLL_S)  # after a failure

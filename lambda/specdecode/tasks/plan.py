@@ -27,6 +27,8 @@ class Planned(BaseModel):
     """What the state machine needs to know."""
 
     waves: int
+    accuracy: bool
+    """Whether the arms have their accuracy measured too."""
     experiment: str
     plan: str
     """Where the whole plan lies."""
@@ -64,7 +66,10 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
         save_state(rt.store, _inherit(rt.store, state, old) if old else state)
     return Planned(
-        waves=len(planned.waves), experiment=experiment.name, plan=rt.store.url(layout.run_key(given.run_id, PLAN))
+        waves=len(planned.waves),
+        accuracy=experiment.accuracy,
+        experiment=experiment.name,
+        plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
     )
 
 
@@ -81,13 +86,14 @@ def _inherit(store: Store, state: RunState, old: RunState) -> RunState:
     Whole waves are not measured again; of others the benchmark sends only the requests that have no record yet.
     """
     base = layout.run_prefix(old.run_id)
-    for folder in ("raw/", "llmperf/"):
+    for folder in ("raw/", "llmperf/", "accuracy/"):
         for key in store.keys(base + folder):
             store.copy(key, layout.run_prefix(state.run_id) + key[len(base) :])
     summary = store.read_json(base + "summary.json")
     if summary is not None:
         store.write(layout.run_key(state.run_id, "summary.json"), json.dumps({**summary, "run_id": state.run_id}))
-    return state.model_copy(update={"measured": old.measured, "device_groups": old.device_groups})
+    taken = {"measured": old.measured, "inherited": old.measured, "device_groups": old.device_groups}
+    return state.model_copy(update=taken)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
-from specdecode.analysis import Comparison, EngineCounters, RunContext, compare
+from specdecode.analysis import Comparison, EngineCounters, RunContext, compare, lm_eval_scores
+from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
 from specdecode.benchmark.publish import Publisher
@@ -89,6 +90,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
         run_id=state.run_id,
         started_at=state.started_at,
@@ -99,9 +101,25 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         device_groups=state.device_groups,
         counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
         versions={"specdecode": __version__, "engine image": plan.engine.image},
-        failures=state.failures,
+        failures=(*state.failures, *unread),
+        accuracy=tuple(scores),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
     )
+
+
+def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:
+    """The scores below accuracy/, a file of lm-eval for each arm that was tested, and the files that hold none."""
+    prefix = layout.run_key(run_id, "accuracy", "")
+    scores: list[Accuracy] = []
+    failures: list[Failure] = []
+    for key in store.keys(prefix):
+        variant = key.removeprefix(prefix).removesuffix(".json")
+        try:
+            scores += lm_eval_scores(variant, store.read_json(key))
+        except (ValueError, TypeError, AttributeError) as error:
+            text = f"{store.url(key)} is no result of lm-eval: {error}"
+            failures.append(Failure(stage="Accuracy", variant=variant, message=text))
+    return scores, failures
 
 
 def engine_counters(summary: Any) -> tuple[EngineCounters, ...]:

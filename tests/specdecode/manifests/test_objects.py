@@ -13,7 +13,7 @@ from specdecode.experiment import BenchmarkSpec, load_preset, preset_names
 from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
 from specdecode.manifests.object_names import object_name
-from specdecode.planning import Inventory, make_plan
+from specdecode.planning import Inventory, first_served, make_plan
 
 
 @pytest.fixture(scope="module", params=preset_names())
@@ -56,8 +56,17 @@ def test_every_arm_of_every_wave_is_there_once(rendered):
     components = [component for component, _, _ in pods(objects)]
     assert components.count("staging") == len(plan.models)
     assert components.count("compile") == len(plan.artifacts)
-    for component in ("benchmark", "smoke", "accuracy"):
+    for component in ("benchmark", "smoke"):
         assert components.count(component) == len(plan.waves)
+
+
+def test_the_accuracy_of_each_variant_is_measured_once(rendered):
+    plan, objects = rendered
+    jobs = [(main(t)["command"][2], obj) for component, obj, t in pods(objects) if component == "accuracy"]
+    tested = [arm for script, _ in jobs for arm in re.findall(r"--arm (\S+?)=", script)]
+    assert sorted(tested) == sorted(variant.name for variant in plan.experiment.variants)
+    for script, job in jobs:
+        assert job["spec"]["activeDeadlineSeconds"] == 3600 * script.count("--arm ")
 
 
 def test_names_and_labels_are_legal(rendered):
@@ -227,7 +236,8 @@ def test_clients_name_every_arm_by_the_variable_of_its_service(rendered, ctx):
     ]
     for labels, script in jobs:
         wave = plan.waves[int(labels[names.WAVE_LABEL])]
-        for arm in wave.arms:
+        tested = labels[names.COMPONENT_LABEL] == "accuracy"
+        for arm in first_served(plan.waves, wave) if tested else wave.arms:
             variable = serving_name(arm, ctx).upper().replace("-", "_") + "_SERVICE_HOST"
             assert f'--arm {arm.variant}="http://${variable}:8000"' in script
 

@@ -10,7 +10,8 @@ from specdecode.experiment import Capacity, load_engine, load_preset, preset_nam
 from specdecode.experiment.capacity import DEVICES
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.cost import node_minutes
-from specdecode.planning.events import HISTORY_LIMIT
+from specdecode.planning.events import ACCURACY_MINUTES, HISTORY_LIMIT
+from specdecode.pod.accuracy import SAMPLES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -88,6 +89,16 @@ def test_the_sweep_looks_less_often_so_that_the_history_holds_it():
 def test_a_run_too_long_for_any_history_is_told_to_split():
     plan = plan_of("qwen3-32b-tuning", overrides={"deadlines": {"compile": 1400, "serve": 1400, "benchmark": 1400}})
     assert any("split the experiment" in warning for warning in plan.warnings)
+
+
+def test_accuracy_is_planned_and_paid_for_once_an_arm():
+    plain, tested = (plan_of("qwen3-32b-latency", overrides={"accuracy": accuracy}) for accuracy in (False, True))
+    steps = [(s.wave, s.deadline_minutes) for s in tested.steps if s.name == "Accuracy"]
+    assert steps == [(0, ACCURACY_MINUTES), (1, ACCURACY_MINUTES)]
+    assert not [s for s in plain.steps if s.name == "Accuracy"]
+    more = (tested.node_hours.high - plain.node_hours.high) * 60
+    seconds = load_engine("0.9.1-sdk2.26.1").estimates.seconds_per_output_token[1]
+    assert more == pytest.approx(2 * SAMPLES * 256 * seconds / 60)
 
 
 def test_price_is_a_parameter():

@@ -12,8 +12,10 @@ from specdecode import names
 from specdecode.cluster.errors import ClusterUnavailable, Conflict
 from specdecode.cluster.resources import KubeObject
 from specdecode.experiment import Capacity
-from specdecode.tasks import watchdog
+from specdecode.runs.state import load_state
+from specdecode.tasks import accuracy, release, watchdog
 from specdecode.tasks.errors import (
+    AccuracyFailed,
     BenchmarkFailed,
     CapacityUnavailable,
     CompileFailed,
@@ -142,6 +144,51 @@ def test_job_fails(step, code):
     assert_nothing_left(world)
 
 
+def assert_the_run_goes_on(world: World) -> None:
+    """After the accuracy test failed: as the state machine does, without diagnosis, to a report that says so."""
+    world.finish("StopArms")
+    release.release(world.given("run-1"), world.rt)
+    assert_nothing_left(world)
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None
+    assert state.measured == (0,)
+    assert [failure.stage for failure in state.failures] == ["Accuracy"]
+
+
+@pytest.mark.parametrize("fault", POD_FAULTS, ids=lambda fault: fault.name)
+def test_pod_fault_of_the_accuracy_test(fault):
+    world = World()
+    up_to(world, "Accuracy")
+    world.trouble["accuracy"] = fault.happens
+    with pytest.raises(AccuracyFailed):
+        world.finish("Accuracy")
+    assert_the_run_goes_on(world)
+
+
+def test_the_accuracy_test_s_job_fails_and_its_logs_are_kept():
+    world = World(job_fails={"accuracy": 69})
+    up_to(world, "Accuracy")
+    assert not accuracy.accuracy(world.given("run-1"), world.rt).done
+    for pod in world.cluster.all("Pod"):
+        world.cluster.logs[pod["metadata"]["name"]] = "no matching distribution found for lm-eval"
+    with pytest.raises(AccuracyFailed, match="BackoffLimitExceeded"):
+        accuracy.accuracy(world.given("run-1"), world.rt)
+    kept = [value for key, value in world.s3.objects.items() if "/diagnostics/logs/" in key and "accuracy" in key]
+    assert kept == [b"no matching distribution found for lm-eval"]
+    assert_the_run_goes_on(world)
+
+
+def test_an_arm_that_dies_of_the_accuracy_test_loses_no_record():
+    world = World()
+    up_to(world, "Accuracy")
+    world.trouble["serving"] = waiting("CrashLoopBackOff", **CRASHED)
+    before = world.time
+    with pytest.raises(AccuracyFailed, match="died under load"):
+        world.finish("Accuracy")
+    assert world.time == before
+    assert_the_run_goes_on(world)
+
+
 @pytest.mark.parametrize(
     ("row", "log"),
     [
@@ -238,7 +285,7 @@ def test_an_arm_that_dies_under_load_is_seen_at_the_next_look():
     assert_nothing_left(world)
 
 
-@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark"])
+@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
 def test_the_node_vanishes(step):
     world = World()
     up_to(world, step)
@@ -294,7 +341,7 @@ def test_the_api_server_is_away(step, answer):
     assert_nothing_left(world)
 
 
-@pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark"])
+@pytest.mark.parametrize("step", ["StageModels", "Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
 def test_a_conflict_is_retried_by_the_state_machine(step):
     world = World()
     up_to(world, step)

@@ -5,7 +5,9 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
+from specdecode.analysis.context import Failure
 from specdecode.benchmark.records import Chunk, RequestRecord
+from specdecode.runs.state import change_state
 from specdecode.tasks import release, report
 from specdecode.tasks.errors import ReportFailed
 
@@ -90,6 +92,40 @@ def test_the_engines_counters_are_taken_from_the_benchmark_s_summary():
     (found,) = report.engine_counters({"blocks": blocks})
     assert (found.variant, found.case, found.accepted_tokens, found.trusted) == ("sd", "a", 20, True)
     assert report.engine_counters(None) == ()
+
+
+def test_the_scores_of_the_accuracy_test_are_in_the_report():
+    world = measured()
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    assert {(score["variant"], score["task"]) for score in document["context"]["accuracy"]} == {
+        ("base", "gsm8k"),
+        ("sd", "gsm8k"),
+    }
+    assert "gsm8k" in world.s3.objects["runs/run-1/report.md"].decode()
+
+
+def test_a_failed_accuracy_test_is_named_in_the_report():
+    world = measured()
+    world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/accuracy/" not in key}
+    failure = Failure(stage="Accuracy", message="r1-w0-accuracy failed: BackoffLimitExceeded")
+    change_state(world.rt.store, "run-1", failures=(failure,))
+    answer = report.report(world.given("run-1"), world.rt)
+    assert answer.verdict
+    for name in ("report.html", "report.md"):
+        assert "BackoffLimitExceeded" in world.s3.objects[f"runs/run-1/{name}"].decode()
+
+
+@pytest.mark.parametrize("text", [b"not JSON", b"[]", b'{"results": 1}', b'{"results": {"gsm8k": {"a,none": NaN}}}'])
+def test_a_damaged_score_is_named_and_loses_nothing(text):
+    world = measured()
+    world.s3.objects["runs/run-1/accuracy/sd.json"] = text
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert [score["variant"] for score in context["accuracy"]] == ["base"]
+    (failure,) = context["failures"]
+    assert failure["variant"] == "sd"
+    assert "accuracy/sd.json is no result of lm-eval" in failure["message"]
 
 
 def test_a_run_without_records_has_no_report():

@@ -51,8 +51,8 @@ def test_a_second_run_stages_and_compiles_nothing():
     first = len(written(world, "Job"))
     world.run_through("run-2")
     again = written(world, "Job")[first:]
-    assert first == 6  # two models, two artifacts, smoke test, benchmark
-    assert len(again) == 2
+    assert first == 7  # two models, two artifacts, smoke test, benchmark, accuracy test
+    assert len(again) == 3
     assert not any("stage" in name or "compile" in name for name in again)
 
 
@@ -168,6 +168,34 @@ def test_a_bad_input_is_refused_with_the_reason(request_, words):
     assert world.workloads() == []
 
 
+def test_accuracy_is_measured_only_where_it_is_asked_for():
+    world = World()
+    world.run_through(request={"experiment": "rehearsal"})
+    assert "Accuracy" not in world.asked
+    assert not any("accuracy" in name for name in written(world, "Job"))
+
+
+def test_each_arm_s_accuracy_is_measured_once_however_often_it_is_served():
+    world = World()
+    world.run_through(request={"experiment": "qwen3-32b-latency", "set": {"accuracy": True}})
+    scores = [key for key in world.s3.objects if "/accuracy/" in key]
+    assert scores == ["runs/run-1/accuracy/base.json", "runs/run-1/accuracy/sd.json"]
+    assert len([name for name in written(world, "Job") if "accuracy" in name]) == 2
+    assert len([name for name in written(world, "Job") if "benchmark" in name]) == 3
+
+
+def test_a_resumed_run_takes_the_scores_over_and_serves_no_arm_for_missing_ones():
+    world = World()
+    world.run_through("run-1", until="Benchmark")
+    world.s3.objects["runs/run-1/accuracy/base.json"] = b"{}"
+    world.finish("StopArms", "run-1")
+    release.release(world.given("run-1"), world.rt)
+    world.run_through("run-2", request={"resume": "run-1"})
+    assert world.s3.objects["runs/run-2/accuracy/base.json"] == b"{}"
+    assert "runs/run-2/accuracy/sd.json" not in world.s3.objects
+    assert world.replicas == 0
+
+
 def test_a_bad_execution_name_is_refused():
     with pytest.raises(InvalidExperiment, match="becomes the run's id"):
         World().plan("späti")
@@ -182,7 +210,7 @@ def test_planning_again_keeps_the_first_state():
     assert json.loads(world.s3.objects["runs/run-1/state.json"]) == before
 
 
-@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark"])
+@pytest.mark.parametrize("step", ["Compile", "Serve", "Smoke", "Benchmark", "Accuracy"])
 def test_a_run_without_the_lease_touches_nothing(step):
     world = World()
     world.run_through(until="AcquireCapacity")

@@ -1,0 +1,50 @@
+"""Accuracy: have lm-eval question the arms while they still serve. Optional, and never worth a measured benchmark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import manifests
+from specdecode.analysis.context import Failure
+from specdecode.cluster.resources import name_of
+from specdecode.planning import first_served
+from specdecode.planning.events import accuracy_minutes
+from specdecode.runs.state import change_state
+from specdecode.tasks.acquire import require_node
+from specdecode.tasks.arms import check_alive
+from specdecode.tasks.errors import AccuracyFailed
+from specdecode.tasks.jobs import advance_job, keep_failed_logs
+from specdecode.tasks.pace import poll_seconds
+from specdecode.tasks.run import load_run, render_context
+from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+
+
+def accuracy(given: StepInput, rt: Runtime) -> Progress:
+    """Done when the wave's new arms are measured. AccuracyFailed is noted for the report before it is raised."""
+    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    wave = run.wave(given.wave)
+    if given.wave in run.state.inherited:
+        return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")
+    if not first_served(run.plan.waves, wave):
+        return Progress(done=True, message="these arms had their test in an earlier wave")
+    require_node(given, rt, run)
+    job = manifests.accuracy_job(run.plan, wave, ctx)
+    try:
+        check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
+        done, message = advance_job(
+            rt.kube,
+            [job],
+            now=rt.now(),
+            limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
+            failure=AccuracyFailed,
+        )
+    except AccuracyFailed as error:
+        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
+        failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
+        change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
+        raise
+    return Progress(done=done, message=message, wait_s=poll_seconds(run.plan))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(accuracy, event, context)
