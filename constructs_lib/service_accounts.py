@@ -16,6 +16,7 @@ READS: dict[str, tuple[str, ...]] = {
     "staging": ("imports/", "models/"),
     "compile": ("models/", "compiled/"),
     "serving": ("models/", "compiled/"),
+    "monitored": ("models/", "compiled/"),
     "benchmark": ("runs/", "models/"),
 }
 """Component -> prefixes that it reads. A writer reads its own prefix: it must see what is there already."""
@@ -23,8 +24,10 @@ READS: dict[str, tuple[str, ...]] = {
 WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "benchmark": "runs/"}
 """Component -> the one prefix that it writes. Nothing is ever deleted."""
 
-FETCHES_BUNDLE = ("staging", "compile", "benchmark")
+FETCHES_BUNDLE = ("staging", "compile", "monitored", "benchmark")
 """Components whose containers start with the project's own code; serving runs the engine alone."""
+PUBLISHES = ("monitored", "benchmark")
+"""Components that publish metrics."""
 
 
 class ServiceAccounts(Construct):
@@ -55,7 +58,7 @@ class ServiceAccounts(Construct):
                 irsa.allow("s3:GetObject", resources=[bundle.object_arn])
             if component == "staging":
                 _allow_token(irsa)
-            if component == "benchmark":
+            if component in PUBLISHES:
                 _allow_metrics(irsa)
             apply(
                 self,

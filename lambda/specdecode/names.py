@@ -22,15 +22,20 @@ RUN_LABEL = "specdecode/run"
 VARIANT_LABEL = "specdecode/variant"
 WAVE_LABEL = "specdecode/wave"
 COMPONENT_LABEL = "app.kubernetes.io/component"
-"""One of: staging, compile, serving, benchmark, accuracy."""
+"""One of: staging, compile, serving, benchmark, smoke, accuracy."""
+MONITORED_LABEL = "specdecode/neuron-metrics"
+"""On serving pods that publish what neuron-monitor sees: alone among servers they may speak to AWS."""
 
 SERVICE_ACCOUNTS = {
     "staging": "specdecode-staging",
     "compile": "specdecode-compile",
     "serving": "specdecode-serving",
+    "monitored": "specdecode-monitored",
     "benchmark": "specdecode-benchmark",
 }
-"""Component -> Kubernetes ServiceAccount in NAMESPACE, each with its own IRSA role and S3 prefix."""
+"""Component -> Kubernetes ServiceAccount in NAMESPACE, each with its own IRSA role and S3 prefix.
+
+`monitored` is that of serving pods with `serving.neuron_metrics`, which publish metrics too."""
 
 PIPELINE_GROUP = "specdecode:pipeline"
 """Kubernetes group that the pipeline Lambdas' EKS access entry carries; Roles are bound to it."""

@@ -18,7 +18,7 @@ _FIELDS = (
 )  # fmt: skip
 _UNSUPPORTED = (
     "hostNetwork", "hostPID", "hostIPC", "ephemeralContainers", "readinessGates", "schedulingGates", "runtimeClassName",
-    "shareProcessNamespace", "dnsConfig", "hostAliases", "hostname", "subdomain", "topologySpreadConstraints",
+    "dnsConfig", "hostAliases", "hostname", "subdomain", "topologySpreadConstraints",
     "overhead", "setHostnameAsFQDN", "hostUsers", "activeDeadlineSeconds", "workloadRef",
 )  # fmt: skip
 _CONTAINER_UNSUPPORTED = ("lifecycle", "volumeDevices", "stdin", "tty", "resizePolicy", "restartPolicyRules")

@@ -97,6 +97,7 @@ PREFIXES = {
     "staging": ({"imports/*", "models/*"}, {"models/*"}),
     "compile": ({"models/*", "compiled/*"}, {"compiled/*"}),
     "serving": ({"models/*", "compiled/*"}, set()),
+    "monitored": ({"models/*", "compiled/*"}, set()),
     "benchmark": ({"models/*", "runs/*"}, {"runs/*"}),
 }
 """Component -> what it reads, what it writes."""
@@ -125,15 +126,18 @@ def test_a_service_account_reads_and_writes_its_own_prefixes(templates: Template
     assert len(lists) == 1
 
 
-def test_only_the_benchmark_publishes_metrics_of_the_experiment(templates: Templates) -> None:
-    publishers = [
-        name
+def test_who_publishes_metrics_of_the_experiment(templates: Templates) -> None:
+    publishers = {
+        name.partition("Role")[0]
         for name, statement in templates.statements()
         if "cloudwatch:PutMetricData" in as_list(statement["Action"])
         and statement["Condition"]["StringEquals"]["cloudwatch:namespace"] == names.METRIC_NAMESPACE
-    ]
-    assert len(publishers) == 1
-    assert publishers[0].startswith("SpecDecodeStack/ServiceAccountsBenchmarkRole")
+    }
+    assert publishers == {
+        "SpecDecodeStack/PipelineReport",
+        "SpecDecodeStack/ServiceAccountsBenchmark",
+        "SpecDecodeStack/ServiceAccountsMonitored",
+    }
 
 
 def test_a_role_of_a_service_account_is_for_that_account_alone(templates: Templates) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from specdecode.experiment.engine import AmiVersion
+from specdecode.experiment.engine import AmiVersion, Resources
 from specdecode.experiment.model import Frozen
 
 DEVICES = 16
@@ -24,6 +24,8 @@ RESERVED_CPU = 2.0
 RESERVED_MEMORY_GIB = 8.0
 ALLOCATABLE_EPHEMERAL_GIB = 2600.0
 """Of a 3000 GiB root volume, less the images, the system and the kubelet's eviction threshold."""
+MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
+"""Of the container that `serving.neuron_metrics` puts beside each server (the node-wide one asks for 256m)."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 """Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
 ON_DEMAND_PRICE = 35.76

@@ -105,6 +105,9 @@ class Serving(Frozen):
     """Further arguments of `vllm serve`; those that specdecode sets are refused."""
     env: dict[EnvName, str] = Field(default_factory=dict)
     """Environment variables of the servers."""
+    neuron_metrics: bool = False
+    """Publish each server's NeuronCore utilization and device memory with a neuron-monitor beside it. Unproven on
+    hardware, and it disturbs what is measured: leave it off for figures that count."""
 
 
 class Variant(Frozen):

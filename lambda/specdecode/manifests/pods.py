@@ -78,7 +78,7 @@ def container(
     read_only_root: bool,
     **more: Any,
 ) -> KubeObject:
-    """The one container of a pod. `more`: probes, ports and the like."""
+    """A container of a pod, the main one but for a `name` in `more`. `more`: probes, ports and the like."""
     requests = {
         "cpu": _number(resources.cpu),
         "memory": f"{resources.memory_request_gib(weights_gib)}Gi",

@@ -8,6 +8,7 @@ from specdecode import layout, names
 from specdecode.exits import Exit
 from specdecode.experiment.engine import Probe, Resources
 from specdecode.manifests.context import RenderContext
+from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import HOME, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import artifact_path, serve_words
@@ -70,6 +71,8 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         restart_policy="Always",
         grace_s=60,
     )
+    if experiment.serving.neuron_metrics:
+        template = monitored(template, plan, arm, ctx)
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -13,7 +13,7 @@ from specdecode.experiment.model import Experiment, Frozen, ModelRef
 from specdecode.planning.cost import Range, node_minutes
 from specdecode.planning.events import Step, choose_poll_seconds, make_steps, worst_case_events
 from specdecode.planning.inventory import Inventory
-from specdecode.planning.warnings import check_history, check_revisions, check_window
+from specdecode.planning.warnings import check_history, check_monitor, check_revisions, check_window
 from specdecode.planning.waves import Arm, Wave, make_waves
 
 
@@ -112,6 +112,7 @@ def make_plan(
         assumptions=_assumptions(engine, capacity),
         warnings=(
             *check_revisions(models.values()),
+            *check_monitor(experiment),
             *check_history(events),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
         ),

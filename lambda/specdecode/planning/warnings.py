@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
-from specdecode.experiment.model import ModelRef
+from specdecode.experiment.model import Experiment, ModelRef
 from specdecode.planning.cost import Range
 from specdecode.planning.events import HISTORY_LIMIT
 
@@ -17,6 +17,16 @@ def check_revisions(models: Iterable[ModelRef]) -> list[str]:
         f"{model.id}: revision {model.revision!r} is a branch and can move; pin a commit to repeat this run"
         for model in models
         if model.import_prefix is None and model.revision in ("main", "master")
+    ]
+
+
+def check_monitor(experiment: Experiment) -> list[str]:
+    """Whether the servers are watched while they are measured."""
+    if not experiment.serving.neuron_metrics:
+        return []
+    return [
+        "serving.neuron_metrics: neuron-monitor runs beside every server while it is measured; what that costs, and "
+        "whether it sees devices of a DRA claim, nobody has shown: take figures to be published from a run without it"
     ]
 
 

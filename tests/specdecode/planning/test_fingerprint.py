@@ -42,6 +42,7 @@ DOES_NOT = {
     (ModelRef, "import_prefix"): "imports/x/",
     (ModelRef, "size_gib"): 1.0,
     (Serving, "devices"): 8,
+    (Serving, "neuron_metrics"): None,
     (Variant, "name"): "other",
     (Variant, "label"): "Other",
     (Variant, "compare_to"): None,
@@ -56,7 +57,7 @@ def changed(part, field, value):
     return part.model_copy(update={field: not getattr(part, field) if value is None and field in BOOLEANS else value})
 
 
-BOOLEANS = {"rescale_fp8", "gated"}
+BOOLEANS = {"rescale_fp8", "gated", "neuron_metrics"}
 
 
 def prints(model, field, value):

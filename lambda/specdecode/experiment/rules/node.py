@@ -46,11 +46,17 @@ def fits_node(case: Case) -> Iterator[Finding]:
     resources, experiment = case.engine.resources, case.experiment
     together = max(1, node.DEVICES // max(1, experiment.serving.devices))
     heaviest = sorted((case.experiment.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
-    benchmark = resources.benchmark
+    benchmark, monitor = resources.benchmark, node.MONITOR
+    monitors = len(heaviest) if experiment.serving.neuron_metrics else 0
     serve = (
-        len(heaviest) * resources.serving.cpu + benchmark.cpu + node.RESERVED_CPU,
-        sum(map(resources.serving.memory_request_gib, heaviest)) + benchmark.memory_gib + node.RESERVED_MEMORY_GIB,
-        sum(map(resources.serving.ephemeral_request_gib, heaviest)) + benchmark.ephemeral_gib,
+        len(heaviest) * resources.serving.cpu + monitors * monitor.cpu + benchmark.cpu + node.RESERVED_CPU,
+        sum(map(resources.serving.memory_request_gib, heaviest))
+        + monitors * monitor.memory_gib
+        + benchmark.memory_gib
+        + node.RESERVED_MEMORY_GIB,
+        sum(map(resources.serving.ephemeral_request_gib, heaviest))
+        + monitors * monitor.ephemeral_gib
+        + benchmark.ephemeral_gib,
     )
     compile_ = (
         resources.compile.cpu + node.RESERVED_CPU,

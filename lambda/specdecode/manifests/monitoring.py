@@ -1,0 +1,39 @@
+"""The opt-in beside a server: a container that publishes what neuron-monitor sees of its NeuronCores (ADR 47)."""
+
+from __future__ import annotations
+
+from specdecode import names
+from specdecode.experiment.capacity import MONITOR
+from specdecode.manifests.context import RenderContext
+from specdecode.manifests.pods import KubeObject, bundle_env, bundle_script, container, word
+from specdecode.planning import Arm, Plan
+
+CONTAINER = "neuron-monitor"
+
+
+def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
+    """The serving pod's `template` with the monitor in it, the account that may publish, and a way to do so.
+
+    It shares the server's claim (to see its devices), processes (a runtime is found by its process) and volumes.
+    Whatever happens to it, the container stays: a pod is only ready, and an arm only measured, with all its containers.
+    """
+    script = bundle_script("specdecode.pod.neuron_metrics", ["--variant", word(arm.label)])
+    beside = container(
+        name=CONTAINER,
+        image=plan.engine.image,
+        script=f"sh -c {word(script)} || true\nexec sleep infinity",
+        env=bundle_env(ctx),
+        resources=MONITOR,
+        read_only_root=False,
+    )
+    beside["resources"]["claims"] = [{"name": "neuron"}]
+    metadata, spec = template["metadata"], template["spec"]
+    return {
+        "metadata": {**metadata, "labels": {**metadata["labels"], names.MONITORED_LABEL: "true"}},
+        "spec": {
+            **spec,
+            "serviceAccountName": names.SERVICE_ACCOUNTS["monitored"],
+            "shareProcessNamespace": True,
+            "containers": [*spec["containers"], beside],
+        },
+    }

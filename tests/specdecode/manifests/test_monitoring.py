@@ -1,0 +1,113 @@
+"""The opt-in neuron-monitor beside a server: complete, harmless, and nothing of it where nobody asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+
+import kubernetes_validate
+import pytest
+from specdecode import names
+from specdecode.cli import app
+from specdecode.experiment import Engine, load_engine, load_preset
+from specdecode.experiment import capacity as node
+from specdecode.experiment.rules import check
+from specdecode.manifests import all_objects, serving
+from specdecode.planning import Inventory, make_plan
+from typer.testing import CliRunner
+
+from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
+
+from .test_objects import openings
+
+ON = {"serving.neuron_metrics": True}
+
+
+def plan_of(overrides):
+    return make_plan(load_preset("qwen3-32b", overrides=overrides), inventory=Inventory())
+
+
+def template_of(plan, ctx):
+    (deployment, service) = serving(plan, plan.waves[0].arms[1], ctx)
+    return deployment, service, deployment["spec"]["template"]
+
+
+def test_nothing_of_it_by_default(ctx):
+    text = json.dumps([obj for obj in all_objects(plan_of({}), ctx) if obj["kind"] != "NetworkPolicy"])
+    assert "neuron-m" not in text and "shareProcessNamespace" not in text
+    assert names.SERVICE_ACCOUNTS["monitored"] not in text
+    assert not [w for w in plan_of({}).warnings if "neuron" in w]
+
+
+def test_the_server_is_the_same_but_for_its_neighbour(ctx):
+    _, _, off = template_of(plan_of({}), ctx)
+    deployment, service, on = template_of(plan_of(ON), ctx)
+    kubernetes_validate.validate(deployment, "1.35", strict=True)
+    server, monitor = on["spec"]["containers"]
+    assert [server] == off["spec"]["containers"]
+    assert on["spec"]["resourceClaims"] == off["spec"]["resourceClaims"]
+    assert on["spec"]["volumes"] == off["spec"]["volumes"]
+    assert monitor["name"] == "neuron-monitor" and monitor["image"] == server["image"]
+    assert monitor["resources"]["claims"] == server["resources"]["claims"], "else it has no devices to look at"
+    assert on["spec"]["shareProcessNamespace"] is True
+    assert monitor["securityContext"] == server["securityContext"]
+    assert not {"ports", "readinessProbe", "startupProbe", "livenessProbe"} & monitor.keys()
+    own = on["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= own.items()
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= own.items()
+    assert "--variant SD" in monitor["command"][2]
+
+
+def test_it_may_publish_and_reach_aws_where_other_servers_may_not(ctx):
+    for overrides, account, ports in (({}, "serving", set()), (ON, "monitored", {53, 443})):
+        _, _, template = template_of(plan_of(overrides), ctx)
+        assert template["spec"]["serviceAccountName"] == names.SERVICE_ACCOUNTS[account]
+        ways = openings(template["metadata"]["labels"], "egress")
+        assert {port["port"] for way in ways for port in way["ports"]} == ports
+        (way,) = openings(template["metadata"]["labels"], "ingress")
+        assert [port["port"] for port in way["ports"]] == [names.SERVE_PORT]
+
+
+def test_the_plan_says_what_it_costs():
+    (warning,) = plan_of(ON).warnings
+    assert "neuron_metrics" in warning and "nobody has shown" in warning
+
+
+def test_its_requests_count():
+    """A server's CPUs so chosen that two fit exactly, without a monitor."""
+    engine, experiment = load_engine("0.9.1-sdk2.26.1"), load_preset("qwen3-32b")
+    spare = node.ALLOCATABLE_CPU - node.RESERVED_CPU - engine.resources.benchmark.cpu
+    resources = engine.resources.model_copy(
+        update={"serving": engine.resources.serving.model_copy(update={"cpu": spare / 2 - 0.1})}
+    )
+    tight = Engine.model_validate(engine.model_copy(update={"resources": resources}).model_dump())
+    assert check(experiment, tight, node.Capacity()) == []
+    watched = load_preset("qwen3-32b", overrides=ON)
+    assert [p.rule for p in check(watched, tight, node.Capacity())] == ["fits-node"]
+
+
+@pytest.mark.parametrize(
+    ("aws", "ran"), [("exit 1", False), ('for last; do :; done; printf other > "$last"', False), ("good", True)]
+)
+def test_its_container_stays_whatever_happens(tmp_path, ctx, aws, ran):
+    _, _, template = template_of(plan_of(ON), ctx)
+    script = template["spec"]["containers"][1]["command"][2]
+    aws = 'for last; do :; done; printf bundle > "$last"' if aws == "good" else aws
+    for name, text in (("aws", aws), ("python3", 'echo "$0 $*" >> ran; exit 74'), ("sleep", 'echo "stays $1"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "BUNDLE_URI": "s3://b/k", "POD_IP": "127.0.0.1"}
+    env["BUNDLE_SHA256"] = hashlib.sha256(b"bundle").hexdigest()
+    ended = subprocess.run(["/bin/sh", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (0, "stays infinity\n")
+    assert (tmp_path / "ran").exists() is ran
+
+
+def test_the_api_server_takes_it(double, kubectl):  # noqa: F811
+    if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
+        double.namespace(names.NAMESPACE)
+    printed = CliRunner().invoke(app, ["manifests", "qwen3-32b", "--set", "serving.neuron_metrics=true"]).output
+    assert printed.count("name: neuron-monitor") == 2
+    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=printed).stdout.splitlines()
+    assert said and all(line.endswith("created (server dry run)") for line in said)
