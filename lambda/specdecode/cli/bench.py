@@ -59,7 +59,7 @@ def bench(
     input_tokens: Annotated[int, typer.Option(help="Prompt length of line and sonnet cases.")] = 64,
     output_tokens: Annotated[int, typer.Option(help="Longest answer.")] = 600,
     ignore_eos: Annotated[bool, typer.Option(help="Ask for answers of exactly that length.")] = False,
-    temperature: Annotated[float, typer.Option()] = 0.0,
+    temperature: Annotated[float, typer.Option(help="Sampling temperature; 0 compares fairly.")] = 0.0,
     endpoint: Annotated[Endpoint, typer.Option(help="Which API to call.")] = Endpoint.CHAT,
     timeout: Annotated[float, typer.Option(help="Seconds until a request has failed.")] = 1200,
     seed: Annotated[int, typer.Option(help="Of prompts, arrivals and sampling.")] = 11111,

@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 def report(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run id, a run's folder or a report.json; the newest run.")
+        str | None, typer.Argument(metavar="RUN", help="A run id, a run's folder or a report.json; the newest run.")
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Write the HTML page and open it in the browser.")] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TERMINAL,

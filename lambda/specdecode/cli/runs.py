@@ -27,7 +27,7 @@ from specdecode.runs import DEFAULT_PRESET
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-RunId = Annotated[str | None, typer.Argument(help="The run's id; the newest run without it.")]
+RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
 TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 RELEASE_ATTEMPTS = 30
 RELEASE_PAUSE_S = 2.0
@@ -40,11 +40,16 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    experiment: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")] = DEFAULT_PRESET,
+    experiment: Annotated[
+        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
+    ] = DEFAULT_PRESET,
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", help="Override a field: workload.requests=4. May be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=4. May be repeated."),
     ] = None,
-    resume: Annotated[str | None, typer.Option(help="Repeat this run, skipping what it finished.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")] = 5.0,
     stack: Stack = STACK,
@@ -164,7 +169,9 @@ def capacity(
 
 
 def preflight(
-    experiment: Annotated[str, typer.Argument(help="A preset's name or a YAML file.")] = DEFAULT_PRESET,
+    experiment: Annotated[
+        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
+    ] = DEFAULT_PRESET,
     stack: Stack = STACK,
     as_json: AsJson = False,
 ) -> None:

@@ -119,6 +119,7 @@ def test_all_violations_are_reported_together():
         ({"serving.logical_neuron_core": 1, "serving.tensor_parallel_size": 64}, "claim-size"),
         ({"workload.endpoint": "completions"}, "thinking"),
         ({"workload.cases.shakespeare.text": "x"}, "prompt-text"),
+        ({"workload.cases.meaning-of-life.kind": "jsonl"}, "prompt-text"),
         ({"variants.base.quantization": "fp8"}, "quantization"),
         ({"target.rescale_fp8": True}, "quantization"),
         ({"serving.extra_args": ["--speculative-config", "{}"]}, "reserved-argument"),
