@@ -40,7 +40,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     arguments += ["--artifact-variable", engine.artifact.variable]
     arguments += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     arguments += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
-    arguments += ["--", *serve_words(experiment, variant, engine)]
+    arguments += ["--", *serve_words(experiment, variant, engine, compiled=False)]
     main = container(
         image=engine.image,
         script=bundle_script("specdecode.pod.compile", arguments),

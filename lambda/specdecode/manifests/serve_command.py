@@ -1,4 +1,4 @@
-"""The `vllm serve` command of an arm: the same text where it is compiled and where it is served."""
+"""The `vllm serve` command of an arm: equal where it is compiled and where it is served, as far as loaders allow."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ _HERE = "@PWD@"
 """Stands for the working directory in JSON until it is shell source."""
 
 
-def serve_words(experiment: Experiment, variant: Variant, engine: Engine) -> list[str]:
-    """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell."""
+def serve_words(experiment: Experiment, variant: Variant, engine: Engine, *, compiled: bool) -> list[str]:
+    """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell.
+
+    `compiled`: it finds its artifact, whose neuron_config.json holds the configuration. The loaders of NxD Inference
+    then set each override on the loaded configuration as it is (`setattr`): a mapping would take the place of an
+    object (`on_device_sampling_config`), and the first request fail. Mappings are left to the artifact.
+    """
     serving = experiment.serving
     target = experiment.target_of(variant)
     words = [
@@ -29,7 +34,10 @@ def serve_words(experiment: Experiment, variant: Variant, engine: Engine) -> lis
         f"--max-num-seqs {serving.max_num_seqs}",
         f"--max-model-len {serving.max_model_len}",
     ]
-    words += _neuron_words(neuron_config(experiment, variant, engine), engine)
+    config = neuron_config(experiment, variant, engine)
+    if compiled and engine.dialect is not Dialect.NATIVE_PLUGIN:
+        config = {key: value for key, value in config.items() if not isinstance(value, dict)}
+    words += _neuron_words(config, engine)
     if variant.speculation:
         words.append(f"--speculative-config {_json_word(speculative_config(experiment, variant, engine))}")
     words += [word(a.replace("{max_num_seqs}", str(serving.max_num_seqs))) for a in engine.serve_args]

@@ -116,7 +116,7 @@ def _script(plan: Plan, arm: Arm) -> str:
             "done",
             *([f"cp -r {needed[0]} {folder}"] if artifact.copied else []),
             f'export {artifact.variable}="$PWD/{folder}"',
-            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine)),
+            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True)),
         ]
     )
 

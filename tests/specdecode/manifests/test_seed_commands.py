@@ -177,7 +177,11 @@ def parsed(words):
 def ours(preset, variant):
     experiment, engine = load_preset(preset), load_engine("0.9.1-sdk2.26.1")
     arm = experiment.variant(variant)
-    line = " ".join(serve_words(experiment, arm, engine)).replace("$PWD", "/w").replace("$POD_IP", "10.0.0.1")
+    line = (
+        " ".join(serve_words(experiment, arm, engine, compiled=False))
+        .replace("$PWD", "/w")
+        .replace("$POD_IP", "10.0.0.1")
+    )
     env = [f"{name}={value}" for name, value in serving_env(experiment, arm, engine).items()]
     return parsed([*env, *shlex.split(line)])
 
@@ -193,7 +197,7 @@ def test_every_difference_from_the_published_line_has_a_reason(source, preset, v
 def test_the_arms_of_a_pair_differ_in_speculation_alone(preset):
     experiment = load_preset(preset)
     engine = load_engine(experiment.engine)
-    base, sd = ([*serve_words(experiment, v, engine)] for v in experiment.variants)
+    base, sd = ([*serve_words(experiment, v, engine, compiled=True)] for v in experiment.variants)
     one, two = (parsed(shlex.split(" ".join(w))) for w in (base, sd))
     assert {k for k in one.keys() | two.keys() if one.get(k) != two.get(k)} == {
         "--override-neuron-config.enable_fused_speculation",
@@ -204,8 +208,27 @@ def test_the_arms_of_a_pair_differ_in_speculation_alone(preset):
 def test_dialects_of_the_newer_engines():
     experiment = load_preset("qwen3-32b")
     base = experiment.variants[0]
-    plugin = serve_words(experiment, base, load_engine("0.16.0-sdk2.31.1"))
+    plugin = serve_words(experiment, base, load_engine("0.16.0-sdk2.31.1"), compiled=True)
     assert '--additional-config \'{"override_neuron_config": {"save_sharded_checkpoint": true}}\'' in plugin
     assert plugin[-3:] == ["--no-enable-prefix-caching", "--num-gpu-blocks-override", "4"]
-    native = serve_words(experiment, base, load_engine("0.29.0-sdk2.33.0"))
+    native = serve_words(experiment, base, load_engine("0.29.0-sdk2.33.0"), compiled=True)
     assert any(word.startswith('--additional-config \'{"neuron_config":') for word in native)
+
+
+@pytest.mark.parametrize("name", ["0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0"])
+def test_a_loader_that_finds_its_artifact_is_given_no_mapping(name):
+    """It would set it in place of an object of the loaded configuration, and `on_device_sampling_config.global_topk`,
+    which vLLM's runner reads for each request, would not be there."""
+    experiment, engine = load_preset("llama-3.1-405b"), load_engine(name)
+    base = experiment.variant("base")
+
+    def config(*, compiled):
+        words = parsed(shlex.split(" ".join(serve_words(experiment, base, engine, compiled=compiled))))
+        key = next((k for k in words if k.startswith("--additional-config.")), None)
+        return words[key] if key else {k.partition(".")[2]: v for k, v in words.items() if "neuron-config." in k}
+
+    compiling, serving = config(compiled=False), config(compiled=True)
+    assert compiling["on_device_sampling_config"] == {"top_k": 1, "do_sample": False}
+    left_out = {} if name == "0.29.0-sdk2.33.0" else {"on_device_sampling_config"}
+    assert compiling.keys() - serving.keys() == set(left_out)
+    assert all(compiling[key] == value for key, value in serving.items())
