@@ -1,0 +1,36 @@
+"""Every relative link of every page leads somewhere, and the index leads to every page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.docs.markdown import PAGES, ROOT, anchors, links, name
+
+INDEX = ROOT / "docs" / "README.md"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_relative_links_and_anchors_resolve(page: Path) -> None:
+    dead = []
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            assert link.startswith(("https://", "mailto:")), link
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.is_relative_to(ROOT) or not target.exists():
+            dead.append(f"{link}: no such file")
+        elif anchor and (target.suffix != ".md" or anchor not in anchors(target)):
+            dead.append(f"{link}: no such heading")
+    assert not dead, "\n".join([name(page), *dead])
+
+
+def test_the_index_names_every_page_once() -> None:
+    named = [(INDEX.parent / link).resolve() for link in links(INDEX) if not re.match(r"[a-z]+:", link)]
+    pages = {page for page in ROOT.glob("docs/**/*.md") if page != INDEX}
+    assert pages - set(named) == set(), "a page that nobody finds"
+    assert [page for page in pages if named.count(page) > 1] == []

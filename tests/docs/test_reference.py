@@ -1,0 +1,55 @@
+"""docs/reference and the table of decisions are what the code says now."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode.experiment.descriptions import descriptions
+from specdecode.experiment.model import Serving, Workload
+from specdecode.experiment.schema import experiment_schema
+
+from tests.templates import Templates
+from tools.reference import alarms, cli, decisions, s3_layout, states
+from tools.reference import experiment_schema as schema_page
+from tools.reference.__main__ import FOLDER
+
+STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
+
+
+@pytest.mark.parametrize(
+    ("name", "render"),
+    [
+        ("cli.md", cli.render),
+        ("experiment-schema.md", schema_page.render),
+        ("s3-layout.md", s3_layout.render),
+        ("states.md", states.render),
+    ],
+)
+def test_pages_are_current(name, render):
+    assert (FOLDER / name).read_text() == render(), STALE
+
+
+@pytest.mark.synth
+def test_the_page_of_alarms_is_current(templates: Templates):
+    text = (FOLDER / "alarms.md").read_text()
+    assert text == alarms.render(templates.stacks), STALE
+    assert "NoHeartbeat" in text
+
+
+def test_the_table_of_decisions_is_complete():
+    text = (FOLDER.parent / "README.md").read_text()
+    assert text == decisions.replaced(text), STALE
+    assert all(path.name in text for path in (FOLDER.parent / "adr").glob("*.md"))
+
+
+def test_every_command_of_the_app_and_every_state_is_on_its_page():
+    assert "## specdecode run" in cli.render()
+    assert "| `--watch` |" in cli.render()
+    assert "| `AcquireCapacity` |" in states.render()
+    assert "`CapacityUnavailable`" in states.render()
+
+
+def test_the_schema_describes_its_fields():
+    described = experiment_schema()["$defs"]["Workload"]["properties"]["rounds"]["description"]
+    assert described == descriptions(Workload)["rounds"]
+    assert "swap device groups" in described
+    assert set(descriptions(Serving)) == set(Serving.model_fields)

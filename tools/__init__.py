@@ -1,0 +1,1 @@
+"""What the repository needs for itself; nothing here is deployed."""

@@ -1,0 +1,20 @@
+"""The pages of docs/reference, written from the code: `python -m tools.reference`. A test holds them current."""
+
+import os
+from collections.abc import Sequence
+
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20,21,23")
+
+MARK = "<!-- Written by `python -m tools.reference`; edit the code that it describes instead. -->"
+
+
+def page(title: str, *parts: str) -> str:
+    """A page from its title and its parts, with one empty line between them."""
+    return "\n\n".join([f"# {title}", MARK, *(part.strip("\n") for part in parts)]) + "\n"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a vertical bar in a cell is escaped, a line break becomes a space."""
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

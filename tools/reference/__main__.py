@@ -1,0 +1,50 @@
+"""Write every page: `python -m tools.reference`. Synthesizes the app for the alarms (some ten seconds)."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.reference import alarms, cli, decisions, experiment_schema, s3_layout, states
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+
+def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """File name -> text, given the templates by stack."""
+    return {
+        "cli.md": cli.render(),
+        "experiment-schema.md": experiment_schema.render(),
+        "s3-layout.md": s3_layout.render(),
+        "states.md": states.render(),
+        "alarms.md": alarms.render(templates),
+    }
+
+
+def synthesize(folder: Path) -> dict[str, Any]:
+    """Both templates with default settings."""
+    import aws_cdk as cdk
+
+    from app import compose
+    from constructs_lib.bundle import build_bundle
+    from constructs_lib.settings import Settings
+
+    flags = json.loads((FOLDER.parents[1] / "cdk.json").read_text())["context"]
+    app = cdk.App(outdir=str(folder), context=flags, builtin_cloud_formation_validation=False)
+    compose(app, settings=Settings(), bundle=build_bundle())
+    return {stack.stack_name: stack.template for stack in app.synth().stacks}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        templates = synthesize(Path(folder))
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages(templates).items():
+        (FOLDER / name).write_text(text)
+    index = FOLDER.parent / "README.md"
+    index.write_text(decisions.replaced(index.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""docs/reference/experiment-schema.md: every field of an experiment, and every rule about them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel
+from specdecode.experiment import model, rules
+from specdecode.experiment.schema import experiment_schema
+
+from tools.reference import page, table
+
+PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("The experiment", model.Experiment),
+    ("`target`, `draft`: weights", model.ModelRef),
+    ("`serving`", model.Serving),
+    ("`variants`", model.Variant),
+    ("`speculation`", model.Speculation),
+    ("`workload`", model.Workload),
+    ("`workload.cases`", model.TestCase),
+    ("`deadlines`", model.Deadlines),
+)
+ENUMS: tuple[type[StrEnum], ...] = (model.Method, model.ModelKind, model.PromptKind, model.Load)
+LINKS = {
+    described.__name__: f"[{described.__name__}](#{re.sub(r'[^a-z -]', '', title.lower()).replace(' ', '-')})"
+    for title, described in PARTS
+} | {enum.__name__: f"[{enum.__name__}](#words)" for enum in ENUMS}
+NOT_WRITTEN = ("sweep", "extends")
+"""Conveniences of the written document; the model of what is run does not have them."""
+
+INTRODUCTION = """What a preset or a file of yours may hold. How to write one, with an example:
+[experiments](../experiments.md#your-own). For an editor: `specdecode schema > experiment.schema.json`. Unknown keys
+are refused. Beside these fields a document may have `extends` (a preset's name), and a variant `extends` (an earlier
+variant) or `sweep` (lists of values of `speculation`)."""
+
+RULES = """## Rules
+
+What the fields must satisfy together. All violations are reported at once, before anything is created; `specdecode
+validate` asks the same questions as the pipeline."""
+
+
+def render() -> str:
+    """The page."""
+    schema = experiment_schema()
+    return page(
+        "Fields of an experiment",
+        INTRODUCTION,
+        *(part for title, described in PARTS for part in _part(title, described, schema)),
+        "## Words",
+        *(f"**{enum.__name__}**: {_doc(enum)} One of {_words(enum)}." for enum in ENUMS),
+        RULES,
+        table(("rule", "rests on"), [(f"`{name}`", source) for name, (_, source) in rules.RULES.items()]),
+    )
+
+
+def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> list[str]:
+    own = schema if described is model.Experiment else schema["$defs"][described.__name__]
+    rows = [
+        (f"`{name}`", _type(field, schema), _default(described, name), field.get("description", ""))
+        for name, field in own["properties"].items()
+        if name not in NOT_WRITTEN
+    ]
+    return [f"## {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
+
+
+def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:
+    """`integer, 1 to 32`, `list of weights`, `text`: what may be written."""
+    if "anyOf" in field:
+        kinds = [_type(each, schema) for each in field["anyOf"] if each.get("type") != "null"]
+        return " or ".join(dict.fromkeys(kinds))
+    if "$ref" in field:
+        return LINKS[field["$ref"].rpartition("/")[2]]
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"]) if len(field["enum"]) < 5 else "a known name"
+    if field.get("type") == "array":
+        return f"list of {_type(field['items'], schema)}"
+    words = {
+        "string": "text",
+        "integer": "integer",
+        "number": "number",
+        "boolean": "true or false",
+        "object": "mapping",
+    }
+    return words[field["type"]] + _limits(field)
+
+
+def _limits(field: dict[str, Any]) -> str:
+    low, high = field.get("minimum"), field.get("maximum")
+    above = field.get("exclusiveMinimum")
+    if low is not None and high is not None:
+        return f", {low:g} to {int(high):,}"
+    if above is not None:
+        return f", above {above:g}" + (f", at most {high:,g}" if high is not None else "")
+    return f", at least {low:g}" if low is not None else ""
+
+
+def _default(described: type[BaseModel], name: str) -> str:
+    field = described.model_fields[name]
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value in ("", (), {}) or isinstance(value, BaseModel):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _doc(described: type) -> str:
+    return " ".join(inspect.cleandoc(described.__doc__ or "").split())
+
+
+def _words(enum: type[StrEnum]) -> str:
+    return ", ".join(f"`{member.value}`" for member in enum)

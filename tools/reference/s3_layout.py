@@ -1,0 +1,91 @@
+"""docs/reference/s3-layout.md: every key of the artifact bucket, with who writes and who reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from specdecode import layout
+from specdecode.experiment import load_engine, load_preset
+from specdecode.planning.fingerprint import fingerprint
+from specdecode.runs import PLAN
+
+from constructs_lib.service_accounts import READS, WRITES
+from tools.reference import page, table
+
+RUN = "RUN"
+
+FOLDERS = (
+    ("imports/", "your own weights, which a model's `import_prefix` names"),
+    ("models/", "staged weights: `<id with / as -->@<revision>/`"),
+    ("compiled/", "compiled artifacts, by the hash of all that decides them"),
+    ("runs/", "one folder a run; its name is the execution's"),
+    ("state/", "who holds the node, and who waits"),
+)
+
+FILES = (
+    (("experiment.yaml",), "Plan", "the experiment written out; `specdecode validate` takes it"),
+    ((PLAN,), "Plan", "waves, what is missing, time and price as a range"),
+    (("state.json",), "every step", "what a later step, the command line or the report must know"),
+    (("raw", "VARIANT", "CASE.jsonl"), "benchmark pod", "one line a request with the time of every chunk: the source"),
+    (("summary.json",), "benchmark pod", "each block's figures, with the formulas"),
+    (("llmperf", "VARIANT", "CASE", "round-N", "*_summary.json"), "benchmark pod", "LLMPerf's summary"),
+    (
+        ("llmperf", "VARIANT", "CASE", "round-N", "*_individual_responses.json"),
+        "benchmark pod",
+        "LLMPerf's file of requests",
+    ),
+    (("metrics-unsent.jsonl",), "benchmark pod", "metrics that CloudWatch did not take; only if there are any"),
+    (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
+    (("report.html",), "Report", "the answer, one page, opens offline"),
+    (("report.md",), "Report", "the same for a merge request or a wiki"),
+    (("report.csv",), "Report", "the same for a spreadsheet"),
+    (("report.json",), "Report", "the same for a program; `specdecode report --schema` describes it"),
+    (("diagnostics", "diagnosis.json"), "Diagnose", "cause, error and detail; what `specdecode diagnose` prints"),
+    (("diagnostics", "README.txt"), "Diagnose", "the same for a person"),
+    (("diagnostics", "problems.txt"), "Diagnose", "what is wrong with each pod"),
+    (("diagnostics", "events.txt"), "Diagnose", "Kubernetes' events, Karpenter's among them, by time"),
+    (("diagnostics", "pods.json"), "Diagnose", "descriptions; so for jobs, claims, nodes and their kin"),
+    (("diagnostics", "logs", "POD.CONTAINER.log"), "Diagnose, Compile", "logs; `.previous.log` of what was restarted"),
+)
+
+COMPLETE = f"""A folder under `models/` and `compiled/` counts only with its `{layout.COMPLETE}` (files, sizes,
+SHA-256), which is written last: what an interrupted step left is never taken for whole. No pod deletes anything."""
+
+RETENTION = """A run's folder expires after `run_retention_days` ([settings](../settings.md)), by default never. Why
+who may do what: [security](../security.md#pods)."""
+
+
+def render() -> str:
+    """The page."""
+    preset = load_preset("qwen3-32b")
+    arm = preset.variant("sd")
+    examples = {
+        "imports/": "imports/my-model/",
+        "models/": layout.model_prefix(preset.target.id, preset.target.revision),
+        "compiled/": layout.compiled_prefix(fingerprint(preset, arm, load_engine(preset.engine))),
+        "runs/": layout.run_prefix("qwen3-32b-20261201-120000-1a2b"),
+        "state/": layout.CAPACITY_KEY,
+    }
+    return page(
+        "What lies in the bucket",
+        "`BucketName` of the stack's outputs. The code of pods and functions lies elsewhere: in the CDK's own bucket.",
+        table(
+            ("prefix", "what", "example", "pods that read it", "pods that write it"),
+            [
+                (f"`{name}`", what, f"`{examples[name]}`", _who(READS, name), _who(WRITES, name))
+                for name, what in FOLDERS
+            ],
+        ),
+        COMPLETE,
+        "## A run's folder",
+        table(
+            ("key", "written by", "what it is"),
+            [(f"`{layout.run_key(RUN, *parts)}`", by, what) for parts, by, what in FILES],
+        ),
+        RETENTION,
+    )
+
+
+def _who(folders: Mapping[str, str | tuple[str, ...]], prefix: str) -> str:
+    """Components whose entry is or holds `prefix`."""
+    return ", ".join(name for name, given in folders.items() if prefix == given or prefix in tuple(given))
