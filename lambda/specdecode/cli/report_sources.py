@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,8 @@ import typer
 from pydantic import ValidationError
 
 from specdecode import layout
-from specdecode.analysis import Comparison, RunContext, compare
+from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
+from specdecode.analysis.context import Accuracy
 from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.runs_deployment import EXIT_FAILED, EXIT_USAGE, Deployment, stop_with
 from specdecode.experiment import BenchmarkSpec, Experiment, ExperimentError, load_file
@@ -93,6 +95,7 @@ def _from_path(path: Path, price: float | None) -> Comparison:
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
         price_per_node_hour=price,
+        accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
     )
     return compare(experiment=experiment, records=records, context=context)
@@ -128,6 +131,13 @@ def experiment_of(spec: BenchmarkSpec) -> Experiment:
         ),
         workload=spec.workload,
     )
+
+
+def _scores(file: Path) -> list[Accuracy]:
+    try:
+        return lm_eval_scores(file.stem, json.loads(file.read_bytes()))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise stop_with(f"{file} is no result of lm-eval: {error}", EXIT_USAGE) from None
 
 
 def _records(file: Path) -> Iterator[RequestRecord]:

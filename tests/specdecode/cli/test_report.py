@@ -113,10 +113,15 @@ def test_a_folder_of_raw_files_is_compared_anew(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:
             out.write(record.model_dump_json() + "\n")
+    (tmp_path / "accuracy").mkdir()
+    (tmp_path / "accuracy" / "sd.json").write_text('{"results": {"gsm8k": {"exact_match,strict-match": 0.8}}}')
     document = json.loads(call("report", tmp_path, "--json", "--price", "35.76").stdout)
+    assert [(item["variant"], item["value"]) for item in document["context"]["accuracy"]] == [("sd", 0.8)]
     assert document["context"]["price_per_node_hour"] == 35.76
     assert len(document["pairs"][0]["cases"]) == 2
     assert document["arms"][0]["cost_per_million"] > 0
+    (tmp_path / "accuracy" / "sd.json").write_text("[]")
+    assert "sd.json is no result of lm-eval" in call("report", tmp_path, code=2).stderr
 
 
 def test_what_is_no_report_is_refused_in_one_line(tmp_path: Path) -> None:
