@@ -294,6 +294,23 @@ def test_the_benchmark_s_pod_is_killed_and_goes_on(cloud):
     succeeds(cloud, run, fault="the benchmark's pod is killed", where="Benchmark")
 
 
+def test_the_accuracy_test_is_killed_and_the_benchmark_is_reported(cloud):
+    run = cloud.start("accuracy-killed", SMALL | {"accuracy": True})
+    cloud.until_step(run, "Accuracy")
+
+    def over() -> bool:
+        cloud.kill("accuracy")
+        return current_step(run.deployment.events(run.arn))[0] != "Accuracy"
+
+    cloud.until(over, what="the end of the accuracy test")
+    succeeds(cloud, run, fault="the accuracy test's pods are killed", where="Accuracy")
+    key = layout.run_key(run.run_id, "report.json")
+    answer = cloud.running.services.client("s3").get_object(Bucket=cloud.running.bucket, Key=key)
+    context = json.loads(answer["Body"].read())["context"]
+    assert [failure["stage"] for failure in context["failures"]] == ["Accuracy"]
+    assert context["accuracy"] == []
+
+
 def test_the_node_vanishes_under_load(cloud):
     run = cloud.start("node-vanishes", LONG)
     cloud.until_step(run, "Benchmark")
