@@ -15,7 +15,7 @@ from tools.reference import page, table
 
 INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page.
 Credentials and region are those of the AWS SDK (`AWS_PROFILE`, `AWS_REGION`); a laptop needs no way to the Kubernetes
-API. A repeatable option is given once for each item."""
+API. A repeatable option is given once for each item. `specdecode --version` prints the version."""
 
 EXIT_CODES = (
     ("0", "done"),

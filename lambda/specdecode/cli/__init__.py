@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
+
+from specdecode import __version__
 
 app = typer.Typer(
     name="specdecode",
@@ -18,6 +21,21 @@ for _part in ("experiments", "runs", "report", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 EXIT_ENVIRONMENT = 3
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ class Deployment:
             raise stop_with(f"{self._stack}: {text} ({hint})", EXIT_ENVIRONMENT) from None
         except BotoCoreError as error:
             raise stop_with(
-                f"AWS cannot be reached: {error} (check credentials and region)", EXIT_ENVIRONMENT
+                f"AWS cannot be reached: {error} (check AWS_PROFILE and AWS_REGION)", EXIT_ENVIRONMENT
             ) from None
         return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 

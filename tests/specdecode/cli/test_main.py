@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from botocore.exceptions import ClientError
-from specdecode.cli import main
+from specdecode import __version__
+from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
+from typer.testing import CliRunner
 
 
 @pytest.mark.parametrize("command", [["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"]])
@@ -32,3 +34,7 @@ def test_what_the_credentials_do_not_allow_is_one_line(monkeypatch, capsys):
         main()
     assert ended.value.code == 3
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_version():
+    assert CliRunner().invoke(app, ["--version"]).output.strip() == __version__
