@@ -7,6 +7,8 @@ class Exit(IntEnum):
     """Exit code of a pod's program -> what happened."""
 
     OK = 0
+    BAD_SPECIFICATION = 2
+    """What the benchmark was told cannot be measured."""
     USAGE = 64
     """The program was started with wrong arguments."""
     CORRUPT = 65
@@ -35,5 +37,13 @@ class Exit(IntEnum):
     """A server answered a smoke test with an error, with no text or without usage."""
 
 
-PERMANENT = (Exit.USAGE, Exit.CORRUPT, Exit.INCOMPLETE, Exit.NO_TOKEN, Exit.NOT_FOUND, Exit.DENIED)
+PERMANENT = (
+    Exit.BAD_SPECIFICATION,
+    Exit.USAGE,
+    Exit.CORRUPT,
+    Exit.INCOMPLETE,
+    Exit.NO_TOKEN,
+    Exit.NOT_FOUND,
+    Exit.DENIED,
+)
 """Codes after which trying again is in vain: a Job fails at once."""

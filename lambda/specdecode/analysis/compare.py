@@ -130,11 +130,11 @@ def _notes(
     if unknown:
         listed = ", ".join("/".join(key) for key in unknown[:5])
         notes.append(f"Records of arms or cases that the experiment does not have were left out: {listed}.")
-    lagging = sum(record.client_lag_s > MAX_LAG_S for record in records)
+    lagging = sum(record.time_doubt_s > MAX_LAG_S for record in records)
     if lagging:
         notes.append(
-            f"In {lagging} of {len(records)} requests the load generator itself lagged by more than "
-            f"{MAX_LAG_S * 1000:.0f} ms: their times are doubtful."
+            f"In {lagging} of {len(records)} requests the load generator fell behind by more than "
+            f"{MAX_LAG_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
         )
     baselines = [variant.name for variant in experiment.variants if not variant.speculation and not variant.compare_to]
     merged = most_merged([arm for arm in arms.values() if arm.variant in baselines])

@@ -80,9 +80,9 @@ def _own(name: str, kind: PromptKind, text: str) -> TestCase:
 
 
 def adhoc_spec(
-    *, run_id: str, arms: Sequence[str], model: str | None, workload: Mapping[str, Any], **fields: Any
+    *, run_id: str, arms: Mapping[str, int | None], model: str | None, workload: Mapping[str, Any], **fields: Any
 ) -> BenchmarkSpec:
-    """The specification. Raises BadRequest with every value that is out of range."""
+    """The specification; `arms`: name -> k if known. Raises BadRequest with every value that is out of range."""
     try:
         return BenchmarkSpec(
             run_id=run_id,
@@ -90,7 +90,7 @@ def adhoc_spec(
             wave=0,
             round=0,
             model=model or "",
-            arms=tuple(BenchmarkArm(variant=name, label=name) for name in arms),
+            arms=tuple(BenchmarkArm(variant=name, label=name, num_speculative_tokens=k) for name, k in arms.items()),
             workload=Workload.model_validate(workload),
             **fields,
         )

@@ -23,7 +23,7 @@ SUMMARY = "summary.json"
 
 @dataclass(kw_only=True)
 class Delivery:
-    """All methods block (they talk to AWS) and return what went wrong, in words."""
+    """All methods block (they talk to AWS) and return why results could not be stored, in words."""
 
     results: Results
     spec: BenchmarkSpec
@@ -32,6 +32,8 @@ class Delivery:
     publish: bool
     earlier_summary: dict[str, Any] | None = None
     """What other processes of this run (waves, rounds) have summed up before."""
+    unpublished: list[str] = field(init=False, default_factory=list)
+    """Why metrics did not reach CloudWatch when they were first sent."""
     _s3: S3Folder | None = field(init=False, default=None)
     _publisher: Publisher | None = field(init=False, default=None)
     _pending: set[Path] = field(init=False, default_factory=set)
@@ -74,7 +76,7 @@ class Delivery:
                 case=case.label,
                 at=max(record.started_at + record.end_s for record in block.records),
             )
-            problems += self._publisher.publish(data)
+            self.unpublished += self._publisher.publish(data)
         return problems
 
     def rescue(self, raw_names: Iterable[str]) -> None:
@@ -83,13 +85,12 @@ class Delivery:
         self._upload()
 
     def finish(self) -> list[str]:
-        """Try once more what did not go through."""
-        problems: list[str] = []
+        """Try once more what did not go through; metrics that CloudWatch still does not take go to S3."""
         if self._publisher is not None and self._publisher.unsent:
-            problems += self._publisher.publish([])
+            self.unpublished += self._publisher.publish([])
             if self._publisher.unsent:
                 self._pending.add(self._publisher.spool)
-        return problems + self._upload()
+        return self._upload()
 
     def _write_llmperf(self, block: Block, variant: str, case: TestCase, model: str) -> set[Path]:
         workload = self.spec.workload

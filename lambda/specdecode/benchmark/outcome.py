@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +21,6 @@ class Options:
     arrivals: Literal["poisson", "constant"] = "poisson"
     ramp_s: float = 0.0
     slo: Slo = field(default_factory=Slo)
-    speculative_tokens: Mapping[str, int] = field(default_factory=dict)
-    """Variant -> k, for estimating the acceptance rate where the server has no counters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +29,9 @@ class Outcome:
 
     summary: dict[str, Any]
     problems: tuple[str, ...]
-    """What went wrong beside single requests: uploads, metrics."""
+    """What went wrong beside single requests: results that could not be stored."""
+    unpublished: tuple[str, ...] = ()
+    """Why metrics are not in CloudWatch yet. They are kept and sent later: no reason to measure again."""
 
     @property
     def error_rates(self) -> dict[str, float]:

@@ -19,7 +19,8 @@ MAX_VALUES_PER_DATUM = 150
 MAX_CALL_BYTES = 900_000
 """PutMetricData's limits: 1000 metrics, 150 distinct values of a metric, 1 MB (here with room for the encoding)."""
 _LARGEST = 2.0**360
-_SPOOL = "metrics-unsent.jsonl"
+SPOOL = "metrics-unsent.jsonl"
+"""File of a run's folder with the metrics that CloudWatch has not taken yet: a line is the data of one call."""
 _DIMENSION_LENGTH = 1024
 
 Datum = dict[str, Any]
@@ -93,6 +94,11 @@ def calls(data: Iterable[Datum]) -> Iterator[list[Datum]]:
         yield batch
 
 
+def spooled(content: bytes) -> list[list[Datum]]:
+    """The calls that a spool file holds."""
+    return [json.loads(line) for line in content.splitlines()]
+
+
 class Publisher:
     """Sends metrics; what cannot be sent waits in the run's folder, and is sent before anything newer.
 
@@ -103,7 +109,7 @@ class Publisher:
         self._namespace = namespace
         self._given_client = client
         self._keeps = folder is not None
-        self.spool = (folder or Path()) / _SPOOL
+        self.spool = (folder or Path()) / SPOOL
 
     @cached_property
     def _client(self) -> Any:
@@ -139,7 +145,7 @@ class Publisher:
     def _waiting(self) -> list[list[Datum]]:
         if not self._keeps or not self.spool.exists():
             return []
-        return [json.loads(line) for line in self.spool.read_text().splitlines()]
+        return spooled(self.spool.read_bytes())
 
     def _keep(self, waiting: Sequence[list[Datum]]) -> None:
         if not self._keeps:

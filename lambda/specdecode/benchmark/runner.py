@@ -88,7 +88,11 @@ class Benchmark:
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
         self._problems += self._delivery.finish()
-        return Outcome(summary=self._summary(), problems=tuple(self._problems))
+        return Outcome(
+            summary=self._summary(),
+            problems=tuple(self._problems),
+            unpublished=tuple(dict.fromkeys(self._delivery.unpublished)),
+        )
 
     def _prompts(self, case: TestCase) -> list[Prompt]:
         workload = self._spec.workload
@@ -119,7 +123,7 @@ class Benchmark:
                 client=client,
                 facts=facts,
                 label=arm.label,
-                speculative_tokens=self._options.speculative_tokens.get(arm.variant),
+                speculative_tokens=arm.num_speculative_tokens,
             )
             self._progress.message(f"{arm.variant} answers at {client.endpoint.url} as {facts.model}")
 
@@ -170,7 +174,7 @@ class Benchmark:
             if record.round == self._spec.round and not record.warmup
         ]
         contradiction = _contradiction(counters, records)
-        trusted = counters is not None and contradiction is None
+        trusted = counters is not None and contradiction is None and self._spec.trusted_counters
         block = Block(
             records=records,
             slo=self._options.slo,

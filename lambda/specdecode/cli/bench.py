@@ -100,11 +100,12 @@ def bench(
 
     try:
         endpoints = endpoints_of(targets, api_key=os.environ.get("OPENAI_API_KEY"))
+        counts = _counts(speculative_tokens or [], endpoints)
         if upload is not None:
             S3Folder(upload)
         spec = adhoc_spec(
             run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
-            arms=list(endpoints),
+            arms={name: counts.get(name) for name in endpoints},
             model=model,
             workload={
                 "cases": cases_of(named=case or [], prompts=prompt or [], files=prompts or []),
@@ -133,7 +134,6 @@ def bench(
             arrivals=arrivals.value,
             ramp_s=ramp,
             slo=Slo(ttft_s=_ms(slo_ttft_ms), tpot_s=_ms(slo_tpot_ms), e2e_s=slo_e2e_s),
-            speculative_tokens=_counts(speculative_tokens or [], endpoints),
         )
     except (BadRequest, BadResults, ValueError) as error:
         typer.echo(f"specdecode bench: {error}", err=True)

@@ -12,7 +12,7 @@ from specdecode.analysis import Comparison, EngineCounters, RunContext, compare,
 from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
-from specdecode.benchmark.publish import Publisher
+from specdecode.benchmark.publish import SPOOL, Publisher, spooled
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan
@@ -62,12 +62,19 @@ def report(given: StepInput, rt: Runtime) -> Reported:
 
 
 def publish(comparison: Comparison, state: RunState, rt: Runtime) -> tuple[str, ...]:
-    """Send the comparison's figures to CloudWatch; what went wrong, in words. A figure not sent fails no run."""
-    data = metric_data(comparison, previous=last_good(rt.store, comparison, before=state))
+    """Send the comparison's figures, and the benchmark's that CloudWatch did not take then; what went wrong, in words.
+
+    A figure not sent fails no run.
+    """
+    spool = layout.run_key(state.run_id, SPOOL)
+    waiting = [datum for call in spooled(rt.store.read(spool) or b"") for datum in call]
+    data = [*waiting, *metric_data(comparison, previous=last_good(rt.store, comparison, before=state))]
     publisher = Publisher(namespace=names.METRIC_NAMESPACE, folder=None, client=rt.clients("cloudwatch"))
     problems = tuple(dict.fromkeys(publisher.publish(data)))
     if problems:
         logs.info("unpublished", problems=problems)
+    elif waiting:
+        rt.store.write(spool, "", content_type="application/jsonl")
     return problems
 
 

@@ -13,6 +13,7 @@ from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 from tests.specdecode.benchmark.chaos import chaos_server
 from tests.specdecode.benchmark.making import case, spec
@@ -108,10 +109,23 @@ def metrics_text(requests: int) -> str:
     return "# HELP vllm:spec_decode_num_drafts_total x\n" + "\n".join(lines)
 
 
+def with_k(given: BenchmarkSpec, k: int, **fields: object) -> BenchmarkSpec:
+    """The specification, its arms known to speculate `k` tokens."""
+    arms = tuple(arm.model_copy(update={"num_speculative_tokens": k}) for arm in given.arms)
+    return given.model_copy(update={"arms": arms, **fields})
+
+
+def test_counters_that_the_engine_is_known_to_fake_are_not_used(tmp_path: Path) -> None:
+    given = with_k(spec(requests=4), 3, trusted_counters=False)
+    block = run(given, Options(folder=tmp_path), Pace(metrics=metrics_text(1))).summary["blocks"][0]
+    assert block["counters"]["trusted"] is False
+    assert block["acceptance_source"] == "estimated"
+
+
 def test_impossible_counters_are_shown_and_not_used(tmp_path: Path) -> None:
-    given = spec(requests=4)
+    given = with_k(spec(requests=4), 3)
     pace = Pace(metrics=metrics_text(1))
-    outcome = run(given, Options(folder=tmp_path, speculative_tokens={"base": 3}), pace)
+    outcome = run(given, Options(folder=tmp_path), pace)
     block = outcome.summary["blocks"][0]
     assert block["counters"]["trusted"] is True  # nothing was drafted: nothing to contradict
     assert block["acceptance_source"] == "estimated"

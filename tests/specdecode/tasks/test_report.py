@@ -190,3 +190,22 @@ def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
     assert "AccessDenied" in answer.unpublished[0]
     assert answer.verdict
     assert "runs/run-1/report.html" in world.s3.objects
+
+
+def test_metrics_that_cloudwatch_did_not_take_during_the_benchmark_are_sent_with_the_report():
+    world = measured()
+    datum = {
+        "MetricName": "TTFT",
+        "Dimensions": [{"Name": "Variant", "Value": "Base"}],
+        "Timestamp": 1_800_000_000.0,
+        "Unit": "Seconds",
+        "Values": [0.25],
+        "Counts": [8.0],
+    }
+    spool = "runs/run-1/metrics-unsent.jsonl"
+    world.s3.objects[spool] = (json.dumps([datum]) + "\n").encode()
+    report.report(world.given("run-1"), world.rt)
+    assert published(world, "TTFT") == {("Base",): 0.25}
+    world.cloudwatch.data.clear()
+    report.report(world.given("run-1"), world.rt)
+    assert published(world, "TTFT") == {}
