@@ -13,6 +13,7 @@ from specdecode.cli import app
 from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
 
 from constructs_lib.settings import Settings
+from tests.docs import test_operations as operations
 from tests.docs.markdown import PAGES, ROOT, Block, blocks, name
 
 GENERATED = ROOT / "docs" / "reference" / "cli.md"
@@ -67,6 +68,11 @@ def test_cdk_commands_name_settings_that_exist(words: list[str]) -> None:
     assert verb in CDK_VERBS, verb
     context = dict(value.split("=", 1) for flag, value in itertools.pairwise(rest) if flag == "-c")
     Settings.from_context(context)
+
+
+@pytest.mark.parametrize("words", lines("aws"))
+def test_aws_commands_exist(words: list[str]) -> None:
+    operations.test_aws_commands_exist(shlex.join(words))
 
 
 def test_the_parser_finds_what_there_is() -> None:

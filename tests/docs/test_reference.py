@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from specdecode.experiment.descriptions import descriptions
 from specdecode.experiment.model import Serving, Workload
 from specdecode.experiment.schema import experiment_schema
 
+from tests.docs.markdown import ROOT
 from tests.templates import Templates
-from tools.reference import alarms, cli, decisions, s3_layout, states
+from tools.reference import alarms, causes, cli, decisions, s3_layout, states
 from tools.reference import experiment_schema as schema_page
 from tools.reference.__main__ import FOLDER
 
@@ -18,6 +21,7 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
 @pytest.mark.parametrize(
     ("name", "render"),
     [
+        ("causes.md", causes.render),
         ("cli.md", cli.render),
         ("experiment-schema.md", schema_page.render),
         ("s3-layout.md", s3_layout.render),
@@ -39,6 +43,16 @@ def test_the_table_of_decisions_is_complete():
     text = (FOLDER.parent / "README.md").read_text()
     assert text == decisions.replaced(text), STALE
     assert all(path.name in text for path in (FOLDER.parent / "adr").glob("*.md"))
+
+
+def test_the_page_of_the_bucket_names_what_the_code_writes():
+    source = "\n".join(path.read_text() for path in (ROOT / "lambda" / "specdecode").rglob("*.py"))
+    listed = {part for parts, _, _ in s3_layout.FILES for part in parts}
+    for name in (part for part in listed if part == part.lower() and "*" not in part):
+        assert f'"{name}"' in source or f"/{name}" in source, f"nothing writes {name}"
+    for call in re.findall(r"run_key\(([^()]*)\)", source):
+        named = re.findall(r'"([\w.-]+)"', call)
+        assert set(named) <= listed | {"a.jsonl", "base"}, f"{call}: not on the page"
 
 
 def test_every_command_of_the_app_and_every_state_is_on_its_page():

@@ -44,7 +44,7 @@ FILES = (
     (("diagnostics", "README.txt"), "Diagnose", "the same for a person"),
     (("diagnostics", "problems.txt"), "Diagnose", "what is wrong with each pod"),
     (("diagnostics", "events.txt"), "Diagnose", "Kubernetes' events, Karpenter's among them, by time"),
-    (("diagnostics", "pods.json"), "Diagnose", "descriptions; so for jobs, claims, nodes and their kin"),
+    (("diagnostics", "KINDs.json"), "Diagnose", "descriptions: pods, jobs, claims, nodes and their kin"),
     (("diagnostics", "logs", "POD.CONTAINER.log"), "Diagnose, Compile", "logs; `.previous.log` of what was restarted"),
 )
 

@@ -1,0 +1,26 @@
+"""docs/reference/causes.md: the causes of failed runs that `specdecode diagnose` recognizes."""
+
+from __future__ import annotations
+
+from specdecode.cluster.diagnosis import load_table
+from specdecode.experiment.assets import assets_dir
+
+from tools.reference import page, table
+
+INTRODUCTION = """When a run has failed, its error, the state of its pods and their logs are searched for the patterns of
+these causes, in this order; the first that is found is reported, with what it found in place of {...}. An error that is
+none of them is reported as it is. The patterns are in `assets/diagnosis.yaml`."""
+
+
+def render() -> str:
+    """The page."""
+    rows = [
+        (f"`{row.name}`", row.cause, row.fix, ", ".join(row.look_in))
+        for row in load_table(assets_dir() / "diagnosis.yaml").causes
+    ]
+    return page(
+        "Known causes of a failed run",
+        INTRODUCTION,
+        table(("name", "cause", "what to do", "looked for in"), rows),
+        "How to go about it: [when a run fails](../how-to/when-a-run-fails.md).",
+    )
