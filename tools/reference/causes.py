@@ -7,7 +7,7 @@ from specdecode.experiment.assets import assets_dir
 
 from tools.reference import page, table
 
-INTRODUCTION = """When a run has failed, its error, the state of its pods and their logs are searched for the patterns of
+INTRODUCTION = """When a run has failed, its error, the state of its pods and their logs are searched for patterns of
 these causes, in this order; the first that is found is reported, with what it found in place of {...}. An error that is
 none of them is reported as it is. The patterns are in `assets/diagnosis.yaml`."""
 
