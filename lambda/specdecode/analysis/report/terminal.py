@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from textwrap import fill
 
 from specdecode.analysis.report.escape import line
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
@@ -25,8 +26,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
         parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
-    parts += [f"note: {line(note)}" for note in comparison.notes]
-    parts += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
+    notes = [f"note: {line(note)}" for note in comparison.notes]
+    notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
+    parts += [fill(note, width=width, subsequent_indent="  ", break_long_words=False) for note in notes]
     if comparison.cost and comparison.cost.total is not None:
         parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
     return "\n".join(parts) + "\n"
