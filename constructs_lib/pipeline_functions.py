@@ -52,6 +52,13 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY)),
     "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY)),
     "StopArms": FunctionSpec("stop_arms", "deletes a run's workloads"),
+    "Advise": FunctionSpec(
+        "advise",
+        "plans the next wave of an adaptive sweep",
+        kubernetes=False,
+        timeout_s=300,
+        memory_mib=2048,
+    ),
     "ReleaseCapacity": FunctionSpec(
         "release", "gives the node up", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY), timeout_s=180
     ),

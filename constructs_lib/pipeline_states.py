@@ -1,7 +1,7 @@
 """The state machine's definition (Amazon States Language, JSONata), as plain data.
 
     Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
-         (-> Accuracy) -> StopArms -> ReleaseCapacity -> Report -> Succeeded
+         (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
 
 The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
@@ -92,6 +92,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         assign={
             "waves": "{% $states.result.Payload.waves %}",
             "accuracy": "{% $states.result.Payload.accuracy %}",
+            "adaptive": "{% $states.result.Payload.adaptive %}",
             "wave": 0,
         },
         following="StageModels",
@@ -104,7 +105,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         ("Smoke", "Benchmark", None),
         ("Benchmark", "Accuracy?", None),
         ("Accuracy", "StopArms", [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}, TO_DIAGNOSIS]),
-        ("StopArms", "More waves?", None),
+        ("StopArms", "Sweep?", None),
     ):
         states |= _waiting(name, functions[name], following=following, payload={"wave": "{% $wave %}"}, catch=catch)
     states["Accuracy?"] = {
@@ -113,6 +114,18 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "Choices": [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}],
         "Default": "StopArms",
     }
+    states["Sweep?"] = {
+        "Type": "Choice",
+        "Comment": "Only an adaptive sweep decides after each wave what to measure next.",
+        "Choices": [{"Condition": "{% $adaptive %}", "Next": "Advise"}],
+        "Default": "More waves?",
+    }
+    states["Advise"] = _task(
+        functions["Advise"],
+        comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
+        assign={"waves": "{% $states.result.Payload.waves %}"},
+        following="More waves?",
+    )
     states["More waves?"] = {
         "Type": "Choice",
         "Comment": "Arms that do not fit on the node together are measured in waves.",

@@ -75,7 +75,7 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves", "accuracy"}}
+    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
@@ -188,3 +188,17 @@ def test_a_larger_experiment_is_looked_at_less_often():
     small = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
     large = make_plan(load_preset("qwen3-32b-tuning"), inventory=Inventory())
     assert pace.poll_seconds(small) < pace.poll_seconds(large)
+
+
+def test_an_adaptive_sweep_asks_after_every_wave_and_no_other_run_does():
+    assert STATES["StopArms done?"]["Choices"][0]["Next"] == "Sweep?"
+    (asked,) = STATES["Sweep?"]["Choices"]
+    assert (asked["Condition"], asked["Next"]) == ("{% $adaptive %}", "Advise")
+    assert STATES["Sweep?"]["Default"] == STATES["Advise"]["Next"] == "More waves?"
+    assert STATES["Advise"]["Assign"] == {"waves": "{% $states.result.Payload.waves %}"}
+
+
+def test_what_lies_between_two_waves_is_counted():
+    between = ("Sweep?", "Advise", "More waves?", "Accuracy?")
+    events = {"Task": 5, "Choice": 2}
+    assert sum(events[STATES[name]["Type"]] for name in between) == pace.EVENTS_PER_WAVE

@@ -124,9 +124,12 @@ def _notes(
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
     notes = list(context.notes)
-    for variant in experiment.variants:
-        if not any(arm.variant == variant.name for arm in arms.values()):
-            notes.append(f"The arm {variant.name} was not measured: nothing here is about it.")
+    left_out = [v.name for v in experiment.variants if not any(arm.variant == v.name for arm in arms.values())]
+    if context.sweep and left_out:
+        measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
+        notes.append(f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}")
+    else:
+        notes += [f"The arm {name} was not measured: nothing here is about it." for name in left_out]
     if unknown:
         listed = ", ".join("/".join(key) for key in unknown[:5])
         notes.append(f"Records of arms or cases that the experiment does not have were left out: {listed}.")

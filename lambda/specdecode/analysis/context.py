@@ -13,6 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen
+from specdecode.planning import SweepStep
 
 
 class DeviceGroup(Frozen):
@@ -89,6 +90,8 @@ class RunContext(Frozen):
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
+    sweep: tuple[SweepStep, ...] = ()
+    """What an adaptive sweep decided, step by step."""
     raw_prefix: str = ""
     """Where the raw files lie (`s3://bucket/runs/<run id>/` or a folder), linked from the report."""
     source: str = "specdecode.benchmark"

@@ -21,7 +21,7 @@ from specdecode.analysis.result import (
 from specdecode.analysis.statistics import LogMean, combine
 from specdecode.analysis.verdict import estimate, judge, too_many_failed
 from specdecode.benchmark.records import RequestRecord
-from specdecode.experiment.model import Experiment, TestCase, Variant
+from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 
 GROUP_METHOD = "geometric mean of the cases, Satterthwaite's degrees of freedom"
 Stats = dict[str, LogMean]
@@ -70,11 +70,19 @@ def compare_pair(
                     experiment=experiment,
                     case=case,
                     arms=(arms[keys[0]], arms[keys[1]]),
-                    records=(records[keys[0]], records[keys[1]]),
+                    records=(_side_by_side(experiment, records[keys[0]], records[keys[1]]), records[keys[1]]),
                     drift=drift,
                 )
             )
     return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift) if results else None
+
+
+def _side_by_side(experiment: Experiment, base: list[RequestRecord], other: list[RequestRecord]) -> list[RequestRecord]:
+    """Records of `base` to compare `other` with: in an adaptive sweep those of the same rounds, when both served."""
+    if experiment.sweep is not Sweep.ADAPTIVE:
+        return base
+    rounds = {record.round for record in other}
+    return [record for record in base if record.round in rounds]
 
 
 def assemble(

@@ -1,14 +1,16 @@
-"""The advisor on an experiment's own arms: which to compile next, given what has been measured of them."""
+"""The advisor on an experiment's own arms: which to compile or measure next, given what has been measured of them."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from specdecode.analysis.prediction import DECODING, STEPS
 from specdecode.analysis.result import Comparison, Estimate
 from specdecode.analysis.statistics import CONFIDENCE, t_quantile
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import NOISE, Advice, Candidate, Observation, advise
 
 FEW = 3
@@ -19,7 +21,7 @@ LEAST_ERROR = 0.01
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
-    """The sweep's arms; for an experiment that is none, its drafts with k = 1 to MAX_K."""
+    """The sweep's arms; for an experiment that is none, its drafts with k = 1 to MAX_K too."""
     found: dict[str, list[int]] = {}
     for variant in speculative(experiment):
         if variant.speculation:
@@ -27,7 +29,11 @@ def candidates(experiment: Experiment) -> list[Candidate]:
     return [
         Candidate(draft, k)
         for draft, ks in found.items()
-        for k in (sorted(set(ks)) if len(set(ks)) >= FEW else sorted({*ks, *range(1, MAX_K + 1)}))
+        for k in (
+            sorted(set(ks))
+            if len(set(ks)) >= FEW or experiment.sweep is Sweep.ADAPTIVE
+            else sorted({*ks, *range(1, MAX_K + 1)})
+        )
     ]
 
 
@@ -72,6 +78,24 @@ def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> li
 def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> Advice:
     """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all."""
     return advise(candidates(experiment), observations(comparisons, group=group))
+
+
+def next_step(experiment: Experiment, comparisons: Sequence[Comparison]) -> SweepStep:
+    """What an adaptive sweep measures next. `comparisons`: one for each step so far, of that step's records alone.
+
+    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing.
+    """
+    seen = observations(comparisons)
+    if len(seen) < len(comparisons):
+        return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
+    advice = advise(candidates(experiment), seen)
+    chosen, reason = advice.compile_next, advice.reason
+    if chosen is None and advice.measure_again:
+        times = Counter(Candidate(item.draft, item.k) for item in seen)
+        chosen = min(advice.measure_again, key=lambda candidate: times[candidate])
+        reason = f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it is as good as the best so far."
+    variant = variant_of(experiment, chosen) if chosen else None
+    return SweepStep(arm=variant.name if variant else None, reason=reason)
 
 
 def _error(estimate: Estimate) -> float:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from specdecode.analysis.sweep import next_step
 from specdecode.cli import experiments_view as view
 from specdecode.experiment import (
     Capacity,
@@ -29,6 +30,7 @@ from specdecode.experiment import (
     preset_names,
 )
 from specdecode.experiment.capacity import ON_DEMAND_PRICE
+from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
@@ -98,7 +100,8 @@ def plan(
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
     inventory = _inventory(experiment, bucket) if bucket else Inventory()
-    planned = make_plan(experiment, inventory=inventory, capacity=capacity)
+    begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
+    planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
     if as_json:
         _print_json(planned.model_dump(mode="json"))
     else:

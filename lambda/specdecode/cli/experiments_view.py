@@ -72,6 +72,7 @@ def plan_tables(plan: Plan) -> list[Table | str]:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms))
     hours, cost = plan.node_hours, plan.cost
     lines = [
+        *_sweep_lines(plan),
         f"node      {hours.low:.1f} to {hours.high:.1f} h, ${cost.low:,.0f} to ${cost.high:,.0f} "
         f"at ${plan.price_per_node_hour:.2f} an hour",
         f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
@@ -79,6 +80,18 @@ def plan_tables(plan: Plan) -> list[Table | str]:
         *(f"warning   {line}" for line in plan.warnings),
     ]
     return [missing, waves, "\n".join(lines)]
+
+
+def _sweep_lines(plan: Plan) -> list[str]:
+    """What an adaptive sweep adds: how it begins and how far it may go."""
+    if plan.sweep is None:
+        return []
+    candidates = sum(variant.compare_to is not None for variant in plan.experiment.variants)
+    return [
+        f"sweep     {plan.sweep.steps[-1].reason}",
+        f"          Then the advisor chooses, step by step, among {candidates} arms: at most {plan.sweep.most_steps} "
+        f"steps, {plan.sweep.waves_to_come} more waves and {plan.sweep.compiles_to_come} more compiles.",
+    ]
 
 
 def engines_table(engines: Iterable[Engine]) -> Table:

@@ -57,7 +57,7 @@ def view(
         experiment=state.experiment if state else None,
         step=step if execution.status == "RUNNING" else None,
         message=message if execution.status == "RUNNING" else None,
-        wave=f"{measured} of {len(plan.waves)} waves measured" if plan else None,
+        wave=_progress(plan, measured) if plan else None,
         started=execution.started,
         elapsed_s=(ended - datetime.fromisoformat(execution.started)).total_seconds(),
         node_s=node_s,
@@ -66,6 +66,15 @@ def view(
         cause=execution.cause or None,
         result=result,
     )
+
+
+def _progress(plan: Plan, measured: int) -> str:
+    """How many waves are measured; of an adaptive sweep also why the last was added, or why it is over."""
+    planned = len(plan.waves)
+    if plan.sweep is None:
+        return f"{measured} of {planned} waves measured"
+    more = "" if plan.sweep.is_over else f", {planned + plan.sweep.waves_to_come} at most"
+    return f"{measured} of {planned} waves measured{more}. {plan.sweep.steps[-1].reason}"
 
 
 def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:

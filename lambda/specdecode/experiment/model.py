@@ -204,6 +204,15 @@ class Workload(Frozen):
     """Ask for answers of exactly `output_tokens`."""
 
 
+class Sweep(StrEnum):
+    """Which of an experiment's arms are measured."""
+
+    GRID = "grid"
+    """All."""
+    ADAPTIVE = "adaptive"
+    """One after the other beside the baseline, each chosen from those before it, until another is not worth it."""
+
+
 class Deadlines(Frozen):
     """Longest time of each waiting state, in minutes (at most a week)."""
 
@@ -227,6 +236,8 @@ class Experiment(Frozen):
     serving: Serving
     variants: tuple[Variant, ...] = Field(min_length=1)
     workload: Workload
+    sweep: Sweep = Sweep.GRID
+    """`grid` measures every arm; `adaptive` asks the advisor after each and stops when another gains too little."""
     deadlines: Deadlines = Deadlines()
     """Longest time of each waiting step."""
     accuracy: bool = False

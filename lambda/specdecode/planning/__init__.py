@@ -3,6 +3,7 @@
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.inventory import Inventory, needed_prefixes, read_inventory
 from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, make_plan
+from specdecode.planning.sweep import SweepPlan, SweepStep
 from specdecode.planning.waves import Arm, Wave, first_served
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "Plan",
     "PlannedArtifact",
     "PlannedModel",
+    "SweepPlan",
+    "SweepStep",
     "Wave",
     "fingerprint",
     "first_served",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.model import Experiment, Frozen, Sweep
 from specdecode.planning.waves import Wave, first_served
 
 HISTORY_LIMIT = 20_000
@@ -52,6 +52,8 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
         if limit := accuracy_minutes(experiment, waves, wave):
             steps.append(Step(name="Accuracy", wave=wave.index, deadline_minutes=limit))
         steps.append(Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES))
+        if experiment.sweep is Sweep.ADAPTIVE:
+            steps.append(Step(name="Advise", wave=wave.index))
     steps += [Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES), Step(name="Report")]
     return tuple(steps)
 

@@ -9,10 +9,19 @@ from specdecode import layout
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment, Frozen, ModelRef
+from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
 from specdecode.planning.cost import Range, node_minutes
 from specdecode.planning.events import Step, choose_poll_seconds, make_steps, worst_case_events
 from specdecode.planning.inventory import Inventory
+from specdecode.planning.sweep import (
+    FEW_STEPS,
+    SweepPlan,
+    SweepStep,
+    first_steps,
+    longest,
+    most_steps,
+    sweep_waves,
+)
 from specdecode.planning.warnings import check_history, check_monitor, check_revisions, check_window
 from specdecode.planning.waves import Arm, Wave, make_waves
 
@@ -42,6 +51,9 @@ class Plan(Frozen):
     experiment: Experiment
     engine: Engine
     waves: tuple[Wave, ...]
+    """Of an adaptive sweep those of the steps so far; all that is estimated below counts the steps to come."""
+    sweep: SweepPlan | None = None
+    """Of an adaptive sweep."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
     steps: tuple[Step, ...]
@@ -73,11 +85,21 @@ def make_plan(
     engine: Engine | None = None,
     capacity: Capacity | None = None,
     now: datetime | None = None,
+    sweep: tuple[SweepStep, ...] = (),
 ) -> Plan:
-    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock where `now` is not given."""
+    """The plan of `experiment` given what lies in the bucket. Pure, but for the clock where `now` is not given.
+
+    `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm.
+    """
     engine = engine or load_engine(experiment.engine)
     capacity = capacity or Capacity()
-    waves = make_waves(experiment, engine)
+    if experiment.sweep is Sweep.ADAPTIVE:
+        sweep = sweep or first_steps(experiment)
+        waves, fewest, most = (
+            sweep_waves(experiment, engine, longest(experiment, sweep, limit=limit)) for limit in (0, FEW_STEPS, None)
+        )
+    else:
+        waves = fewest = most = make_waves(experiment, engine)
     models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
     first_arms: dict[str, Arm] = {}
     for wave in waves:
@@ -92,15 +114,31 @@ def make_plan(
         )
         for arm in first_arms.values()
     )
-    missing = frozenset(item.fingerprint for item in artifacts if not item.compiled)
-    steps = make_steps(experiment, waves, missing)
+    missing = frozenset(
+        arm.fingerprint
+        for wave in most
+        for arm in wave.arms
+        if not inventory.has(layout.compiled_prefix(arm.fingerprint))
+    )
+    steps = make_steps(experiment, most, missing)
     poll_seconds = choose_poll_seconds(steps)
     events = worst_case_events(steps, poll_s=poll_seconds)
-    hours = node_minutes(experiment, engine, waves, missing).scaled(1 / 60)
+    hours = Range(
+        low=node_minutes(experiment, engine, fewest, missing).low,
+        high=node_minutes(experiment, engine, most, missing).high,
+    ).scaled(1 / 60)
     return Plan(
         experiment=experiment,
         engine=engine,
         waves=waves,
+        sweep=SweepPlan(
+            steps=sweep,
+            most_steps=most_steps(experiment),
+            waves_to_come=len(most) - len(waves),
+            compiles_to_come=len(missing - first_arms.keys()),
+        )
+        if experiment.sweep is Sweep.ADAPTIVE
+        else None,
         models=tuple(PlannedModel(model=m, prefix=p, staged=inventory.has(p)) for p, m in models.items()),
         artifacts=artifacts,
         steps=steps,

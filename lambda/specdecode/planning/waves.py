@@ -59,7 +59,7 @@ def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
                 groups[-1] = (rounds, [*last, baseline])
             else:
                 groups.append((rounds, [baseline]))
-    return tuple(_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
+    return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
 
 
 def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
@@ -72,7 +72,8 @@ def _packed(names: list[str], *, size: int) -> list[list[str]]:
     return [names[at : at + size] for at in range(0, len(names), size)]
 
 
-def _wave(experiment: Experiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:
+def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:
+    """The wave of the variants `names`."""
     variants = [experiment.variant(name) for name in names]
     return Wave(
         index=index,

@@ -10,11 +10,13 @@ from datetime import timedelta
 
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.planning import Plan
-from specdecode.planning.events import accuracy_minutes
+from specdecode.planning.events import ACCURACY_MINUTES, accuracy_minutes
 
 LIMIT = 20_000
 EVENTS_PER_LOOK = 9
 """Task entered, scheduled, started, succeeded, exited; Choice entered, exited; Wait entered, exited."""
+EVENTS_PER_WAVE = 11
+"""The states between waves: the advisor, and the questions whether it is asked and whether more waves follow."""
 EVENTS_ONCE = 60
 """All states that do not wait, the clean-up among them."""
 
@@ -51,12 +53,27 @@ def worst_case_events(plan: Plan, *, poll_s: int) -> int:
     patient = 0
     for wave in plan.waves:
         minutes += [deadlines.serve, deadlines.benchmark, accuracy_minutes(plan.experiment, plan.waves, wave)]
-        patient += _patient_looks(timedelta(minutes=SMOKE_MINUTES), poll_s) + _patient_looks(STOP_LIMIT, STOP_POLL_S)
-        patient += _patient_looks(timedelta(), poll_s)  # the arms' devices
+        patient += _wave_looks(poll_s)
+    sweep, waves = plan.sweep, len(plan.waves)
+    if sweep is not None:
+        waves += sweep.waves_to_come
+        minutes += [deadlines.compile] * sweep.compiles_to_come
+        minutes += [
+            deadlines.serve,
+            deadlines.benchmark,
+            ACCURACY_MINUTES * plan.experiment.accuracy,
+        ] * sweep.waves_to_come
+        patient += sweep.waves_to_come * _wave_looks(poll_s)
     patient += _patient_looks(STOP_LIMIT, STOP_POLL_S)  # after a failure
     queue = _looks(QUEUE_LIMIT, QUEUE_POLL_S)
     looks = queue + patient + sum(_looks(timedelta(minutes=limit), poll_s) for limit in minutes)
-    return EVENTS_PER_LOOK * looks + EVENTS_ONCE
+    return EVENTS_PER_LOOK * looks + EVENTS_PER_WAVE * waves + EVENTS_ONCE
+
+
+def _wave_looks(poll_s: int) -> int:
+    """Of smoke test, ending and the arms' devices."""
+    smoke, ending = _patient_looks(timedelta(minutes=SMOKE_MINUTES), poll_s), _patient_looks(STOP_LIMIT, STOP_POLL_S)
+    return smoke + ending + _patient_looks(timedelta(), poll_s)
 
 
 def _looks(limit: timedelta, interval_s: int) -> int:

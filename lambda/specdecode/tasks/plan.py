@@ -10,8 +10,10 @@ import yaml
 from pydantic import BaseModel
 
 from specdecode import layout
+from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, from_document, load_engine, to_yaml
-from specdecode.planning import make_plan, needed_prefixes, read_inventory
+from specdecode.experiment.model import Sweep
+from specdecode.planning import Plan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
@@ -19,6 +21,7 @@ from specdecode.tasks.capacity import outside_window
 from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
+from specdecode.tasks.sweeping import grow
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
@@ -29,6 +32,8 @@ class Planned(BaseModel):
     waves: int
     accuracy: bool
     """Whether the arms have their accuracy measured too."""
+    adaptive: bool
+    """Whether the advisor is asked after each wave."""
     experiment: str
     plan: str
     """Where the whole plan lies."""
@@ -53,7 +58,8 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     engine = load_engine(experiment.engine)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
-    planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now)
+    sweep = _sweep_so_far(rt.store, experiment, request.resume)
+    planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
     rt.store.write(layout.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(layout.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
     if load_state(rt.store, given.run_id) is None:
@@ -65,9 +71,12 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             resumed_from=request.resume,
         )
         save_state(rt.store, _inherit(rt.store, state, old) if old else state)
+    # Before capacity is taken it is known whether a resumed sweep needs any.
+    planned = grow(given.run_id, rt)
     return Planned(
         waves=len(planned.waves),
         accuracy=experiment.accuracy,
+        adaptive=planned.sweep is not None,
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
     )
@@ -78,6 +87,15 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment,
     if text is None or state is None:
         raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
     return from_document(yaml.safe_load(text), capacity=capacity), state
+
+
+def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:
+    """The steps of an adaptive sweep: those of the run that is resumed, or the advisor's first."""
+    if experiment.sweep is not Sweep.ADAPTIVE:
+        return ()
+    data = store.read(layout.run_key(resumed, PLAN)) if resumed else None
+    old = Plan.model_validate_json(data).sweep if data else None
+    return old.steps if old else (next_step(experiment, ()),)
 
 
 def _inherit(store: Store, state: RunState, old: RunState) -> RunState:

@@ -110,6 +110,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         versions={"specdecode": __version__, "engine image": plan.engine.image},
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
+        sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
     )
 

@@ -11,6 +11,13 @@ BROKEN = {
     # rule: (preset, overrides, AMI, field, part of the message)
     "unique-names": ("qwen3-32b", {"variants.sd.label": "Base"}, None, "variants.Base.label", "used 2 times"),
     "compare-to": ("qwen3-32b", {"variants.sd.compare_to": "bsae"}, None, "variants.sd.compare_to", "no other variant"),
+    "sweep-adaptive": (
+        "rehearsal-sweep",
+        {"variants.sd-k4.neuron_config": {"x": 1}},
+        None,
+        "variants.sd-k4",
+        "does not differ from base in speculation alone",
+    ),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
     "draft-kind": (

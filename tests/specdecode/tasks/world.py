@@ -13,7 +13,19 @@ from typing import Any
 from pydantic import BaseModel
 from specdecode import layout, names
 from specdecode.cluster.resources import KubeObject
-from specdecode.tasks import accuracy, acquire, benchmark, diagnose, plan, release, serve, smoke, stage, stop_arms
+from specdecode.tasks import (
+    accuracy,
+    acquire,
+    advise,
+    benchmark,
+    diagnose,
+    plan,
+    release,
+    serve,
+    smoke,
+    stage,
+    stop_arms,
+)
 from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import StepFailed
 from specdecode.tasks.runtime import Progress, Runtime, StepInput
@@ -87,6 +99,7 @@ class World:
         self.states.executions[arn(run_id)] = "RUNNING"
         request = DEFAULT if request is None else request
         planned = plan.plan(self.given(run_id, input=request), self.rt)
+        self.adaptive = planned.adaptive
         self.asked = [step for step in WAITING if step != "Accuracy" or planned.accuracy]
         return planned.waves
 
@@ -110,11 +123,15 @@ class World:
             self.finish(step, run_id)
             if step == until:
                 return
-        for wave in range(waves):
+        wave = 0
+        while wave < waves:
             for step in order[2:]:
                 self.finish(step, run_id, wave)
-                if step == until and wave == waves - 1:
+                if step == until and wave == waves - 1 and not self.adaptive:
                     return
+            if self.adaptive:
+                waves = advise.advise(self.given(run_id, wave=wave), self.rt).waves
+            wave += 1
 
     def clean_up(self, error: Exception, run_id: str = "run-1") -> diagnose.Diagnosis:
         """What the state machine does after a failure: diagnose, stop, release; each may itself fail."""

@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import engine, load, node
+from specdecode.experiment.rules import engine, load, node, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -14,6 +14,7 @@ _DRA = "Neuron DRA documentation (deploy/eks/dra)"
 RULES: dict[str, tuple[Rule, str]] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (load.compare_to, "a comparison has two arms"),
+    "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (engine.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
     "draft-kind": (engine.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),

@@ -1,0 +1,87 @@
+"""Adaptive sweeps: arms are chosen one after the other, each measured beside the baseline on the same node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import Experiment, Frozen, Name
+from specdecode.planning.waves import Wave, arms_per_wave, make_wave
+
+MOST_STEPS = 16
+"""In 300 simulated sweeps of 22 arms the advisor asked for 14 compiles at most, and for 6 on average."""
+AGAIN = 4
+"""Steps beyond one for each arm: arms that cannot be told apart are measured again, without a compile."""
+FEW_STEPS = 3
+"""What a short sweep takes: the low end of the estimate."""
+
+
+class SweepStep(Frozen):
+    """One decision of the sweep."""
+
+    arm: Name | None
+    """Measured next, beside the baseline; None: the sweep ends here."""
+    reason: str
+
+
+class SweepPlan(Frozen):
+    """How far an adaptive sweep is, and how far it can go."""
+
+    steps: tuple[SweepStep, ...]
+    most_steps: int
+    waves_to_come: int
+    """Waves beyond those planned, if every step is taken."""
+    compiles_to_come: int
+    """Compiles beyond those of the planned waves, if every step is taken."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms of the steps so far, in order; one that is measured again appears again."""
+        return tuple(step.arm for step in self.steps if step.arm is not None)
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.steps) and self.steps[-1].arm is None
+
+
+def first_steps(experiment: Experiment) -> tuple[SweepStep, ...]:
+    """Where a sweep begins that nobody advises: with its first arm."""
+    return (SweepStep(arm=_arms(experiment)[0], reason="The first arm of the experiment."),)
+
+
+def most_steps(experiment: Experiment) -> int:
+    """Steps after which the sweep ends, whatever could still be gained."""
+    return min(MOST_STEPS, len(_arms(experiment)) + AGAIN)
+
+
+def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int | None = None) -> list[str]:
+    """The arms so far and, up to `limit` (by default the most) steps, those never measured, then the last again."""
+    arms = [step.arm for step in steps if step.arm is not None]
+    if len(arms) < len(steps):
+        return arms
+    limit = max(len(arms), most_steps(experiment) if limit is None else limit)
+    rest = [name for name in _arms(experiment) if name not in arms]
+    arms = [*arms, *rest][:limit]
+    return arms + arms[-1:] * (limit - len(arms))
+
+
+def sweep_waves(experiment: Experiment, engine: Engine, arms: Sequence[str]) -> tuple[Wave, ...]:
+    """The waves of a sweep that takes `arms` in this order.
+
+    Every step measures the baseline beside its arm, in rounds of its own, so that each arm is compared with what the
+    same node did at the same time. The order within a step is the same in all: what a device group costs or gains,
+    it does so to all arms alike.
+    """
+    baseline = next(variant.name for variant in experiment.variants if variant.compare_to is None)
+    size, rounds = arms_per_wave(experiment), experiment.workload.rounds
+    groups: list[tuple[int, list[str]]] = []
+    for step, arm in enumerate(arms):
+        for turn in range(rounds):
+            names = [baseline, arm] if turn % 2 == 0 else [arm, baseline]
+            round_ = step * rounds + turn
+            groups += [(round_, names)] if size > 1 else [(round_, [name]) for name in names]
+    return tuple(make_wave(experiment, engine, at, round_, names) for at, (round_, names) in enumerate(groups))
+
+
+def _arms(experiment: Experiment) -> list[str]:
+    return [variant.name for variant in experiment.variants if variant.compare_to is not None]

@@ -1,0 +1,189 @@
+"""An adaptive sweep, step by step: the advisor extends the plan, once for each measured wave, and ends it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from specdecode.benchmark.records import Chunk, RequestRecord
+from specdecode.planning import Plan
+from specdecode.planning.sweep import AGAIN
+from specdecode.tasks import advise, release, report
+from specdecode.tasks.errors import CompileFailed
+
+from tests.specdecode.tasks.world import World
+
+SWEEP = {"experiment": "rehearsal-sweep"}
+TOKENS, STEP_S = 60, 0.02
+ACCEPTANCE, DRAFT_COST = 0.6, 0.2
+
+
+def steps_and_seconds(k: int) -> tuple[float, float]:
+    """Tokens per step and seconds a request of an arm that drafts `k` tokens, as the theory has it."""
+    tokens = (1 - ACCEPTANCE ** (k + 1)) / (1 - ACCEPTANCE)
+    return tokens, TOKENS / tokens * STEP_S * (1 + DRAFT_COST * k)
+
+
+class Measured(World):
+    """A world whose benchmark leaves records behind."""
+
+    def finish(self, step, run_id="run-1", wave=0):
+        before = self.time
+        seen = super().finish(step, run_id, wave)
+        if step == "Benchmark" and self.time > before:
+            self.measure(run_id, wave)
+        return seen
+
+    def stored(self, run_id="run-1") -> Plan:
+        return Plan.model_validate_json(self.s3.objects[f"runs/{run_id}/plan.json"])
+
+    def measure(self, run_id, wave):
+        plan = self.stored(run_id)
+        for arm in plan.waves[wave].arms:
+            speculation = plan.experiment.variant(arm.variant).speculation
+            tokens, seconds = steps_and_seconds(speculation.num_speculative_tokens if speculation else 0)
+            for case in plan.experiment.workload.cases:
+                key = f"runs/{run_id}/raw/{arm.variant}/{case.name}.jsonl"
+                lines = [
+                    record(run_id, arm, case.name, index, round(TOKENS / tokens), seconds).model_dump_json()
+                    for index in range(6)
+                ]
+                self.s3.objects[key] = self.s3.objects.get(key, b"") + ("\n".join(lines) + "\n").encode()
+
+
+def record(run_id, arm, case, index, steps, seconds):
+    end = seconds * (1 + index / 500 + len(arm.variant) / 1000)
+    return RequestRecord(
+        run_id=run_id,
+        variant=arm.variant,
+        case=case,
+        index=index,
+        round=arm.round,
+        started_at=1_800_000_000.0 + index,
+        sent_s=10.0 * index,
+        end_s=end,
+        chunks=tuple(Chunk(at_s=end * (at + 1) / steps, chars=4) for at in range(steps)),
+        requested_input_tokens=64,
+        requested_output_tokens=TOKENS,
+        prompt_tokens=64,
+        completion_tokens=TOKENS,
+        prompt_sha256=f"{index:064d}",
+        output="the same",
+        finish_reason="length",
+    )
+
+
+@pytest.fixture(scope="module")
+def swept():
+    world = Measured()
+    world.run_through(request=SWEEP)
+    release.release(world.given("run-1"), world.rt)
+    return world
+
+
+def test_it_measures_each_arm_beside_the_base_until_the_advisor_says_stop(swept):
+    plan = swept.stored()
+    assert plan.sweep.is_over
+    assert len(plan.waves) == len(plan.sweep.arms) >= 2
+    for number, wave in enumerate(plan.waves):
+        assert (wave.index, wave.round) == (number, number)
+        assert [arm.variant for arm in wave.arms] == ["base", plan.sweep.arms[number]]
+    assert "Stop" in plan.sweep.steps[-1].reason or "measured" in plan.sweep.steps[-1].reason
+    assert len(plan.waves) <= 4 + AGAIN
+    best = max((2, 4, 6, 8), key=lambda k: 1 / steps_and_seconds(k)[1])
+    assert f"sd-k{best}" in plan.sweep.arms
+
+
+def test_asking_again_after_the_end_changes_nothing(swept):
+    before = swept.s3.objects["runs/run-1/plan.json"]
+    answers = [advise.advise(swept.given("run-1", wave=0), swept.rt) for _ in range(2)]
+    assert swept.s3.objects["runs/run-1/plan.json"] == before
+    assert {answer.waves for answer in answers} == {len(swept.stored().waves)}
+
+
+def test_the_report_says_why_and_compares_each_arm_with_the_base_of_its_round(swept):
+    report.report(swept.given("run-1"), swept.rt)
+    document = json.loads(swept.s3.objects["runs/run-1/report.json"])
+    assert [step["arm"] for step in document["context"]["sweep"]] == [*swept.stored().sweep.arms, None]
+    assert document["context"]["sweep"][-1]["reason"] in swept.s3.objects["runs/run-1/report.html"].decode()
+    assert {pair["cases"][0]["pairs"] for pair in document["pairs"]} == {6}
+    assert sum("was not measured" in note for note in document["notes"]) == 0
+
+
+def test_a_retried_step_appends_once():
+    world = Measured()
+    waves = world.plan(request=SWEEP)
+    assert waves == 1
+    assert advise.advise(world.given("run-1"), world.rt).waves == 1, "the planned wave is not measured yet"
+    for step in world.asked:
+        world.finish(step)
+    again = [advise.advise(world.given("run-1", wave=0), world.rt).waves for _ in range(3)]
+    assert again == [2, 2, 2]
+
+
+def test_a_failed_write_leaves_the_old_plan_and_the_retry_appends():
+    world = Measured()
+    world.plan(request=SWEEP)
+    for step in world.asked:
+        world.finish(step)
+
+    def broken(operation, key):
+        if operation == "PutObject" and key.endswith("plan.json"):
+            raise ConnectionError
+
+    world.s3.before, fine = broken, world.s3.before
+    with pytest.raises(ConnectionError):
+        advise.advise(world.given("run-1"), world.rt)
+    world.s3.before = fine
+    assert len(world.stored().waves) == 1
+    assert advise.advise(world.given("run-1"), world.rt).waves == 2
+
+
+def test_a_resumed_sweep_goes_on_where_the_failed_one_was(swept):
+    world = Measured()
+    world.plan(request=SWEEP)
+    for step in world.asked:
+        world.finish(step)
+    advise.advise(world.given("run-1"), world.rt)
+    world.clean_up(CompileFailed("crashed"))
+    world.run_through("run-2", request={"resume": "run-1"})
+    assert world.stored("run-2").sweep.arms == swept.stored().sweep.arms
+    records = world.s3.objects["runs/run-2/raw/base/meaning-of-life.jsonl"].splitlines()
+    assert len(records) == 6 * len(world.stored("run-2").waves), "nothing was measured twice"
+
+
+def test_a_resumed_sweep_with_all_waves_measured_asks_before_capacity_is_taken():
+    world = Measured()
+    world.plan(request=SWEEP)
+    for step in world.asked:
+        world.finish(step)
+    world.clean_up(CompileFailed("the function was killed"))
+    assert world.plan("run-2", {"resume": "run-1"}) == 2
+    assert "measured" not in world.finish("AcquireCapacity", "run-2")[-1].message
+
+
+def test_a_finished_sweep_resumed_needs_no_node(swept):
+    waves = swept.plan("run-again", {"resume": "run-1"})
+    assert waves == len(swept.stored().waves)
+    assert "no node is needed" in swept.finish("AcquireCapacity", "run-again")[-1].message
+
+
+def test_it_ends_before_the_reservation_does():
+    world = Measured()
+    end = world.time + timedelta(hours=3)
+    world.rt.environ["CAPACITY"] = json.dumps({"block_start": world.time.isoformat(), "block_end": end.isoformat()})
+    world.plan(request=SWEEP)
+    for step in world.asked:
+        world.finish(step)
+    world.time = end - timedelta(minutes=42)
+    assert advise.advise(world.given("run-1"), world.rt).waves == 1
+    assert "would not fit" in world.stored().sweep.steps[-1].reason
+
+
+def test_figures_that_cannot_be_compared_end_it():
+    world = World()
+    world.plan(request=SWEEP)
+    for step in world.asked:
+        world.finish(step)
+    assert advise.advise(world.given("run-1"), world.rt).waves == 1
