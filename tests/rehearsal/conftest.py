@@ -42,6 +42,8 @@ class Rehearsed:
     """The failed run's folder."""
     executed: dict[str, str] | None = None
     """State machine definition and function code as the emulator executed them: name -> text or SHA-256."""
+    arns: dict[str, str] | None = None
+    """Logical id -> ARN of the stack's functions, as CloudFormation deployed them."""
     metrics: list[dict[str, Any]] | None = None
     dashboards: list[str] | None = None
     assembly: Path | None = None
@@ -68,6 +70,7 @@ def rehearsed(tmp_path_factory):
         out.folder = running.download(run.run_id, to=target)
         out.replicas["after success"] = running.replicas()
         out.executed = _executed(running, run.arn)
+        out.arns = _function_arns(running)
         watch = running.services.client("cloudwatch")
         out.metrics = watch.list_metrics(Namespace="Qwen/LLMPerf")["Metrics"]
         out.dashboards = [entry["DashboardName"] for entry in watch.list_dashboards()["DashboardEntries"]]
@@ -106,6 +109,18 @@ class _Killer:
             if b"vllm\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
                 self.done = True
+
+
+def _function_arns(running):
+    stack = running.services.client("cloudformation").describe_stack_resources(StackName="SpecDecodeStack")
+    functions = running.services.client("lambda")
+    return {
+        resource["LogicalResourceId"]: functions.get_function(FunctionName=resource["PhysicalResourceId"])[
+            "Configuration"
+        ]["FunctionArn"]
+        for resource in stack["StackResources"]
+        if resource["ResourceType"] == "AWS::Lambda::Function"
+    }
 
 
 def _executed(running, execution):
