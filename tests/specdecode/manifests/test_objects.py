@@ -129,6 +129,42 @@ def test_neuron_pods_claim_and_land_on_the_trainium_node(rendered):
         assert template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 
 
+def test_the_taint_of_the_node_is_tolerated_as_it_is(rendered):
+    for component, _, template in pods(rendered[1]):
+        if component != "staging":
+            (toleration,) = template["spec"]["tolerations"]
+            assert toleration == {"key": names.NEURON_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+
+
+def test_servers_have_shared_memory_and_time_to_end(rendered):
+    for component, _, template in pods(rendered[1]):
+        shm = [v["emptyDir"] for v in template["spec"]["volumes"] if v["name"] == "shm"]
+        if component in ("compile", "serving"):
+            memory = quantity(main(template)["resources"]["requests"]["memory"])
+            assert shm == [{"medium": "Memory", "sizeLimit": f"{min(128, int(memory) // 2)}Gi"}]
+            assert template["spec"]["terminationGracePeriodSeconds"] >= 60
+        else:
+            assert shm == []
+
+
+def test_compiling_fetches_all_that_the_arm_serves_and_leaves_time_to_upload(rendered):
+    plan, objects = rendered
+    jobs = [(o, main(t)["command"][2]) for c, o, t in pods(objects) if c == "compile"]
+    for (obj, script), arm in zip(jobs, plan.compiles_to_do, strict=True):
+        models = [model.prefix for model in plan.experiment.models_of(plan.experiment.variant(arm.variant))]
+        assert re.findall(r"--model (\S+)", script.split(" -- ")[0]) == models
+        (minutes,) = re.findall(r"--minutes (\S+)", script)
+        assert 0.5 <= float(minutes) * 60 / obj["spec"]["activeDeadlineSeconds"] <= 0.9
+
+
+def test_fp8_weights_alone_are_rescaled(rendered):
+    plan, objects = rendered
+    scripts = [main(t)["command"][2] for c, _, t in pods(objects) if c == "staging"]
+    rescaled = [model.rescale_fp8 for model in plan.models_to_stage]
+    assert ["--rescale-fp8" in script for script in scripts] == rescaled
+    assert any(rescaled) is (plan.experiment.name == "llama-3.1-405b")
+
+
 def quantity(text):
     return float(text.removesuffix("m")) / 1000 if text.endswith("m") else float(text.removesuffix("Gi"))
 

@@ -130,7 +130,7 @@ HUB = {
     "config.json": b"{}",
     "a.safetensors": b"aa",
     "pytorch_model.bin": b"b",
-    "original/c.pth": b"c",
+    "original/c.safetensors": b"c",
     "README.md": b"d",
 }
 
