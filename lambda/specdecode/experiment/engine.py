@@ -138,6 +138,8 @@ class Engine(Frozen):
     schema_version: Literal[1] = 1
     name: Name
     title: str
+    caveat: str = ""
+    """What a reader of a report must know before relying on figures of this engine; shown above them."""
     image: Image
     tools_image: Image | None = None
     """Image for pods that run the bundle without the engine (staging, benchmark): the bundle needs CPython 3.11.

@@ -112,6 +112,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         accuracy=tuple(scores),
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
+        notes=(plan.engine.caveat,) if plan.engine.caveat else (),
     )
 
 

@@ -8,7 +8,7 @@ from specdecode import names
 from specdecode.analysis.context import Failure
 from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.runs.state import change_state
-from specdecode.tasks import release, report
+from specdecode.tasks import release, report, run
 from specdecode.tasks.errors import ReportFailed
 
 from tests.specdecode.tasks.aws_fake import client_error
@@ -209,3 +209,11 @@ def test_metrics_that_cloudwatch_did_not_take_during_the_benchmark_are_sent_with
     world.cloudwatch.data.clear()
     report.report(world.given("run-1"), world.rt)
     assert published(world, "TTFT") == {}
+
+
+def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():
+    world = measured()
+    caveat = run.load_run(world.rt.store, "run-1").plan.engine.caveat
+    assert "say anything about Trainium" in caveat
+    report.report(world.given("run-1"), world.rt)
+    assert caveat in json.loads(world.s3.objects["runs/run-1/report.json"])["notes"]
