@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -19,6 +18,7 @@ from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
 from specdecode.tasks.capacity import outside_window
 from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment
+from specdecode.tasks.inherit import inherit
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.tasks.sweeping import grow
@@ -70,7 +70,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             started_at=now,
             resumed_from=request.resume,
         )
-        save_state(rt.store, _inherit(rt.store, state, old) if old else state)
+        save_state(rt.store, inherit(rt.store, state, old) if old else state)
     # Before capacity is taken it is known whether a resumed sweep needs any.
     planned = grow(given.run_id, rt)
     return Planned(
@@ -96,22 +96,6 @@ def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> 
     data = store.read(layout.run_key(resumed, PLAN)) if resumed else None
     old = Plan.model_validate_json(data).sweep if data else None
     return old.steps if old else (next_step(experiment, ()),)
-
-
-def _inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Take over what `old` measured: its records are copied, so that the new run stands for itself.
-
-    Whole waves are not measured again; of others the benchmark sends only the requests that have no record yet.
-    """
-    base = layout.run_prefix(old.run_id)
-    for folder in ("raw/", "llmperf/", "accuracy/"):
-        for key in store.keys(base + folder):
-            store.copy(key, layout.run_prefix(state.run_id) + key[len(base) :])
-    summary = store.read_json(base + "summary.json")
-    if summary is not None:
-        store.write(layout.run_key(state.run_id, "summary.json"), json.dumps({**summary, "run_id": state.run_id}))
-    taken = {"measured": old.measured, "inherited": old.measured, "device_groups": old.device_groups}
-    return state.model_copy(update=taken)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

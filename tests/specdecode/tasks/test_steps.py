@@ -1,13 +1,17 @@
 """The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
 
 import json
+from pathlib import Path
 
 import pytest
+from specdecode.benchmark.records import ErrorKind, RequestRecord
+from specdecode.benchmark.results import Results, measured_indices
 from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, release
 from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import InvalidExperiment, LeaseLost
 
+from tests.specdecode.benchmark.making import record
 from tests.specdecode.tasks.world import WAITING, World
 
 JOBS = ("Job", "Deployment")
@@ -16,6 +20,17 @@ JOBS = ("Job", "Deployment")
 def written(world: World, kind: str) -> list[str]:
     plural = {"Job": "/jobs/", "Deployment": "/deployments/"}[kind]
     return [path.rpartition("/")[2] for method, path in world.cluster.requests if method == "PATCH" and plural in path]
+
+
+def lines_of(records: list[RequestRecord]) -> bytes:
+    return b"".join(item.model_dump_json().encode() + b"\n" for item in records)
+
+
+def taken_over(world: World, folder: Path) -> list[RequestRecord]:
+    """The records that run-2 got from run-1, read as its benchmark's pod reads them."""
+    results = Results(folder, run_id="run-2")
+    results.write("raw/base/case.jsonl", world.s3.objects["runs/run-2/raw/base/case.jsonl"])
+    return results.load("base", "case")
 
 
 def test_a_run_ends_with_nothing_left_and_the_node_released():
@@ -117,25 +132,28 @@ def test_all_arms_are_ready_before_the_smoke_test():
     assert sum("/deployments/" in path for path in order[:smoke]) == 2
 
 
-def test_a_resumed_run_takes_over_measured_waves_and_their_records():
+def test_a_resumed_run_takes_over_measured_waves_and_their_records(tmp_path):
     world = World()
     world.run_through("run-1")
-    world.s3.objects["runs/run-1/raw/base/a.jsonl"] = b"{}"
+    first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.TIMEOUT)]
+    world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first)
     release.release(world.given("run-1"), world.rt)
     world.plan("run-2", {"resume": "run-1"})
-    assert world.s3.objects["runs/run-2/raw/base/a.jsonl"] == b"{}"
+    assert measured_indices(taken_over(world, tmp_path), 0) == {0, 1}
     for step in WAITING:
         assert len(world.finish(step, "run-2")) == 1
     assert world.replicas == 0
 
 
-def test_a_resumed_run_gets_the_records_of_a_wave_that_broke_off():
+def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(tmp_path):
     world = World()
     world.run_through("run-1", until="Smoke")
-    world.s3.objects["runs/run-1/raw/base/a.jsonl"] = b"{}"
+    first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.RESET)]
+    world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first) + b'{"run_id": "run-1", "ind'
     world.s3.objects["runs/run-1/summary.json"] = b'{"run_id": "run-1", "blocks": [1]}'
     world.plan("run-2", {"resume": "run-1"})
-    assert world.s3.objects["runs/run-2/raw/base/a.jsonl"] == b"{}"
+    (kept,) = taken_over(world, tmp_path)
+    assert kept == first[0].model_copy(update={"run_id": "run-2"})
     assert json.loads(world.s3.objects["runs/run-2/summary.json"]) == {"run_id": "run-2", "blocks": [1]}
 
 

@@ -1,0 +1,48 @@
+"""What a resumed run takes over from the run that it resumes, so that it stands for itself."""
+
+from __future__ import annotations
+
+import json
+
+from specdecode import layout
+from specdecode.planning import Plan
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState
+from specdecode.runs.store import Store
+
+
+def inherit(store: Store, state: RunState, old: RunState) -> RunState:
+    """Copy records, scores and summary of `old` and say which waves are measured.
+
+    Whole waves are not measured again. Of others the benchmark sends only the requests that have no record yet, and
+    those that failed: what broke the wave off may be why they did.
+    """
+    base, target = layout.run_prefix(old.run_id), layout.run_prefix(state.run_id)
+    whole = _measured_blocks(store, old)
+    for key in store.keys(base + "raw/"):
+        data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
+        store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
+    for folder in ("llmperf/", "accuracy/"):
+        for key in store.keys(base + folder):
+            store.copy(key, target + key[len(base) :])
+    summary = store.read_json(base + "summary.json")
+    if summary is not None:
+        store.write(target + "summary.json", json.dumps({**summary, "run_id": state.run_id}))
+    taken = {"measured": old.measured, "inherited": old.measured, "device_groups": old.device_groups}
+    return state.model_copy(update=taken)
+
+
+def _measured_blocks(store: Store, old: RunState) -> set[tuple[str, int]]:
+    """Variant and round of all that `old` measured to the end."""
+    data = store.read(layout.run_key(old.run_id, PLAN))
+    if data is None:
+        return set()
+    waves = [wave for wave in Plan.model_validate_json(data).waves if wave.index in old.measured]
+    return {(arm.variant, wave.round) for wave in waves for arm in wave.arms}
+
+
+def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
+    """The records that count, as those of `run_id`: the benchmark refuses another run's. A cut last line is dropped."""
+    records = [json.loads(line) for line in data.split(b"\n")[:-1]]
+    kept = [r for r in records if r.get("error") is None or (r["variant"], r["round"]) in whole]
+    return b"".join(json.dumps({**record, "run_id": run_id}).encode() + b"\n" for record in kept)
