@@ -33,6 +33,9 @@ STATISTIC = "p50"
 """Text that the dashboard variable `Statistic` replaces."""
 CASE = "__TESTCASE__"
 """Text that the dashboard variable `TestCase` replaces."""
+NODE_HOURS = "RUNNING_SUM(FILL(nodes, 0) * PERIOD(nodes) / 3600)"
+"""The watchdog counts nodes every five minutes; their mean over a period times its length is node-hours."""
+LEASE_HOURS = "lease / 3600"
 
 HOW_TO_READ = """## Does speculative decoding pay?
 **Speed-up** above 1: the arm is faster than its baseline in output throughput, over whole requests. Its confidence \
@@ -165,7 +168,22 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
     canvas.graphs(
         counts("Runs", "AWS/States", machine, ended, statistic="Sum"),
         counts("Duration of a run, ms", "AWS/States", machine, ("ExecutionTime",), statistic="Maximum"),
-        counts("Watchdog and lease", operations_namespace, [], watched, statistic="Maximum"),
+        counts("Watchdog", operations_namespace, [], watched, statistic="Maximum"),
+    )
+    nodes = _metric("nodes", operations_namespace, "Nodes", "Average")
+    canvas.graphs(
+        counts("trn2 nodes", operations_namespace, [], ("Nodes",), statistic="Maximum"),
+        {
+            **graph("Node-hours since the start of the range", (NODE_HOURS, "node-hours")),
+            "metrics": [[{"expression": NODE_HOURS, "label": "node-hours", "id": "e1"}], nodes],
+        },
+        {
+            **graph("Hours for which the node has been held", (LEASE_HOURS, "lease")),
+            "metrics": [
+                [{"expression": LEASE_HOURS, "label": "lease", "id": "e1"}],
+                _metric("lease", operations_namespace, "LeaseAge", "Maximum"),
+            ],
+        },
     )
     canvas.graphs(
         counts(
@@ -190,6 +208,11 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
             statistic="Maximum",
         ),
     )
+
+
+def _metric(id: str, namespace: str, name: str, statistic: str) -> list[Any]:
+    """A plain metric that only feeds an expression."""
+    return [namespace, name, {"id": id, "stat": statistic, "visible": False}]
 
 
 def _variables() -> list[dict[str, Any]]:

@@ -73,7 +73,11 @@ class Pipeline(Construct):
         self.state_machine = self._state_machine(parts, settings)
         self._allow_watchdog(parts["Watchdog"])
         watchdog = pipeline_watchdog.WatchdogSchedule(
-            self, "WatchdogSchedule", function=self.functions["Watchdog"], state_machine=self.state_machine
+            self,
+            "WatchdogSchedule",
+            function=self.functions["Watchdog"],
+            state_machine=self.state_machine,
+            longest_run_hours=settings.longest_run_hours,
         )
         self.alarms = watchdog.alarms
         for key, value in {

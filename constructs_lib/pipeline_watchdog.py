@@ -17,12 +17,18 @@ PERIOD = Duration.minutes(5)
 class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends.
 
-    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), and a node that has existed for ten
-    minutes with nobody holding the lease.
+    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for ten
+    minutes with nobody holding the lease, and a run that has held the node for longer than `longest_run_hours`.
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, function: lambda_.IFunction, state_machine: sfn.IStateMachine
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        function: lambda_.IFunction,
+        state_machine: sfn.IStateMachine,
+        longest_run_hours: int,
     ) -> None:
         super().__init__(scope, id)
         target = targets.LambdaFunction(function, retry_attempts=2, max_event_age=Duration.minutes(15))
@@ -66,6 +72,17 @@ class WatchdogSchedule(Construct):
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=0,
                 periods=2,
+                missing=cw.TreatMissingData.IGNORE,
+            ),
+            self._alarm(
+                "StuckRun",
+                metric="LeaseAge",
+                statistic="Maximum",
+                description=f"A run has held the node for {longest_run_hours} h. "
+                "Runbook: `specdecode status` shows its step; `specdecode stop RUN_ID` ends it and gives the node up.",
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=longest_run_hours * 3600,
+                periods=1,
                 missing=cw.TreatMissingData.IGNORE,
             ),
         ]

@@ -112,6 +112,11 @@ class Settings(BaseModel):
     budget_usd: int = Field(
         5000, ge=1, description="Monthly budget of the whole account; 80 % actual and 100 % forecast are told."
     )
+    longest_run_hours: int = Field(
+        48,
+        ge=1,
+        description="Hours for which a run may hold the node before the alarm `StuckRun`; it ends nothing.",
+    )
     alert_email: str | None = Field(
         None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
     )

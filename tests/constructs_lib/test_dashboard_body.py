@@ -63,7 +63,14 @@ def test_every_metric_beyond_the_sample_is_shown(dashboard: dict[str, Any], metr
 
 def test_pipeline_container_insights_and_alarms_are_shown(dashboard: dict[str, Any]) -> None:
     text = json.dumps(dashboard)
-    for part in ("ExecutionsFailed", "cluster_node_count", "NodesWithoutLease", ALARM):
+    for part in (
+        "ExecutionsFailed",
+        "cluster_node_count",
+        "NodesWithoutLease",
+        "LeaseAge",
+        "PERIOD(nodes) / 3600",
+        ALARM,
+    ):
         assert part in text
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from specdecode import names
 from specdecode.cluster.resources import RESOURCES
+from specdecode.experiment import load_preset, preset_names
+from specdecode.planning import Inventory, make_plan
 
 from constructs_lib import pipeline_watchdog
 from constructs_lib.pipeline_access import (
@@ -20,6 +22,7 @@ from constructs_lib.pipeline_access import (
     WRITE_NAMESPACE,
 )
 from constructs_lib.pipeline_functions import FUNCTIONS
+from constructs_lib.settings import Settings
 
 pytestmark = pytest.mark.synth
 TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "tasks"
@@ -220,7 +223,14 @@ def test_a_silent_watchdog_is_an_alarm(resources):
     assert alarms["WatchdogHeartbeat"]["TreatMissingData"] == "breaching"
     assert alarms["WatchdogHeartbeat"]["ComparisonOperator"] == "LessThanThreshold"
     assert alarms["NodesWithoutLease"]["ComparisonOperator"] == "GreaterThanThreshold"
+    assert (alarms["LeaseAge"]["Threshold"], alarms["LeaseAge"]["Statistic"]) == (48 * 3600, "Maximum")
     assert all(alarm["AlarmActions"] for alarm in alarms.values())
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_no_preset_is_expected_to_hold_the_node_long_enough_for_the_alarm(preset):
+    plan = make_plan(load_preset(preset), inventory=Inventory())
+    assert plan.node_hours.high < Settings().longest_run_hours
 
 
 def test_the_watchdog_runs_on_a_schedule_and_at_every_bad_end(resources):

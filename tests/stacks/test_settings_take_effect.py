@@ -33,6 +33,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         removal_policy="destroy",
         run_retention_days="90",
         log_retention_days="7",
+        longest_run_hours="6",
         alert_email="team@example.com",
         permissions_boundary=BOUNDARY,
         admin_role_arns="arn:aws:iam::111122223333:role/admin",

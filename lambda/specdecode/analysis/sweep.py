@@ -93,7 +93,9 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison]) -> Swee
     if chosen is None and advice.measure_again:
         times = Counter(Candidate(item.draft, item.k) for item in seen)
         chosen = min(advice.measure_again, key=lambda candidate: times[candidate])
-        reason = f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it is as good as the best so far."
+        reason = (
+            f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
+        )
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)
 

@@ -58,7 +58,8 @@ def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt
     if step.arm is None:
         return step
     if len(sweep.arms) >= sweep.most_steps:
-        return SweepStep(arm=None, reason=f"Stop: {sweep.most_steps} steps are the most that a sweep takes.")
+        text = f"Stop: {sweep.most_steps} steps are the most that a sweep takes. Left undone: {step.reason}"
+        return SweepStep(arm=None, reason=text)
     one = run.plan.node_hours.low / max(FEW_STEPS, len(sweep.arms))
     closed = outside_window(capacity, rt.now() + timedelta(hours=one))
     if closed:

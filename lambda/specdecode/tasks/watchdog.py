@@ -30,7 +30,14 @@ class Reconciled(BaseModel):
     cleaned: tuple[str, ...]
     """Values of the run label whose workloads were deleted because no claim stands for them."""
     replicas: int
-    nodes_without_lease: int
+    nodes: int
+    """NodeClaims of the trn2 pool; each is an instance that bills."""
+    lease_age_s: float
+    """How long the run that holds the node has held it; 0 where none does."""
+
+    @property
+    def nodes_without_lease(self) -> int:
+        return self.nodes if self.replicas == 0 else 0
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
@@ -44,7 +51,8 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         ended=tuple(claim.run_id for claim in ended),
         cleaned=_clean_orphans(rt),
         replicas=replicas,
-        nodes_without_lease=_nodes(rt) if replicas == 0 else 0,
+        nodes=_nodes(rt),
+        lease_age_s=_lease_age_s(rt),
     )
     _publish(rt, result)
     return result
@@ -89,11 +97,18 @@ def _nodes(rt: Runtime) -> int:
     return len(rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"))
 
 
+def _lease_age_s(rt: Runtime) -> float:
+    holder = rt.lease.read().holder
+    return (rt.now() - holder.held_since).total_seconds() if holder and holder.held_since else 0.0
+
+
 def _publish(rt: Runtime, result: Reconciled) -> None:
     rt.clients("cloudwatch").put_metric_data(
         Namespace=rt.environ["OPERATIONS_NAMESPACE"],
         MetricData=[
             {"MetricName": "WatchdogHeartbeat", "Value": 1, "Unit": "Count"},
+            {"MetricName": "Nodes", "Value": result.nodes, "Unit": "Count"},
+            {"MetricName": "LeaseAge", "Value": result.lease_age_s, "Unit": "Seconds"},
             {"MetricName": "NodesWithoutLease", "Value": result.nodes_without_lease, "Unit": "Count"},
             {"MetricName": "RunsReleasedByWatchdog", "Value": len(result.ended), "Unit": "Count"},
         ],

@@ -409,7 +409,25 @@ def test_the_watchdog_reports_a_node_that_nobody_holds():
     found = watchdog.watch(world.given("watchdog"), world.rt)
     assert found.nodes_without_lease == 1
     metrics = {item["MetricName"]: item["Value"] for item in world.cloudwatch.data}
-    assert metrics == {"WatchdogHeartbeat": 1, "NodesWithoutLease": 1, "RunsReleasedByWatchdog": 0}
+    assert metrics == {
+        "WatchdogHeartbeat": 1,
+        "Nodes": 1,
+        "LeaseAge": 0,
+        "NodesWithoutLease": 1,
+        "RunsReleasedByWatchdog": 0,
+    }
+
+
+def test_the_age_of_the_lease_and_the_nodes_are_published():
+    world = World()
+    world.run_through(until="AcquireCapacity")
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
+    held = world.rt.lease.read().holder.held_since
+    world.time = held + timedelta(hours=3)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    metrics = {item["MetricName"]: item["Value"] for item in world.cloudwatch.data}
+    assert metrics["LeaseAge"] == 3 * 3600
+    assert (metrics["Nodes"], metrics["NodesWithoutLease"]) == (1, 0)
 
 
 def test_workloads_that_never_leave_do_not_keep_the_node():

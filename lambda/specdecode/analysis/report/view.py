@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from typing import NamedTuple
 
 import yaml
 
@@ -27,6 +28,13 @@ from specdecode.experiment.model import TestCase, Variant
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
+
+
+class Grid(NamedTuple):
+    """Results over all cases by draft and number of speculative tokens."""
+
+    ks: tuple[int, ...]
+    rows: dict[str, dict[int, GroupResult]]
 
 
 class ReportView:
@@ -156,6 +164,17 @@ class ReportView:
     def by_case(self, pair: Pair) -> dict[str, CaseResult]:
         """A pair's results by case."""
         return {case.case: case for case in pair.cases}
+
+    @cached_property
+    def grid(self) -> Grid:
+        """What was measured of a sweep, by draft and k."""
+        points = [(s.draft.id, s.num_speculative_tokens) for v in self.variants.values() if (s := v.speculation)]
+        rows: dict[str, dict[int, GroupResult]] = {draft: {} for draft, _ in points}
+        for pair in self.comparison.pairs:
+            speculation, total = self.variants[pair.variant].speculation, pair.group("all")
+            if speculation and total and pair.changes == ("speculation",):
+                rows[speculation.draft.id][speculation.num_speculative_tokens] = total
+        return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)
 
     def theory_index(self, theory: Theory) -> int:
         """Where a model stands in the charts' data."""
