@@ -17,7 +17,7 @@ from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.counters import SpeculationCounters
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.load import LoadPlan
+from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.metrics import Block
 from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.probe import probe
@@ -27,7 +27,7 @@ from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.benchmark.schedule import Step, steps
-from specdecode.benchmark.summary import SCHEMA_VERSION, block_summary, formulas, merged
+from specdecode.benchmark.summary import HELD_BACK_S, SCHEMA_VERSION, block_summary, formulas, merged
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
@@ -132,11 +132,11 @@ class Benchmark:
         gc.freeze()
         async with asyncio.TaskGroup() as group:
             for name in step.arms:
-                group.create_task(self._load(self._arms[name], case, prompts))
+                group.create_task(self._load(self._arms[name], case, prompts, most_open(len(step.arms))))
         for name in step.arms:
             await self._deliver(self._arms[name], case)
 
-    async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt]) -> None:
+    async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt], most_open: int) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
         skip = measured_indices(self._earlier[variant, case.name], self._spec.round)
@@ -149,6 +149,7 @@ class Benchmark:
             duration_s=options.duration_s,
             ramp_s=options.ramp_s,
             seed=workload.seed,
+            most_open=most_open,
         )
 
         def keep(record: RequestRecord) -> None:
@@ -197,6 +198,12 @@ class Benchmark:
             doubt_ms = summary["client"]["largest_time_doubt_s"] * 1000
             self._progress.message(
                 f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_ms:.1f} ms"
+            )
+        if summary["client"]["largest_send_delay_s"] > HELD_BACK_S:
+            delay_s = summary["client"]["largest_send_delay_s"]
+            self._progress.message(
+                f"{variant}/{case.name}: requests waited up to {delay_s:.1f} s to be sent, as too many were under way; "
+                "the wait is in their times (a larger `ulimit -n` allows more)"
             )
         self._results.write("summary.json", json.dumps(self._summary(), indent=2))
         problems = await asyncio.to_thread(self._delivery.block, block, variant, arm.label, case, arm.facts.model)

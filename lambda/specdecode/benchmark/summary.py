@@ -21,6 +21,8 @@ from specdecode.benchmark.statistics import Distribution
 SCHEMA_VERSION = 1
 DOUBTFUL_S = 0.005
 """A block with a chunk whose time may be wrong by more than this is marked."""
+HELD_BACK_S = 0.1
+"""A request of an open loop that is sent later than this after its time has waited for others to end."""
 
 
 def block_summary(block: Block) -> dict[str, Any]:
@@ -40,6 +42,7 @@ def block_summary(block: Block) -> dict[str, Any]:
             no_value[block_metric.tag] = str(error)
     lag = max((record.client_lag_s for record in block.records), default=0.0)
     doubt = max((record.time_doubt_s for record in block.records), default=0.0)
+    late = max((r.sent_s - r.scheduled_s for r in block.records if r.scheduled_s is not None), default=0.0)
     return {
         "requests": {
             "started": len(block.records),
@@ -53,7 +56,12 @@ def block_summary(block: Block) -> dict[str, Any]:
         "no_value": no_value,
         "acceptance_source": AcceptanceRate.source(block) if AcceptanceRate.tag in metrics else None,
         "tokens_per_chunk": {str(tokens): count for tokens, count in histogram(block.records).items()},
-        "client": {"largest_lag_s": lag, "largest_time_doubt_s": doubt, "doubtful": doubt > DOUBTFUL_S},
+        "client": {
+            "largest_lag_s": lag,
+            "largest_time_doubt_s": doubt,
+            "doubtful": doubt > DOUBTFUL_S,
+            "largest_send_delay_s": late,
+        },
     }
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specdecode.benchmark.load import LoadPlan, arrival_times
+from specdecode.benchmark import runner
+from specdecode.benchmark.load import LoadPlan, arrival_times, most_open
 from specdecode.benchmark.outcome import Options
 
 from tests.specdecode.benchmark.making import case, spec
@@ -52,6 +53,31 @@ def test_a_server_with_one_slot_does_not_slow_the_open_loop(tmp_path: Path) -> N
     assert sum(gaps) == pytest.approx(11 / 20, abs=0.15)
     assert measured[-1].chunks[0].at_s > 0.5
     assert pace.most_under_way > 4
+
+
+def test_an_open_loop_has_a_limit_and_the_wait_for_it_is_in_the_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """50 requests a second of 0.2 s each, 2 at a time: the last of 12 is due after 0.22 s and sent after 1 s."""
+    monkeypatch.setattr(runner, "most_open", lambda arms: 2)
+    pace = Pace(first_s=0.2)
+    given = spec(requests=12, rate=50, warmup_requests=0)
+    outcome = run(given, Options(folder=tmp_path, arrivals="constant"), pace)
+    assert pace.most_under_way == 2
+    measured = sorted(records(tmp_path), key=lambda r: r.index)
+    assert [r.scheduled_s - measured[0].scheduled_s for r in measured] == pytest.approx([i / 50 for i in range(12)])
+    (block,) = outcome.summary["blocks"]
+    assert block["requests"]["completed"] == 12
+    assert block["client"]["largest_send_delay_s"] == pytest.approx(1.0 - 11 / 50, abs=0.15)
+    assert block["metrics"]["ttft"]["max"] == pytest.approx(1.2 - 11 / 50, abs=0.2), "counted from when it was due"
+
+
+def test_the_limit_is_what_the_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda which: (1024, 4096))
+    assert most_open(1) == 960
+    assert most_open(2) == 480, "arms loaded at once share it"
+    monkeypatch.setattr("resource.getrlimit", lambda which: (10**6, 10**6))
+    assert most_open(1) == 20_000
 
 
 def test_ramp_and_duration(tmp_path: Path) -> None:
