@@ -59,9 +59,11 @@ def _formula(arms: Sequence[LlmperfArm]) -> Iterator[str]:
 
 def _percentiles(arms: Sequence[LlmperfArm]) -> Iterator[str]:
     if all((known := arm.best_known("request_output_throughput")) and known[0] == "p99" for arm in arms):
+        best = " and ".join(f"{arm.value('request_output_throughput', 'p99') or 0.0:.1f}" for arm in arms)
         yield (
-            "Only 99th percentiles were kept. Of a throughput that is the best request, of a latency the worst: the "
-            "two describe different requests, and neither is typical. Compare medians, and the low tail of throughput."
+            f"Only 99th percentiles were kept. Of a throughput that is the best request ({best} tokens/s published), "
+            "of a latency the worst: the two describe different requests, and neither is typical. Compare medians, and "
+            "the low tail of throughput."
         )
 
 

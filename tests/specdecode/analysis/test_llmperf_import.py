@@ -81,7 +81,7 @@ def test_llama_was_measured_with_the_neuron_patch(llama: Comparison) -> None:
 
 
 def test_qwen_says_that_99th_percentiles_are_the_best_and_the_worst_request(qwen: Comparison) -> None:
-    assert said(qwen, "Only 99th percentiles", "best request", "worst")
+    assert said(qwen, "Only 99th percentiles", "best request (102.3 and 137.8 tokens/s published)", "worst")
     assert said(qwen, "base: 558 output tokens", "512 at most (+9%)")
     assert said(qwen, "sd: 565.37 output tokens", "(+10%)")
     assert not said(qwen, "quantization")
@@ -89,6 +89,8 @@ def test_qwen_says_that_99th_percentiles_are_the_best_and_the_worst_request(qwen
 
 def test_qwen_gets_no_verdict_and_corrected_ratios(qwen: Comparison) -> None:
     found = gains(qwen)
+    assert [arm.metrics["ttft"].p99 for arm in qwen.arms] == pytest.approx([0.0483, 0.0474], abs=5e-5)
+    assert found["ttft"] == pytest.approx(48.28366 / 47.37630, rel=1e-4)
     assert found["request_output_throughput"] == pytest.approx(137.842 / 565.37 / (102.274 / 558), rel=1e-4)
     assert found["end_to_end_latency"] == pytest.approx(6.0449 / 5.6368, rel=1e-4)
     assert qwen.pairs[0].cases[0].verdict is Verdict.CANNOT_SAY
