@@ -15,7 +15,7 @@ from specdecode.analysis.prediction import most_merged, theories
 from specdecode.analysis.result import ArmCase, Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.wording import answer
 from specdecode.benchmark.records import RequestRecord
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment, Sweep, Variant
 
 MAX_LAG_S = 0.005
 """Delay of the client's own event loop above which its times are doubtful (benchmark/records.py)."""
@@ -56,7 +56,7 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
             other=other,
             records=groups,
             arms=arms,
-            drift=margin(moved, base.name),
+            drift=1.0 if experiment.sweep is Sweep.ADAPTIVE else margin(moved, base.name),
         )
 
     pairs = [
@@ -153,10 +153,13 @@ def _notes(
                 "The arms ran on different device groups and did not swap them: a difference between the groups would "
                 "look like a difference between the arms. Two rounds (workload.rounds=2) separate them."
             )
+    meaning = "a speed-up smaller than that counts as no difference."
+    if experiment.sweep is Sweep.ADAPTIVE:
+        meaning = "each arm is compared with the baseline that served beside it."
     for item in moved:
         if item.shown:
             notes.append(
                 f"{item.variant} moved by {item.ratio - 1:+.1%} between {item.first} and {item.second} "
-                f"({item.cause}): a speed-up smaller than that counts as no difference."
+                f"({item.cause}): {meaning}"
             )
     return tuple(notes)

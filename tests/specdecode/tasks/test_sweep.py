@@ -26,7 +26,9 @@ def steps_and_seconds(k: int) -> tuple[float, float]:
 
 
 class Measured(World):
-    """A world whose benchmark leaves records behind."""
+    """A world whose benchmark leaves records behind. `slower`: by how much all arms slow down from wave to wave."""
+
+    slower = 1.0
 
     def finish(self, step, run_id="run-1", wave=0):
         before = self.time
@@ -43,6 +45,7 @@ class Measured(World):
         for arm in plan.waves[wave].arms:
             speculation = plan.experiment.variant(arm.variant).speculation
             tokens, seconds = steps_and_seconds(speculation.num_speculative_tokens if speculation else 0)
+            seconds *= self.slower**wave
             for case in plan.experiment.workload.cases:
                 key = f"runs/{run_id}/raw/{arm.variant}/{case.name}.jsonl"
                 lines = [
@@ -191,3 +194,20 @@ def test_figures_that_cannot_be_compared_end_it():
     for step in world.asked:
         world.finish(step)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
+
+
+def test_a_node_that_slows_down_during_the_sweep_changes_no_verdict():
+    world = Measured()
+    world.slower = 1.3
+    world.run_through(request=SWEEP)
+    release.release(world.given("run-1"), world.rt)
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    (base,) = [item for item in document["drift"] if item["variant"] == "base"]
+    assert base["shown"]
+    for pair in document["pairs"]:
+        k = int(pair["variant"].removeprefix("sd-k"))
+        true = steps_and_seconds(0)[1] / steps_and_seconds(k)[1]
+        (total,) = [group for group in pair["groups"] if group["group"] == "all"]
+        assert total["speedups"][0]["ratio"] == pytest.approx(true, rel=0.02)
+        assert (total["verdict"] == "pays") == (true > 1.02)
