@@ -198,7 +198,7 @@ def test_figures_that_cannot_be_compared_end_it():
 
 def test_a_node_that_slows_down_during_the_sweep_changes_no_verdict():
     world = Measured()
-    world.slower = 1.3
+    world.slower = 1.6
     world.run_through(request=SWEEP)
     release.release(world.given("run-1"), world.rt)
     report.report(world.given("run-1"), world.rt)
