@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-State = dict[str, Any]
+from constructs_lib.pipeline_state_kinds import RETRY, RETRY_CLEANUP, TO_DIAGNOSIS, State, task, waiting
 
 INPUT_HELP = (
     'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
@@ -34,58 +34,13 @@ STEPS = {
 }
 """The steps that wait, but Plan, which does not, in the order in which they run."""
 
-NEVER_AGAIN = (
-    "InvalidExperiment",
-    "StagingFailed",
-    "CapacityUnavailable",
-    "LeaseLost",
-    "CompileFailed",
-    "ServeNotReady",
-    "SmokeFailed",
-    "BenchmarkFailed",
-    "AccuracyFailed",
-    "TeardownStuck",
-    "ReportFailed",
-    "InvalidManifest",
-    "NodeLost",
-)
-"""Errors with which a step says that trying again cannot help."""
-
-RETRY = [
-    {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0},
-    {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 3,
-        "MaxAttempts": 5,
-        "BackoffRate": 2.0,
-        "MaxDelaySeconds": 60,
-        "JitterStrategy": "FULL",
-    },
-]
-RETRY_CLEANUP = [
-    {
-        "ErrorEquals": ["States.ALL"],
-        "IntervalSeconds": 5,
-        "MaxAttempts": 8,
-        "BackoffRate": 2.0,
-        "MaxDelaySeconds": 120,
-        "JitterStrategy": "FULL",
-    }
-]
-TO_DIAGNOSIS = {
-    "ErrorEquals": ["States.ALL"],
-    "Assign": {"failure": "{% $states.errorOutput %}"},
-    "Next": "Diagnose",
-}
-TASK_TIMEOUT_S = 330
-"""Above the longest timeout of a function, so that only a lost invocation ends here."""
 EXECUTION_TIMEOUT_S = 14 * 24 * 3600
 
 
 def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     """The whole machine; `functions` maps a step's name (and Diagnose, ReleaseCapacity, Report) to its Lambda's ARN."""
     states: dict[str, State] = {}
-    states["Plan"] = _task(
+    states["Plan"] = task(
         functions["Plan"],
         comment=STEPS["Plan"],
         payload={"input": "{% $states.context.Execution.Input %}"},
@@ -97,8 +52,12 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         },
         following="StageModels",
     )
-    states |= _waiting("StageModels", functions["StageModels"], following="AcquireCapacity")
-    states |= _waiting("AcquireCapacity", functions["AcquireCapacity"], following="Compile")
+    states |= waiting(
+        "StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="AcquireCapacity"
+    )
+    states |= waiting(
+        "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile"
+    )
     for name, following, catch in (
         ("Compile", "Serve", None),
         ("Serve", "Smoke", None),
@@ -107,7 +66,14 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         ("Accuracy", "StopArms", [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}, TO_DIAGNOSIS]),
         ("StopArms", "Sweep?", None),
     ):
-        states |= _waiting(name, functions[name], following=following, payload={"wave": "{% $wave %}"}, catch=catch)
+        states |= waiting(
+            name,
+            functions[name],
+            comment=STEPS[name],
+            following=following,
+            payload={"wave": "{% $wave %}"},
+            catch=catch,
+        )
     states["Accuracy?"] = {
         "Type": "Choice",
         "Comment": "Only where the experiment asks for it.",
@@ -120,7 +86,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "Choices": [{"Condition": "{% $adaptive %}", "Next": "Advise"}],
         "Default": "More waves?",
     }
-    states["Advise"] = _task(
+    states["Advise"] = task(
         functions["Advise"],
         comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
         assign={"waves": "{% $states.result.Payload.waves %}"},
@@ -134,13 +100,13 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         ],
         "Default": "ReleaseCapacity",
     }
-    states["ReleaseCapacity"] = _task(
+    states["ReleaseCapacity"] = task(
         functions["ReleaseCapacity"],
         comment="Give the node up: to the next run in the queue, or to zero replicas.",
         following="Report",
         retry=RETRY_CLEANUP,
     )
-    states["Report"] = _task(
+    states["Report"] = task(
         functions["Report"],
         comment="Compare the arms and write the report; its verdict and links are the execution's output.",
         following="Succeeded",
@@ -160,7 +126,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
     error = {"error": "{% $failure %}"}
     stop = "StopArmsAfterFailure"
     states = {
-        "Diagnose": _task(
+        "Diagnose": task(
             functions["Diagnose"],
             comment="Keep logs, events and descriptions before anything is deleted, and say the cause in plain words.",
             payload=error,
@@ -169,7 +135,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
             retry=RETRY,
             catch=[{"ErrorEquals": ["States.ALL"], "Next": stop}],
         ),
-        **_waiting(
+        **waiting(
             stop,
             functions["StopArms"],
             comment="Delete all workloads of the run.",
@@ -177,7 +143,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
             retry=[RETRY[0], *RETRY_CLEANUP],
             catch=[{"ErrorEquals": ["States.ALL"], "Next": "ReleaseAfterFailure"}],
         ),
-        "ReleaseAfterFailure": _task(
+        "ReleaseAfterFailure": task(
             functions["ReleaseCapacity"],
             comment="Give the node up. Should even this fail, the watchdog does it.",
             following="Failed",
@@ -192,67 +158,3 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
         },
     }
     return states
-
-
-def _task(
-    function: str,
-    *,
-    comment: str,
-    following: str,
-    payload: Mapping[str, Any] | None = None,
-    assign: Mapping[str, Any] | None = None,
-    retry: list[dict[str, Any]] = RETRY,
-    catch: list[dict[str, Any]] | None = None,
-) -> State:
-    """Invoke a function with the run's id and `payload`; its answer is the state's output."""
-    state: State = {
-        "Type": "Task",
-        "Comment": comment,
-        "Resource": "arn:aws:states:::lambda:invoke",
-        "Arguments": {
-            "FunctionName": function,
-            "Payload": {
-                "run_id": "{% $states.context.Execution.Name %}",
-                "execution_arn": "{% $states.context.Execution.Id %}",
-                **(payload or {}),
-            },
-        },
-        "Output": "{% $states.result.Payload %}",
-        "TimeoutSeconds": TASK_TIMEOUT_S,
-        "Retry": retry,
-        "Catch": catch or [TO_DIAGNOSIS],
-        "Next": following,
-    }
-    if assign:
-        state["Assign"] = dict(assign)
-    return state
-
-
-def _waiting(
-    name: str,
-    function: str,
-    *,
-    following: str,
-    payload: Mapping[str, Any] | None = None,
-    comment: str = "",
-    retry: list[dict[str, Any]] = RETRY,
-    catch: list[dict[str, Any]] | None = None,
-) -> dict[str, State]:
-    """A step that is asked again until it is done: the task, the question, the wait."""
-    asked, wait = f"{name} done?", f"{name}: wait"
-    return {
-        name: _task(
-            function, comment=comment or STEPS[name], payload=payload, following=asked, retry=retry, catch=catch
-        ),
-        asked: {
-            "Type": "Choice",
-            "Choices": [{"Condition": "{% $states.input.done %}", "Next": following}],
-            "Default": wait,
-        },
-        wait: {
-            "Type": "Wait",
-            "Comment": "The step itself says how long; its deadline is the experiment's.",
-            "Seconds": "{% $states.input.wait_s %}",
-            "Next": name,
-        },
-    }

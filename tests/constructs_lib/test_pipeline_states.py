@@ -12,7 +12,8 @@ from specdecode.tasks import errors, pace
 from specdecode.tasks.plan import Planned
 
 from constructs_lib.pipeline_functions import FUNCTIONS
-from constructs_lib.pipeline_states import NEVER_AGAIN, RETRY, STEPS, TASK_TIMEOUT_S, definition
+from constructs_lib.pipeline_state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
+from constructs_lib.pipeline_states import STEPS, definition
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
 STATES = MACHINE["States"]

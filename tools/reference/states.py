@@ -7,7 +7,8 @@ from typing import Any
 
 from specdecode.tasks import errors
 
-from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, NEVER_AGAIN, TASK_TIMEOUT_S, definition
+from constructs_lib.pipeline_state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
+from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, definition
 from tools.reference import page, table
 
 INPUT = """## Input
