@@ -13,6 +13,7 @@ import typer
 
 from specdecode import layout, names
 from specdecode.cli import runs_preflight
+from specdecode.cli import runs_watch as watching
 from specdecode.cli.runs_deployment import (
     EXIT_ENVIRONMENT,
     EXIT_FAILED,
@@ -21,14 +22,13 @@ from specdecode.cli.runs_deployment import (
     Deployment,
     stop_with,
 )
-from specdecode.cli.runs_view import RunView, clock, lines, new_run_id, pod_line, view
+from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
 from specdecode.runs import DEFAULT_PRESET
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
-TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 RELEASE_ATTEMPTS = 30
 RELEASE_PAUSE_S = 2.0
 
@@ -50,7 +50,7 @@ def run(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow the run until it ends.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")] = False,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")] = 5.0,
     stack: Stack = STACK,
     as_json: AsJson = False,
@@ -68,7 +68,7 @@ def run(
         follow = f"specdecode status {run_id}"
         typer.echo(json.dumps({"run_id": run_id, "execution_arn": arn}) if as_json else f"started {run_id}\n{follow}")
         return
-    shown = _watch(deployment, run_id, interval=interval, quiet=as_json)
+    shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
     if as_json:
         typer.echo(shown.json_document())
     raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
@@ -77,16 +77,17 @@ def run(
 def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause."""
     deployment = Deployment(stack=stack)
-    shown = _look(deployment, run_id)
+    shown = watching.look(deployment, run_id)
     if as_json:
         typer.echo(shown.json_document())
         return
     typer.echo("\n".join(lines(shown)))
     if shown.status not in TERMINAL:
-        label = names.run_label(shown.run_id)
-        for pod in deployment.cluster().pods:
-            if pod.run == label:
-                typer.echo(f"  pod         {pod_line(pod)}")
+        pods = deployment.pods(shown.run_id)
+        if pods is None:
+            typer.echo("  pods        cannot be looked at now")
+        for pod in pods or ():
+            typer.echo(f"  pod         {pod_line(pod)}")
 
 
 def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
@@ -211,34 +212,6 @@ def _request(experiment: str, overrides: list[str]) -> tuple[dict[str, Any], str
 
 def _resume_request(run_id: str) -> tuple[dict[str, Any], str]:
     return {"resume": run_id}, f"resume-{run_id}"[:40].rstrip("-")
-
-
-def _look(deployment: Deployment, run_id: str | None) -> RunView:
-    found = deployment.execution(run_id)
-    return view(
-        found,
-        deployment.events(found.arn),
-        deployment.state(found.run_id),
-        deployment.plan(found.run_id),
-        now=datetime.now(UTC),
-    )
-
-
-def _watch(deployment: Deployment, run_id: str, *, interval: float, quiet: bool) -> RunView:
-    """Print a line whenever step or message change; ends with the run. Ctrl-C leaves the run running."""
-    typer.echo(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)", err=True)
-    last = None
-    while True:
-        shown = _look(deployment, run_id)
-        if not quiet and shown.step and (shown.step, shown.message) != last:
-            last = (shown.step, shown.message)
-            money = f"  ${shown.dollars:.2f}" if shown.dollars is not None else ""
-            typer.echo(f"{clock(shown.elapsed_s):>8}{money}  {shown.step}  {shown.message or ''}".rstrip())
-        if shown.status in TERMINAL:
-            if not quiet:
-                typer.echo("\n".join(lines(shown)))
-            return shown
-        time.sleep(interval)
 
 
 def _release(deployment: Deployment, run_id: str) -> None:

@@ -12,12 +12,12 @@ import boto3
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import layout
+from specdecode import layout, names
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state
 from specdecode.runs.store import Store
-from specdecode.runs.view import ClusterView
+from specdecode.runs.view import ClusterView, PodView
 
 STACK = "SpecDecodeStack"
 EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3
@@ -27,6 +27,10 @@ def stop_with(message: str, code: int) -> typer.Exit:
     """Print `message` on stderr; raise the result to end the command with `code`."""
     typer.echo(message, err=True)
     return typer.Exit(code)
+
+
+class FunctionFailed(Exception):
+    """A function of the stack ended with an error; the message has it."""
 
 
 @dataclass(frozen=True)
@@ -146,15 +150,31 @@ class Deployment:
 
     def cluster(self) -> ClusterView:
         """The cluster now, by the inspect function."""
-        return ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
+        return ClusterView.model_validate(self._must_invoke(self.outputs["InspectFunction"]))
+
+    def pods(self, run_id: str) -> tuple[PodView, ...] | None:
+        """The run's pods now; None where they cannot be had, which hides nothing else of the run."""
+        try:
+            seen = ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
+        except (FunctionFailed, ClientError, BotoCoreError):
+            return None
+        label = names.run_label(run_id)
+        return tuple(pod for pod in seen.pods if pod.run == label)
 
     def reconcile(self) -> dict[str, Any]:
         """Run the watchdog once and wait for it."""
-        return self._invoke(self.outputs["WatchdogFunction"])
+        return self._must_invoke(self.outputs["WatchdogFunction"])
+
+    def _must_invoke(self, function: str) -> dict[str, Any]:
+        """The function's answer; ends the command with 3 if it fails."""
+        try:
+            return self._invoke(function)
+        except FunctionFailed as error:
+            raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
     def _invoke(self, function: str) -> dict[str, Any]:
         answer = self.client("lambda").invoke(FunctionName=function, Payload=b"{}")
         body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
         if answer.get("FunctionError"):
-            raise stop_with(f"{function} failed: {body.get('errorMessage', body)}", EXIT_ENVIRONMENT)
+            raise FunctionFailed(f"{function} failed: {body.get('errorMessage', body)}")
         return body

@@ -13,6 +13,9 @@ from specdecode.planning import Plan
 from specdecode.runs.state import RunState
 from specdecode.runs.view import PodView
 
+TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
+"""How Step Functions calls the ends of an execution."""
+
 
 @dataclass(frozen=True)
 class RunView:

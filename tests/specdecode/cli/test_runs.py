@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
-from specdecode.cli import runs
-from specdecode.cli.runs_deployment import Execution
+from botocore.exceptions import ClientError
+from rich.console import Console
+from specdecode.cli import runs, runs_watch
+from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
@@ -55,6 +59,8 @@ class FakeDeployment:
         FakeDeployment.last = self
 
     looks = 0
+    asked_for_pods = 0
+    seen_pods: tuple[PodView, ...] | None = (POD,)
     ends_as = "SUCCEEDED"
     started: list[tuple[str, dict[str, Any]]]
     stopped: list[str]
@@ -100,6 +106,10 @@ class FakeDeployment:
             pods=(POD,) if FakeDeployment.held else (),
         )
 
+    def pods(self, run_id: str) -> tuple[PodView, ...] | None:
+        FakeDeployment.asked_for_pods += 1
+        return FakeDeployment.seen_pods
+
 
 @pytest.fixture
 def command(monkeypatch):
@@ -108,6 +118,7 @@ def command(monkeypatch):
     runs.register(app)
     FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"
     FakeDeployment.started, FakeDeployment.stopped = [], []
+    FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, (POD,)
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
     monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
@@ -159,6 +170,7 @@ def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, 
     assert result.exit_code == code
     assert "Serve  1 of 2 arms are ready" in result.output
     assert "$" in result.output
+    assert result.output.count("pod  r1-base Running, 2 restarts: slow") == 1
     assert result.output.count("1 of 2 arms are ready") == 1
     assert ("the engine crashed" in result.output) == (ends_as == "FAILED")
 
@@ -168,8 +180,75 @@ def test_watch_as_json_prints_one_document(command):
     assert json.loads(result.stdout)["status"] == "SUCCEEDED"
 
 
+def test_watch_goes_on_without_pods_that_cannot_be_seen(command):
+    FakeDeployment.seen_pods = None
+    result = command("run", "rehearsal", "--watch")
+    assert result.exit_code == 0
+    assert "1 of 2 arms are ready" in result.output
+
+
+def watched(console: Console) -> None:
+    FakeDeployment.looks, FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, 0, (POD,)
+    runs_watch.watch(FakeDeployment(), "r", interval=5, quiet=False, console=console, sleep=lambda _: None)
+
+
+def test_a_terminal_is_shown_step_pods_time_and_money_at_every_look():
+    out = StringIO()
+    watched(Console(file=out, force_terminal=True, width=100, highlight=False))
+    assert out.getvalue().count("  pod         r1-base Running, 2 restarts: slow") >= 2
+    assert out.getvalue().count("  step        Serve: 1 of 2 arms are ready") >= 2
+    assert out.getvalue().count("  node        ") >= 2
+
+
+def test_pods_are_asked_for_at_a_slower_rate_than_the_steps(monkeypatch):
+    times = iter(range(0, 1000, 5))
+    monkeypatch.setattr(runs_watch.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: next(executions))
+    executions = iter([RUNNING] * 4 + [Execution(**{**vars(RUNNING), "status": "ABORTED", "stopped": NOW.isoformat()})])
+    watched(Console(file=StringIO()))
+    assert FakeDeployment.asked_for_pods == 2
+
+
+class FakeLambda:
+    """Answers an invocation with `body`."""
+
+    def __init__(self, body: dict[str, Any], **answer: Any) -> None:
+        self.answer = {"Payload": BytesIO(json.dumps(body).encode()), **answer}
+
+    def invoke(self, **_: Any) -> dict[str, Any]:
+        if "raises" in self.answer:
+            raise self.answer["raises"]
+        return self.answer
+
+
+def deployment_with(function: FakeLambda) -> Deployment:
+    made = Deployment(session=SimpleNamespace(client=lambda service: function))
+    made.__dict__["outputs"] = {"InspectFunction": "inspect"}
+    return made
+
+
+def test_a_run_s_pods_are_its_own_only():
+    other = POD.model_copy(update={"run": "another"})
+    seen = ClusterView(lease=Lease(), replicas=1, nodes=(), pods=(other, POD)).model_dump(mode="json")
+    assert deployment_with(FakeLambda(seen)).pods("r") == (POD,)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        FakeLambda({"errorMessage": "no answer"}, FunctionError="Unhandled"),
+        FakeLambda({}, raises=ClientError({"Error": {"Code": "AccessDenied"}}, "Invoke")),
+    ],
+)
+def test_pods_that_cannot_be_had_are_no_error(function, capsys):
+    assert deployment_with(function).pods("r") is None
+    assert capsys.readouterr().err == ""
+
+
 def test_status_of_a_running_run_shows_its_pods(command):
     assert "pod         r1-base Running, 2 restarts: slow" in command("status", "r").output
+    FakeDeployment.seen_pods = None
+    assert "pods        cannot be looked at now" in command("status", "r").output
 
 
 def test_stop_stops_and_waits_for_the_release(command):

@@ -1,0 +1,79 @@
+"""Follow a run: a line for each change, and on a terminal the whole view below them, kept up to date."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view
+
+PODS_EVERY_S = 15.0
+"""Between two questions about pods: each is a call of the inspect function, and through it of the Kubernetes API."""
+
+
+def look(deployment: Deployment, run_id: str | None) -> RunView:
+    """The run now; the newest one if `run_id` is None."""
+    found = deployment.execution(run_id)
+    return view(
+        found,
+        deployment.events(found.arn),
+        deployment.state(found.run_id),
+        deployment.plan(found.run_id),
+        now=datetime.now(UTC),
+    )
+
+
+def watch(
+    deployment: Deployment,
+    run_id: str,
+    *,
+    interval: float,
+    quiet: bool,
+    console: Console | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> RunView:
+    """Show steps, pods, time and money every `interval` seconds until the run ends. Ctrl-C leaves the run running."""
+    typer.echo(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)", err=True)
+    console = console or Console(quiet=quiet, highlight=False)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+        told: tuple[str | None, str | None] | None = None
+        pods: tuple[str, ...] = ()
+        asked_at: float | None = None
+        while True:
+            shown = look(deployment, run_id)
+            if shown.status in TERMINAL:
+                break
+            news = []
+            if shown.step and (shown.step, shown.message) != told:
+                told = (shown.step, shown.message)
+                news.append(f"{shown.step}  {shown.message or ''}".rstrip())
+            if not quiet and (asked_at is None or time.monotonic() - asked_at >= PODS_EVERY_S):
+                found = deployment.pods(run_id)
+                asked_at = time.monotonic()
+                if found is not None:
+                    now = tuple(pod_line(pod) for pod in found)
+                    news += [f"pod  {line}" for line in now if line not in pods]
+                    pods = now
+            for line in news:
+                console.print(Text(f"{_so_far(shown)}  {line}"), soft_wrap=True)
+            live.update(_panel(shown, pods), refresh=True)
+            sleep(interval)
+    console.print(Text("\n".join(lines(shown))), soft_wrap=True)
+    return shown
+
+
+def _so_far(shown: RunView) -> str:
+    money = f"  ${shown.dollars:.2f}" if shown.dollars is not None else ""
+    return f"{clock(shown.elapsed_s):>8}{money}"
+
+
+def _panel(shown: RunView, pods: tuple[str, ...]) -> Text:
+    text = "\n".join(["", *lines(shown), *(f"  pod         {pod}" for pod in pods)])
+    return Text(text, no_wrap=True, overflow="ellipsis")
