@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from specdecode import layout, names
+from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
@@ -125,10 +126,22 @@ class Cloud:
         self.until(lambda: self.running.replicas() == 0, seconds=40, what="0 replicas")
         assert self.lease().claims == ()
 
-    def diagnosis(self, run: Run) -> dict[str, Any]:
-        key = layout.run_key(run.run_id, "diagnostics", "diagnosis.json")
+    def stored(self, key: str) -> bytes:
         answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=key)
-        return json.loads(answer["Body"].read())
+        return bytes(answer["Body"].read())
+
+    def diagnosis(self, run: Run) -> dict[str, Any]:
+        return json.loads(self.stored(layout.run_key(run.run_id, "diagnostics", "diagnosis.json")))
+
+    def records(self, run: Run) -> dict[tuple[str, str], list[RequestRecord]]:
+        """The uploaded records by variant and case."""
+        s3, root = self.running.services.client("s3"), layout.run_key(run.run_id, "raw") + "/"
+        found = {}
+        for item in s3.list_objects_v2(Bucket=self.running.bucket, Prefix=root).get("Contents", []):
+            variant, _, case = item["Key"][len(root) :].removesuffix(".jsonl").partition("/")
+            lines = self.stored(item["Key"]).splitlines()
+            found[variant, case] = [RequestRecord.model_validate_json(line) for line in lines]
+        return found
 
     def note(self, fault: str, where: str, run: Run, *, cause: str = "") -> None:
         end = run.look()
@@ -294,6 +307,38 @@ def test_the_benchmark_s_pod_is_killed_and_goes_on(cloud):
     succeeds(cloud, run, fault="the benchmark's pod is killed", where="Benchmark")
 
 
+def test_a_run_that_broke_off_while_it_measured_is_resumed(cloud):
+    """What it finished is kept: models, artifacts and measured requests. The report is whole."""
+    cases = ["repeat-line", "json-records", "count", "library-docs"]
+    run = cloud.start("broken-off", SMALL | {"workload.cases": cases, "workload.requests": 40})
+    cloud.until_step(run, "Benchmark")
+    cloud.until(lambda: len(cloud.records(run)) >= 2, what="the first case's records of both arms")
+    cloud.until(lambda: cloud.kill("serving"), what="running serving pods")
+    fails(
+        cloud,
+        run,
+        fault="both arms are killed after the first case",
+        where="Benchmark",
+        error="BenchmarkFailed",
+        row="arm-died",
+    )
+    good = [found for found in cloud.records(run).values() if not any(record.error for record in found)]
+    assert 2 <= len(good) < 2 * len(cases)
+
+    again = cloud.running.start("resumed", {"resume": run.run_id})
+    succeeds(cloud, again, fault="the same run is resumed", where="-")
+    assert (_looks(again, "StageModels"), _looks(again, "Compile")) == (1, 1), "a model or an artifact was made again"
+    whole = cloud.records(again)
+    for block in good:
+        kept = whole[block[0].variant, block[0].case]
+        assert [record.started_at for record in kept] == [record.started_at for record in block]
+    measured = {key: sum(not record.warmup for record in found) for key, found in whole.items()}
+    assert measured == {(variant, case): 40 for variant in ("base", "sd") for case in cases}
+    assert not any(record.error for found in whole.values() for record in found)
+    report = json.loads(cloud.stored(layout.run_key(again.run_id, "report.json")))
+    assert {result["case"] for pair in report["pairs"] for result in pair["cases"]} == set(cases)
+
+
 def test_the_accuracy_test_is_killed_and_the_benchmark_is_reported(cloud):
     run = cloud.start("accuracy-killed", SMALL | {"accuracy": True})
     cloud.until_step(run, "Accuracy")
@@ -304,9 +349,7 @@ def test_the_accuracy_test_is_killed_and_the_benchmark_is_reported(cloud):
 
     cloud.until(over, what="the end of the accuracy test")
     succeeds(cloud, run, fault="the accuracy test's pods are killed", where="Accuracy")
-    key = layout.run_key(run.run_id, "report.json")
-    answer = cloud.running.services.client("s3").get_object(Bucket=cloud.running.bucket, Key=key)
-    context = json.loads(answer["Body"].read())["context"]
+    context = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))["context"]
     assert [failure["stage"] for failure in context["failures"]] == ["Accuracy"]
     assert context["accuracy"] == []
 
