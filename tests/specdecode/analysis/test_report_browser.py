@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from specdecode.analysis import compare
+from specdecode.analysis.context import Accuracy
 from specdecode.analysis.difference import trend
 from specdecode.analysis.report import render_html, render_trend
 
@@ -15,14 +16,24 @@ from tests.specdecode.analysis.simulate import context, experiment, run
 
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 
+UNTOLD = """
+[...document.querySelectorAll('.tile, .gain, .kind-head span, td.r, .matrix td, dl.facts dd')]
+  .filter(e => /[0-9]/.test(e.textContent) && !e.closest('[title]') && !e.querySelector('.num[title]:not([title=""])'))
+  .map(e => e.closest('section').getAttribute('aria-labelledby') + ': ' + e.outerHTML.slice(0, 120))
+"""
+"""Figures that tell nothing when hovered."""
+
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
 
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tested = experiment(ks=(3, 7), rounds=2)
+    around = context(
+        accuracy=(Accuracy(variant="sd-k7", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),)
+    )
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render_html(compare(experiment=tested, records=run(tested), context=context())))
+    path.write_text(render_html(compare(experiment=tested, records=run(tested), context=around)))
     return path
 
 
@@ -36,6 +47,7 @@ async def look(page: Page, path: Path, *, width: int, dark: bool = False) -> dic
             "[...document.querySelectorAll('main *')].filter(e => e.children.length === 0 && e.textContent.trim() "
             "&& !e.closest('svg, sup') && parseFloat(getComputedStyle(e).fontSize) < 12).map(e => e.outerHTML)"
         ),
+        "untold": await page.evaluate(UNTOLD),
         "heading": await page.evaluate("document.querySelector('h1').getBoundingClientRect().bottom"),
     }
     if AXE.exists():
@@ -58,6 +70,7 @@ def test_the_report_opens_without_error_request_or_overflow(
     assert seen["overflow"] <= 0, "the page scrolls sideways"
     assert seen["small"] == []
     assert seen["heading"] < 640, "the answer is not on the first screen"
+    assert seen["untold"] == [], "figures without unit and formula on hover"
     assert seen.get("axe", []) == []
 
 
@@ -78,9 +91,40 @@ def test_the_trend_over_runs_opens_as_well(tmp_path: Path) -> None:
     assert seen.get("axe", []) == []
 
 
-def test_accessibility_is_checked() -> None:
+def test_accessibility_is_checked(page_file: Path, tmp_path: Path) -> None:
+    """The check that the other tests make finds what is put in: an image without a text, pale letters."""
     if not AXE.exists():
         pytest.skip("axe-core is not installed: `npm ci` brings it")
+    broken = tmp_path / "report.html"
+    bad = '<img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><p style="color:#ddd;background:#fff">pale</p></main>'
+    broken.write_text(page_file.read_text().replace("</main>", bad))
+    seen = visit(tmp_path / "profile", lambda page: look(page, broken, width=1200))
+    assert {"image-alt", "color-contrast"} <= {rule for rule, *_ in seen["axe"]}
+
+
+def test_the_report_prints_light_and_whole(page_file: Path, tmp_path: Path) -> None:
+    """On A4 from a dark screen: dark letters on white, nothing cut off at the side."""
+
+    async def steps(page: Page) -> dict[str, Any]:
+        await page.open(page_file, width=1200, dark=True)
+        await page.resize(718)
+        features = [{"name": "prefers-color-scheme", "value": "dark"}]
+        await page.call("Emulation.setEmulatedMedia", media="print", features=features)
+        await page.settle()
+        colours = "(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))"
+        cut = (
+            "[...document.querySelectorAll('.scroll')].filter(e => getComputedStyle(e).overflowX !== 'visible').length"
+        )
+        return {
+            "colours": await page.evaluate(colours),
+            "cut": await page.evaluate(cut),
+            "overflow": await page.evaluate("document.documentElement.scrollWidth - window.innerWidth"),
+        }
+
+    seen = visit(tmp_path / "profile", steps)
+    assert seen["colours"] == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
+    assert seen["cut"] == 0
+    assert seen["overflow"] <= 0
 
 
 def test_the_policy_stops_a_script_and_a_request(page_file: Path, tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ def test_the_page_names_no_resource_outside_itself() -> None:
     assert "url(" not in markup
 
 
+def test_the_raw_files_are_linked() -> None:
+    """Relative, so that the links hold in the bucket and in a folder alike."""
+    linked = set(re.findall(r'<a href="(raw/[^"]+)">', page(raw_prefix="s3://bucket/runs/run-1/")))
+    assert linked == {f"raw/{arm}/{case}.jsonl" for arm in ("base", "sd") for case in ("repeat", "sonnet")}
+    assert "s3://bucket/runs/run-1/" in page(raw_prefix="s3://bucket/runs/run-1/")
+
+
 def test_sections_show_what_the_context_holds() -> None:
     text = page(
         failures=(

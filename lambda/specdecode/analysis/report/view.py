@@ -10,7 +10,7 @@ import yaml
 
 from specdecode.analysis.context import Accuracy
 from specdecode.analysis.report.axis import Axis
-from specdecode.analysis.report.numbers import NONE, Number, compact, dollars, duration, interval, percent, ratio, times
+from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
     HEADLINE,
@@ -231,6 +231,6 @@ class ReportView:
             f"Measurement took {duration(cost.measured_seconds)}{share}; the rest is compiling, loading and waiting."
         )
 
-    def spread_of(self, group: GroupResult | None) -> str:
-        """A group's speed-up with interval."""
-        return compact(group.headline) if group and group.headline else NONE
+    def group_speedup(self, group: GroupResult | None) -> Number:
+        """A group's speed-up with interval and formula."""
+        return ratio(group.headline if group else None, self.info[HEADLINE])
