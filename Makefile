@@ -21,7 +21,7 @@ help:
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
-	@echo '  make bench                        measure the embedded engine and the benchmark client (more: benchmarks/)'
+	@echo '  make bench                        measure engine, load generator, advisor and statistics (see benchmarks/)'
 	@echo
 	@echo 'With AWS credentials in the environment (docs/operations.md says what it costs):'
 	@echo '  make deploy                       deploy both stacks; then: .venv/bin/specdecode run qwen3-32b --watch'
@@ -59,6 +59,8 @@ destroy: install
 bench: install-rehearsal
 	.rehearsal/image/bin/python benchmarks/engine.py
 	.venv/bin/python benchmarks/client_truth.py
+	.venv/bin/python benchmarks/advisor.py
+	.venv/bin/python benchmarks/statistics_coverage.py
 
 clean:
 	rm -rf .venv .rehearsal node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,7 +9,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("rehearsal/**/*.md"), *ROOT.glob("assets/**/*.md")]
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("rehearsal/**/*.md"),
+        *ROOT.glob("assets/**/*.md"),
+    ]
 )
 FENCE = re.compile(r"^ *(`{3,}|~{3,}) *([\w-]*)")
 

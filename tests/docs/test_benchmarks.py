@@ -1,0 +1,55 @@
+"""The tables of measured figures are those of benchmarks/results, and every benchmark is in its index."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.docs.markdown import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def results(name: str) -> Any:
+    return json.loads((BENCHMARKS / "results" / f"{name}.json").read_text())
+
+
+def test_the_index_names_every_program_and_result() -> None:
+    text = (BENCHMARKS / "README.md").read_text()
+    programs = [path for path in BENCHMARKS.glob("*.py") if "__main__" in path.read_text()]
+    missing = [path.name for path in [*programs, *(BENCHMARKS / "results").iterdir()] if f"{path.name}`" not in text]
+    assert programs
+    assert missing == []
+
+
+def test_make_bench_runs_what_the_index_says() -> None:
+    recipe = (ROOT / "Makefile").read_text().split("\nbench:")[1].split("\n\n")[0]
+    sentence = (BENCHMARKS / "README.md").read_text().split("`make bench` runs ")[1].split(". It")[0]
+    assert [word for word in sentence.split("`") if word.endswith(".py")] == [
+        word.removeprefix("benchmarks/") for word in recipe.split() if word.startswith("benchmarks/")
+    ]
+
+
+def test_the_table_of_truth_is_the_measured_one() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    for row in results("client_truth")["rows"]:
+        e = row["errors"]
+        line = (
+            f"| {row['streams']} | {row['chunks']:,} | {e['ttft_mean_ms']:.3f} | {e['tpot_mean_percent']:.4f} "
+            f"| {e['chunk_mean_ms']:.3f} | {e['chunk_p99_ms']:.3f} | {e['chunk_worst_ms']:.1f} |"
+        )
+        assert line in page, line
+
+
+def test_the_table_of_the_advisor_is_the_measured_one() -> None:
+    page = (ROOT / "docs" / "explanation" / "how-the-advisor-thinks.md").read_text()
+    found = results("advisor")["results"]
+    for strategy, start in (
+        ("advisor", "the advisor"),
+        ("full grid", "every arm once"),
+        ("bisection", "bisection over k"),
+        ("random, 6 compiles", "six arms at random"),
+    ):
+        share, compiles = found[strategy]["within_3_percent"], round(found[strategy]["mean_compiles"], 1)
+        line = f"| {start} | {share * 100:.1f} % | {compiles:g} "
+        assert line in page, line
