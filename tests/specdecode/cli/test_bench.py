@@ -1,0 +1,115 @@
+"""`specdecode bench` on a server that fails now and then: what it prints, and what its exit code says."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+from tests.specdecode.benchmark.chaos import BEHAVIOURS, Peer
+
+MIX = {
+    "good": None,
+    "stalls-in-the-middle": "timeout",
+    "reset-in-the-middle": "reset",
+    "ends-in-the-middle": "truncated",
+    "status-429": "http",
+    "malformed-json": "protocol",
+    "error-in-the-stream": "server",
+    "no-text": "empty",
+}
+"""What every eighth request meets, and the category that it ends in."""
+
+
+@contextmanager
+def failing_server() -> Iterator[str]:
+    """Answers the probe well, then each behaviour of MIX in turn."""
+    turn = itertools.chain(["good"], itertools.cycle(MIX))
+    loop = asyncio.new_event_loop()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = Peer(reader, writer)
+        try:
+            path, _ = await peer.body()
+            if path == "/v1/models":
+                await peer.reply("200 OK", b'{"data": [{"id": "m"}]}')
+            elif path == "/metrics":
+                await peer.reply("404 Not Found", b"")
+            else:
+                await BEHAVIOURS[next(turn)](peer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        server.close()
+        loop.run_until_complete(asyncio.sleep(0))
+        loop.close()
+
+
+def bench(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    with failing_server() as url:
+        arguments = ["bench", url, "--prompt", "hi", "--requests", "16", "--concurrency", "4", "--warmup", "0"]
+        arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(folder), "--json", *options]
+        result = CliRunner().invoke(app, arguments)
+    return result.exit_code, json.loads(result.stdout), result.stderr
+
+
+def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(tmp_path: Path) -> None:
+    began = time.monotonic()
+    code, summary, said = bench(tmp_path / "out")
+    assert time.monotonic() - began < 8, "two stalls of a second each"
+    assert code == 1
+    assert "88% of the requests failed" in said
+    (block,) = summary["blocks"]
+    assert block["requests"] == {
+        "started": 16,
+        "completed": 2,
+        "failed": 14,
+        "failed_by_kind": {kind: 2 for kind in MIX.values() if kind},
+        "without_valid_usage": 0,
+    }
+    assert block["metrics"]["error_rate"] == 14 / 16
+    assert block["metrics"]["ttft"]["count"] == 2, "percentiles are of whole answers only"
+    assert block["metrics"]["output_tokens"]["max"] == 8
+    lines = [path.read_text().splitlines() for path in (tmp_path / "out" / "raw").rglob("*.jsonl")]
+    assert sum(map(len, lines)) == 16, "every request has its raw record"
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("0.8", 1), ("0.9", 0)])
+def test_how_many_may_fail_is_the_users_choice(tmp_path: Path, allowed: str, code: int) -> None:
+    assert bench(tmp_path / "out", "--max-error-rate", allowed)[0] == code
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:9", "--prompt", "hi", "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_bad_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["bench", "ftp://x", "--prompt", "hi", "--requests", "0", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "ftp://x" in result.stderr
+    assert list(tmp_path.iterdir()) == []
