@@ -140,7 +140,7 @@ def test_job_fails(step, code):
     with pytest.raises(error_type, match=r"BackoffLimitExceeded.*exit code") as caught:
         world.finish(step)
     world.clean_up(caught.value)
-    assert diagnosis(world)["row"] == ("compiler-crash" if code == 70 else "unknown")
+    assert diagnosis(world)["row"] == ("compiler-crash" if code == 70 else "job-failed")
     assert_nothing_left(world)
 
 
