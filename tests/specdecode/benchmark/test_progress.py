@@ -8,7 +8,7 @@ from pathlib import Path
 
 import specdecode
 from specdecode.benchmark.live import LiveProgress
-from specdecode.benchmark.progress import PlainProgress, progress_for
+from specdecode.benchmark.progress import BlockProgress, PlainProgress, progress_for
 from specdecode.benchmark.records import ErrorKind
 from specdecode.benchmark.table import summary_table
 
@@ -40,6 +40,17 @@ def test_lines_in_a_log() -> None:
     assert "done base/case: 3/3 requests" in text
     assert "TTFT p50 200.00 ms, TPOT p50 20.00 ms, 1 failed" in text
     assert "\x1b" not in text
+
+
+def test_a_line_says_how_long_the_rest_will_take() -> None:
+    block = BlockProgress(variant="base", case="case", requests=5)
+    assert "left" not in block.line(), "no pace yet"
+    block.add(record([0.1, 0.3], tokens=11))
+    block.add(record([], end=1, error=ErrorKind.RESET))
+    block.began -= 40
+    assert "about 60 s left" in block.line(), "3 of 5 at 20 s each"
+    block.finish()
+    assert "left" not in block.line()
 
 
 def test_a_table_on_a_terminal() -> None:

@@ -47,7 +47,7 @@ def failing_server() -> Iterator[str]:
                 await peer.reply("404 Not Found", b"")
             else:
                 await BEHAVIOURS[next(turn)](peer)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
