@@ -1,6 +1,8 @@
 """What surrounds every step: its input, its log lines, and how its errors leave it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from pydantic import ValidationError
@@ -85,3 +87,23 @@ def test_inspect_shows_lease_node_and_pods(_world):
         ("base", True, None),
         ("sd", True, None),
     ]
+
+
+def test_functions_that_run_while_the_node_is_held_load_little():
+    """Their cold starts are paid at the node's price."""
+    steps = [
+        "acquire",
+        "benchmark",
+        "compile",
+        "diagnose",
+        "inspect",
+        "release",
+        "serve",
+        "smoke",
+        "stop_arms",
+        "watchdog",
+    ]
+    heavy = {"asyncio", "jinja2", "numpy", "rich", "typer"}
+    code = f"import sys, {', '.join(f'specdecode.tasks.{step}' for step in steps)}\nprint(*{heavy} & {{*sys.modules}})"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
