@@ -21,6 +21,8 @@ from specdecode.benchmark.transport import connect
 
 MakeRecord = Callable[[], RequestRecord]
 Deliver = Callable[[MakeRecord], None]
+PAUSE_S = 0.1
+"""A request that fails sooner keeps its sender that long: a closed loop must not flood a server that refuses it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,8 @@ class Client:
             sent = exchange.sent or attempted
             ended = time.monotonic()
             deliver(partial(self._record, plan, exchange, error, started_at, sent, ended, scheduled_s))
+        if error is not None:
+            await asyncio.sleep(max(0.0, attempted + PAUSE_S - ended))
 
     def _record(
         self,
@@ -116,10 +120,7 @@ class Client:
             sent_s=round(self.clock.since_start(sent), 9),
             end_s=round(end - sent, 9),
             chunks=tuple(
-                [
-                    Chunk(at_s=round(at_s, 9), chars=chars, tokens=tokens, reasoning_chars=reasoning)
-                    for at_s, chars, tokens, reasoning in answer.chunks
-                ]
+                [Chunk(at_s=round(at, 9), chars=n, tokens=t, reasoning_chars=r) for at, n, t, r in answer.chunks]
             ),
             requested_input_tokens=plan.input_tokens,
             requested_output_tokens=plan.output_tokens,
@@ -137,8 +138,8 @@ class Client:
         )
 
 
-def _error(kind: ErrorKind, message: str, http_status: int | None = None) -> RequestError:
-    return RequestError(kind=kind, message=message[:1000], http_status=http_status)
+def _error(kind: ErrorKind, message: str, status: int | None = None) -> RequestError:
+    return RequestError(kind=kind, message=message[:1000], http_status=status)
 
 
 class _Exchange:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import itertools
+import socket
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specdecode.benchmark import runner
-from specdecode.benchmark.load import LoadPlan, arrival_times, most_open
+from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.records import RequestRecord
 
-from tests.specdecode.benchmark.making import case, spec
+from tests.specdecode.benchmark.making import case, client, keep_in, planned, spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
 
@@ -92,6 +95,21 @@ def test_ramp_and_duration(tmp_path: Path) -> None:
     assert second_half > first_half
     assert 0.25 < max(r.sent_s for r in measured) - began < 1.0
     assert pace.most_under_way == 4
+
+
+def test_a_server_that_is_gone_is_not_flooded() -> None:
+    """Four workers for half a second, each at most every 0.1 s; the pause is in no record."""
+    found: list[RequestRecord] = []
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        sender = client(f"http://127.0.0.1:{unused.getsockname()[1]}")
+
+        async def send(index: int, due: float | None) -> None:
+            await sender.request(planned("good", index=index), keep_in(found))
+
+        asyncio.run(run_load(LoadPlan(requests=None, concurrency=4, duration_s=0.5), send, indices=itertools.count()))
+    assert 4 <= len(found) <= 24
+    assert max(record.end_s for record in found) < 0.1
 
 
 @given(
