@@ -28,7 +28,10 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
-    parts += [fill(note, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for note in notes]
+    parts += [
+        fill(note, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for note in notes
+    ]
     if comparison.cost and comparison.cost.total is not None:
         parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
     return "\n".join(parts) + "\n"
