@@ -19,7 +19,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     aws = FakeAws()
     folder: Path = tmp_path_factory.mktemp("guarded")
     double = start(folder, "--aws-endpoint", aws.url)
-    double.namespace("work")
+    double.namespace("apps")
     double.namespace("other")
     double.control(
         "helm", request="Create", release="crd", namespace="kube-system", chart="karpenter-crd", version="1.14.1"
@@ -45,9 +45,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     double.ok("POST", f"{RBAC}/clusterroles", {**head, "kind": "ClusterRole", "rules": rules})
     binding = {**head, "kind": "ClusterRoleBinding", "subjects": subject, "roleRef": {**ref, "kind": "ClusterRole"}}
     double.ok("POST", f"{RBAC}/clusterrolebindings", binding)
-    double.ok("POST", f"{RBAC}/namespaces/work/roles", {**head, "kind": "Role", "rules": namespaced})
+    double.ok("POST", f"{RBAC}/namespaces/apps/roles", {**head, "kind": "Role", "rules": namespaced})
     binding = {**head, "kind": "RoleBinding", "subjects": subject, "roleRef": {**ref, "kind": "Role"}}
-    double.ok("POST", f"{RBAC}/namespaces/work/rolebindings", binding)
+    double.ok("POST", f"{RBAC}/namespaces/apps/rolebindings", binding)
     yield double
     double.stop()
     aws.stop()
@@ -65,15 +65,15 @@ def entry(double: Double, role: str, **body: Any) -> None:
 
 
 REQUESTS = [
-    ("POST", "/apis/batch/v1/namespaces/work/jobs", job("a", "true"), 201),
-    ("GET", "/apis/batch/v1/namespaces/work/jobs", None, 200),
+    ("POST", "/apis/batch/v1/namespaces/apps/jobs", job("a", "true"), 201),
+    ("GET", "/apis/batch/v1/namespaces/apps/jobs", None, 200),
     ("POST", "/apis/batch/v1/namespaces/other/jobs", job("a", "true"), 403),
-    ("DELETE", "/apis/batch/v1/namespaces/work/jobs/a", None, 403),
+    ("DELETE", "/apis/batch/v1/namespaces/apps/jobs/a", None, 403),
     ("GET", "/apis/batch/v1/jobs", None, 403),
-    ("GET", "/api/v1/namespaces/work/pods", None, 200),
-    ("GET", "/api/v1/namespaces/work/pods/none", None, 404),
-    ("GET", "/api/v1/namespaces/work/pods/none/log", None, 403),
-    ("GET", "/api/v1/namespaces/work/secrets", None, 403),
+    ("GET", "/api/v1/namespaces/apps/pods", None, 200),
+    ("GET", "/api/v1/namespaces/apps/pods/none", None, 404),
+    ("GET", "/api/v1/namespaces/apps/pods/none/log", None, 403),
+    ("GET", "/api/v1/namespaces/apps/secrets", None, 403),
     ("GET", "/apis/karpenter.sh/v1/nodepools/trn2", None, 200),
     ("GET", "/apis/karpenter.sh/v1/nodepools/trn2/scale", None, 200),
     ("GET", "/apis/karpenter.sh/v1/nodepools/other/scale", None, 403),
@@ -93,10 +93,10 @@ def test_a_role_gets_what_its_groups_are_bound_to(
 
 
 def test_a_refusal_says_who_what_and_where(guarded: Double) -> None:
-    _, answer = guarded.request("GET", "/api/v1/namespaces/work/secrets", token=eks_token("pipeline"))
+    _, answer = guarded.request("GET", "/api/v1/namespaces/apps/secrets", token=eks_token("pipeline"))
     who = f"arn:aws:sts::{ACCOUNT}:assumed-role/pipeline/session"
     assert answer["message"] == (
-        f'secrets is forbidden: User "{who}" cannot list resource "secrets" in API group "" in the namespace "work"'
+        f'secrets is forbidden: User "{who}" cannot list resource "secrets" in API group "" in the namespace "apps"'
     )
 
 
@@ -115,7 +115,7 @@ STALE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     ids=["no access entry", "expired", "no cluster in it", "no URL", "no token"],
 )
 def test_who_is_not_known_is_refused(guarded: Double, token: str) -> None:
-    status, answer = guarded.request("GET", "/api/v1/namespaces/work/pods", token=token)
+    status, answer = guarded.request("GET", "/api/v1/namespaces/apps/pods", token=token)
     assert (status, answer["reason"]) == (401, "Unauthorized")
 
 
@@ -125,24 +125,24 @@ def test_access_policies_and_the_end_of_an_entry(guarded: Double) -> None:
     entry(
         guarded,
         "viewer",
-        policies=[{"policy_arn": policy + "AmazonEKSViewPolicy", "scope": "namespace", "namespaces": ["work"]}],
+        policies=[{"policy_arn": policy + "AmazonEKSViewPolicy", "scope": "namespace", "namespaces": ["apps"]}],
     )
 
     def code(role: str, method: str, path: str) -> int:
         return guarded.request(method, path, {} if method == "POST" else None, token=eks_token(role))[0]
 
     assert code("admin", "GET", "/api/v1/nodes") == 200
-    assert code("viewer", "GET", "/api/v1/namespaces/work/pods") == 200
+    assert code("viewer", "GET", "/api/v1/namespaces/apps/pods") == 200
     assert code("viewer", "GET", "/api/v1/namespaces/other/pods") == 403
-    assert code("viewer", "POST", "/api/v1/namespaces/work/pods") == 403
+    assert code("viewer", "POST", "/api/v1/namespaces/apps/pods") == 403
     guarded.control("access-entry", request="Delete", principal_arn=f"arn:aws:iam::{ACCOUNT}:role/path/admin")
     assert code("admin", "GET", "/api/v1/nodes") == 401
 
 
 def test_self_subject_access_review(guarded: Double) -> None:
-    asked = {"resource": "jobs", "group": "batch", "verb": "create", "namespace": "work"}
+    asked = {"resource": "jobs", "group": "batch", "verb": "create", "namespace": "apps"}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    for namespace, allowed in (("work", True), ("other", False)):
+    for namespace, allowed in (("apps", True), ("other", False)):
         body = {"spec": {"resourceAttributes": {**asked, "namespace": namespace}}}
         _, answer = guarded.request("POST", path, body, token=eks_token("pipeline"))
         assert answer["status"]["allowed"] is allowed

@@ -74,15 +74,15 @@ def capacity(fresh: Double) -> Double:
     fresh.ok("POST", POOLS, static_pool())
     scale(fresh, 1)
     fresh.wait("/apis/resource.k8s.io/v1/resourceslices", lambda s: s["items"])
-    fresh.namespace("work")
+    fresh.namespace("apps")
     for devices in (8, 16):
-        fresh.ok("POST", "/apis/resource.k8s.io/v1/namespaces/work/resourceclaimtemplates", claim_template(devices))
+        fresh.ok("POST", "/apis/resource.k8s.io/v1/namespaces/apps/resourceclaimtemplates", claim_template(devices))
     return fresh
 
 
 def phase(double: Double, name: str, wanted: str) -> Any:
     return double.wait(
-        f"/api/v1/namespaces/work/pods/{name}", lambda p: p and p.get("status", {}).get("phase") == wanted
+        f"/api/v1/namespaces/apps/pods/{name}", lambda p: p and p.get("status", {}).get("phase") == wanted
     )
 
 
@@ -92,10 +92,10 @@ def test_kinds_are_unknown_before_their_chart(fresh: Double) -> None:
 
 def test_two_pods_on_a_group_each_and_no_room_for_a_third(capacity: Double) -> None:
     for name in ("base", "sd", "third"):
-        capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod(name))
+        capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod(name))
     phase(capacity, "base", "Running")
     phase(capacity, "sd", "Running")
-    claims = capacity.get("/apis/resource.k8s.io/v1/namespaces/work/resourceclaims")["items"]
+    claims = capacity.get("/apis/resource.k8s.io/v1/namespaces/apps/resourceclaims")["items"]
     devices = {
         claim["metadata"]["ownerReferences"][0]["name"]: {
             d["device"] for d in claim["status"]["allocation"]["devices"]["results"]
@@ -106,47 +106,47 @@ def test_two_pods_on_a_group_each_and_no_room_for_a_third(capacity: Double) -> N
     assert set(devices) == {"base", "sd"}
     numbers = sorted(sorted(int(d.rsplit("-", 1)[1]) for d in found) for found in devices.values())
     assert numbers == [list(range(8)), list(range(8, 16))]
-    third = capacity.wait("/api/v1/namespaces/work/pods/third", lambda p: "conditions" in p.get("status", {}))
+    third = capacity.wait("/api/v1/namespaces/apps/pods/third", lambda p: "conditions" in p.get("status", {}))
     assert third["status"]["conditions"][0]["reason"] == "Unschedulable"
     assert (
-        "cannot allocate all claims" in capacity.events("work", "FailedScheduling")[-1]
+        "cannot allocate all claims" in capacity.events("apps", "FailedScheduling")[-1]
         or "Insufficient cpu" in third["status"]["conditions"][0]["message"]
     )
 
 
 def test_claims_live_as_long_as_their_pods(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod("a", devices=16, script="sleep 1"))
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", devices=16, script="sleep 1"))
     phase(capacity, "a", "Running")
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod("b", devices=16))
-    waiting = capacity.wait("/api/v1/namespaces/work/pods/b", lambda p: "conditions" in p.get("status", {}))
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("b", devices=16))
+    waiting = capacity.wait("/api/v1/namespaces/apps/pods/b", lambda p: "conditions" in p.get("status", {}))
     assert "1 cannot allocate all claims" in waiting["status"]["conditions"][0]["message"]
     phase(capacity, "a", "Succeeded")
     phase(capacity, "b", "Running")
-    capacity.ok("DELETE", "/api/v1/namespaces/work/pods/b")
-    capacity.wait("/apis/resource.k8s.io/v1/namespaces/work/resourceclaims", lambda c: not c["items"])
+    capacity.ok("DELETE", "/api/v1/namespaces/apps/pods/b")
+    capacity.wait("/apis/resource.k8s.io/v1/namespaces/apps/resourceclaims", lambda c: not c["items"])
 
 
 def test_a_named_claim_outlives_its_pods_and_is_freed(capacity: Double) -> None:
-    claims = "/apis/resource.k8s.io/v1/namespaces/work/resourceclaims"
+    claims = "/apis/resource.k8s.io/v1/namespaces/apps/resourceclaims"
     spec = claim_template(8)["spec"]["spec"]
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "mine"}, "spec": spec}
     capacity.ok("POST", claims, claim)
     body = neuron_pod("a")
     body["spec"]["resourceClaims"] = [{"name": "neuron", "resourceClaimName": "mine"}]
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", body)
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", body)
     phase(capacity, "a", "Running")
     assert len(capacity.get(f"{claims}/mine")["status"]["allocation"]["devices"]["results"]) == 8
-    capacity.ok("DELETE", "/api/v1/namespaces/work/pods/a")
+    capacity.ok("DELETE", "/api/v1/namespaces/apps/pods/a")
     capacity.wait(f"{claims}/mine", lambda c: not c.get("status"))
 
 
 def test_scaling_to_zero_drains_and_ends_the_instance(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod("a"))
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a"))
     phase(capacity, "a", "Running")
     scale(capacity, 0)
     capacity.wait(CLAIMS, lambda c: not c["items"])
     assert nodes(capacity) == [] and running(capacity) == []
-    capacity.wait("/api/v1/namespaces/work/pods/a", lambda p: p is None)
+    capacity.wait("/api/v1/namespaces/apps/pods/a", lambda p: p is None)
     capacity.wait("/apis/resource.k8s.io/v1/resourceslices", lambda s: not s["items"])
 
 
@@ -162,7 +162,7 @@ def test_applying_the_manifest_again_resets_the_replicas(capacity: Double) -> No
 
 def test_drain_waits_for_a_pod_that_must_not_be_disrupted(capacity: Double) -> None:
     capacity.ok(
-        "POST", "/api/v1/namespaces/work/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
+        "POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
     )
     phase(capacity, "a", "Running")
     scale(capacity, 0)
@@ -178,14 +178,14 @@ def test_drain_ends_with_the_grace_period(fresh: Double) -> None:
     fresh.ok("POST", POOLS, static_pool(terminationGracePeriod="3s", taints=[]))
     scale(fresh, 1)
     fresh.wait("/api/v1/nodes", lambda n: len(n["items"]) == 3)
-    fresh.namespace("work")
+    fresh.namespace("apps")
     blocked = pod(
         "a",
         "exec sleep 600",
         nodeSelector={"specdecode/accelerator": "trn2"},
         annotations={"karpenter.sh/do-not-disrupt": "true"},
     )
-    fresh.ok("POST", "/api/v1/namespaces/work/pods", blocked)
+    fresh.ok("POST", "/api/v1/namespaces/apps/pods", blocked)
     phase(fresh, "a", "Running")
     scale(fresh, 0)
     fresh.wait(CLAIMS, lambda c: not c["items"])
@@ -194,7 +194,7 @@ def test_drain_ends_with_the_grace_period(fresh: Double) -> None:
 
 def test_a_pool_that_is_deleted_takes_its_node_along_only_while_karpenter_runs(capacity: Double) -> None:
     capacity.ok(
-        "POST", "/api/v1/namespaces/work/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
+        "POST", "/api/v1/namespaces/apps/pods", neuron_pod("a", annotations={"karpenter.sh/do-not-disrupt": "true"})
     )
     phase(capacity, "a", "Running")
     capacity.ok("DELETE", f"{POOLS}/trn2")
@@ -230,11 +230,11 @@ def test_without_the_gate_a_static_pool_is_ignored(fresh: Double) -> None:
 
 
 def test_a_vanished_node_takes_its_pods_along(capacity: Double) -> None:
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", neuron_pod("a"))
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", neuron_pod("a"))
     phase(capacity, "a", "Running")
     capacity.control("vanish", node=nodes(capacity)[0]["metadata"]["name"])
-    capacity.wait("/api/v1/namespaces/work/pods/a", lambda p: p is None)
-    capacity.wait("/apis/resource.k8s.io/v1/namespaces/work/resourceclaims", lambda c: not c["items"])
+    capacity.wait("/api/v1/namespaces/apps/pods/a", lambda p: p is None)
+    capacity.wait("/apis/resource.k8s.io/v1/namespaces/apps/resourceclaims", lambda c: not c["items"])
 
 
 def test_a_claim_with_a_misspelt_parameter_never_starts(capacity: Double) -> None:
@@ -245,12 +245,12 @@ def test_a_claim_with_a_misspelt_parameter_never_starts(capacity: Double) -> Non
         "kind": "NeuronConfig",
         "logicalNeuronCores": 2,
     }
-    capacity.ok("POST", "/apis/resource.k8s.io/v1/namespaces/work/resourceclaimtemplates", template)
+    capacity.ok("POST", "/apis/resource.k8s.io/v1/namespaces/apps/resourceclaimtemplates", template)
     wrong = neuron_pod("a")
     wrong["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = "trn2-8dev-wrong"
-    capacity.ok("POST", "/api/v1/namespaces/work/pods", wrong)
+    capacity.ok("POST", "/api/v1/namespaces/apps/pods", wrong)
     capacity.wait(
-        "/api/v1/namespaces/work/events", lambda e: any("strict decoding error" in i["message"] for i in e["items"])
+        "/api/v1/namespaces/apps/events", lambda e: any("strict decoding error" in i["message"] for i in e["items"])
     )
     assert phase(capacity, "a", "Pending")
 
@@ -272,11 +272,11 @@ def test_a_dynamic_pool_launches_for_a_pending_pod_and_ends_the_empty_node(fresh
         },
     }
     fresh.ok("POST", POOLS, pool)
-    fresh.namespace("work")
+    fresh.namespace("apps")
     resources = {"requests": {"cpu": "10", "ephemeral-storage": "100Gi"}}
     fresh.ok(
         "POST",
-        "/api/v1/namespaces/work/pods",
+        "/api/v1/namespaces/apps/pods",
         pod(
             "stage",
             "echo staged",

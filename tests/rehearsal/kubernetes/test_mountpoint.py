@@ -26,14 +26,14 @@ def aws() -> Iterator[FakeAws]:
 def mounting(tmp_path_factory: pytest.TempPathFactory, aws: FakeAws) -> Iterator[Double]:
     folder: Path = tmp_path_factory.mktemp("mounting")
     double = start(folder, "--aws-endpoint", aws.url)
-    double.namespace("work")
+    double.namespace("apps")
     for name, role in (("serving", ROLE), ("denied", ROLE.replace("serving", "denied"))):
         account = {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": name, "annotations": {"eks.amazonaws.com/role-arn": role}},
         }
-        double.ok("POST", "/api/v1/namespaces/work/serviceaccounts", account)
+        double.ok("POST", "/api/v1/namespaces/apps/serviceaccounts", account)
     yield double
     double.stop()
     assert "Traceback" not in (folder / "stderr").read_text()
@@ -72,29 +72,29 @@ def volume(double: Double, *, options: list[str] | None = None, **attributes: st
         "resources": {"requests": {"storage": "1Ti"}},
     }
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": claim}
-    double.ok("POST", "/api/v1/namespaces/work/persistentvolumeclaims", body)
+    double.ok("POST", "/api/v1/namespaces/apps/persistentvolumeclaims", body)
     return name
 
 
 def reader(
     name: str, claim: str, *, account: str = "serving", script: str = "find models -type f | sort", **extra: Any
 ) -> Any:
-    mounts = [{"name": "work", "mountPath": "/w"}, {"name": "m", "mountPath": "/w/models"}]
+    mounts = [{"name": "apps", "mountPath": "/w"}, {"name": "m", "mountPath": "/w/models"}]
     container = {"volumeMounts": mounts, "workingDir": "/w", **extra.pop("container", {})}
-    volumes = [{"name": "work", "emptyDir": {}}, {"name": "m", "persistentVolumeClaim": {"claimName": claim}}]
+    volumes = [{"name": "apps", "emptyDir": {}}, {"name": "m", "persistentVolumeClaim": {"claimName": claim}}]
     return pod(name, script, container=container, volumes=volumes, serviceAccountName=account, **extra)
 
 
 def create(double: Double, body: Any) -> str:
-    double.ok("POST", "/api/v1/namespaces/work/pods", body)
-    return f"/api/v1/namespaces/work/pods/{body['metadata']['name']}"
+    double.ok("POST", "/api/v1/namespaces/apps/pods", body)
+    return f"/api/v1/namespaces/apps/pods/{body['metadata']['name']}"
 
 
 def failed_mount(double: Double, name: str, text: str) -> None:
     def told(events: Any) -> bool:
         return any(e["involvedObject"]["name"] == name and text in e["message"] for e in events["items"])
 
-    double.wait("/api/v1/namespaces/work/events", told)
+    double.wait("/api/v1/namespaces/apps/events", told)
 
 
 def test_without_the_driver_nothing_mounts(mounting: Double) -> None:
@@ -113,7 +113,7 @@ def test_the_prefix_is_a_read_only_folder_with_the_pods_own_role(mounting: Doubl
     mounting.wait(path, lambda p: p["status"]["phase"] == "Succeeded")
     lines = mounting.request("GET", f"{path}/log")[1].splitlines()
     assert lines[:2] == ["models/a/config.json", "models/a/x/weights"] and lines.count("refused") == 2
-    assert (ROLE, "system:serviceaccount:work:serving") in aws.assumed
+    assert (ROLE, "system:serviceaccount:apps:serving") in aws.assumed
     mounting.wait("/api/v1/namespaces/mount-s3/pods", lambda p: not p["items"])
 
 

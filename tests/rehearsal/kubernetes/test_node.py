@@ -67,13 +67,13 @@ def test_volumes_below_the_working_directory(double: Double, namespace: str) -> 
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"spec.json": "{}", "b": "x"}}
     double.ok("POST", f"/api/v1/namespaces/{namespace}/configmaps", config)
     volumes = [
-        {"name": "work", "emptyDir": {}},
+        {"name": "apps", "emptyDir": {}},
         {"name": "spec", "configMap": {"name": "c", "items": [{"key": "spec.json", "path": "in/spec.json"}]}},
         {"name": "tmp", "emptyDir": {}},
     ]
     mounts = [
         {"name": "spec", "mountPath": "/specdecode/spec"},
-        {"name": "work", "mountPath": "/specdecode"},
+        {"name": "apps", "mountPath": "/specdecode"},
         {"name": "tmp", "mountPath": "/tmp"},
     ]
     shared = {"workingDir": "/specdecode", "volumeMounts": mounts}
@@ -89,8 +89,8 @@ def test_volumes_below_the_working_directory(double: Double, namespace: str) -> 
 
 
 def test_an_absolute_path_to_a_volume_is_refused_loudly(double: Double, namespace: str) -> None:
-    container = {"volumeMounts": [{"name": "work", "mountPath": "/specdecode"}]}
-    body = pod("p", "cat /specdecode/file", container=container, volumes=[{"name": "work", "emptyDir": {}}])
+    container = {"volumeMounts": [{"name": "apps", "mountPath": "/specdecode"}]}
+    body = pod("p", "cat /specdecode/file", container=container, volumes=[{"name": "apps", "emptyDir": {}}])
     double.ok("POST", f"/api/v1/namespaces/{namespace}/pods", body)
     waiting = reason(double, namespace, "p", "CreateContainerConfigError")
     assert "path relative to the workingDir" in waiting["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
@@ -275,9 +275,9 @@ def stray_pod(marker: str) -> Any:
 
 def started(folder: Path, marker: str) -> Double:
     double = start(folder)
-    double.namespace("work")
-    double.ok("POST", "/api/v1/namespaces/work/pods", stray_pod(marker))
-    double.wait("/api/v1/namespaces/work/pods/p", lambda p: p.get("status", {}).get("phase") == "Running")
+    double.namespace("apps")
+    double.ok("POST", "/api/v1/namespaces/apps/pods", stray_pod(marker))
+    double.wait("/api/v1/namespaces/apps/pods/p", lambda p: p.get("status", {}).get("phase") == "Running")
     deadline = time.monotonic() + 5
     while len(marked(f"STRAY={marker}")) < 1 and time.monotonic() < deadline:
         time.sleep(0.05)
