@@ -77,7 +77,7 @@ def _theory(
         measured=tuple(_measured(model, variant, decoding, steps) for variant, decoding, steps in usable),
         best_k=best,
         best_speedup=gain,
-        advice=_advice(model, best, gain, usable),
+        advice=_advice(model, best, gain, usable, arms=_arms(experiment, draft)),
     )
 
 
@@ -95,7 +95,13 @@ def _measured(model: Fit, variant: Variant, decoding: Estimate, steps: Estimate)
     )
 
 
-def _advice(model: Fit, best: int, gain: float, usable: Sequence[tuple[Variant, Estimate, Estimate]]) -> str:
+def _arms(experiment: Experiment, draft: str) -> set[int]:
+    return {_k(arm) for arm in experiment.variants if arm.speculation and arm.speculation.draft.id == draft}
+
+
+def _advice(
+    model: Fit, best: int, gain: float, usable: Sequence[tuple[Variant, Estimate, Estimate]], *, arms: set[int]
+) -> str:
     variant, decoding, _ = max(usable, key=lambda item: item[1].ratio)
     if best == 0:
         return "Do not speculate here: no k is predicted to be faster than plain decoding."
@@ -106,8 +112,9 @@ def _advice(model: Fit, best: int, gain: float, usable: Sequence[tuple[Variant, 
         "" if model.separated else " One measured k cannot tell drafting from verification cost, so the range is wide."
     )
     reach = model.predict(best)
+    missing = "" if best in arms else ", which is no arm of this experiment yet"
     return (
-        f"Try k={best} next: {reach.speedup:.2f}× predicted ({reach.low:.2f}–{reach.high:.2f}), "
+        f"Try k={best} next{missing}: {reach.speedup:.2f}× predicted ({reach.low:.2f}–{reach.high:.2f}), "
         f"against {decoding.ratio:.2f}× measured at k={_k(variant)}.{hedge}"
     )
 

@@ -31,6 +31,12 @@ def subject(pair: Pair) -> str:
     return f"{pair.variant} (against {pair.baseline})"
 
 
+def title(pair: Pair, *, among: Sequence[Pair]) -> str:
+    """The subject, with the arm's name where several pairs could be meant: `Speculative decoding (sd-k4)`."""
+    about = subject(pair)
+    return about if len(among) < 2 or pair.variant in about else f"{about} ({pair.variant})"
+
+
 def best_pair(pairs: Sequence[Pair]) -> Pair:
     """The speculative arm (else any) with the largest speed-up over all cases."""
     return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
@@ -41,19 +47,19 @@ def answer(*, pairs: Sequence[Pair]) -> str:
     if not pairs:
         return "Nothing could be compared: no two arms completed the same case."
     best = best_pair(pairs)
-    named = f" ({best.variant})" if len(pairs) > 1 else ""
+    about = title(best, among=pairs)
     groups = [group for name in ("structured", "open-ended") if (group := best.group(name))]
     if not groups:
-        return f"{subject(best)}{named} could not be judged: {best.cases[0].reason}."
+        return f"{about} could not be judged: {best.cases[0].reason}."
     says = [_says(best, group) for group in groups]
     if len(groups) == 2 and says[0] == says[1] and says[0] != MIXED:
         parts = " and ".join(f"{_figure(group)} on {group.group} prompts" for group in groups)
-        return f"{subject(best)}{named} {says[0]}: {parts}."
+        return f"{about} {says[0]}: {parts}."
     parts = "; ".join(
         f"{said} on {group.group} prompts: {_extremes(best, group) if said == MIXED else _figure(group)}"
         for said, group in zip(says, groups, strict=True)
     )
-    return f"{subject(best)}{named} {parts}."
+    return f"{about} {parts}."
 
 
 def mixed(pair: Pair, group: GroupResult) -> bool:

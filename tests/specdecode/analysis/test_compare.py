@@ -309,6 +309,17 @@ def test_the_model_is_calibrated_and_recommends() -> None:
     assert all(abs(item.error) < 0.05 for item in theory.measured)
 
 
+@pytest.mark.parametrize(("ks", "told"), [((2,), True), ((2, 5), False)])
+def test_advice_to_try_what_the_experiment_lacks_says_so(ks: tuple[int, ...], told: bool) -> None:
+    tested = experiment(ks=ks, requests=20)
+    measured = [
+        r for r in run(tested, acceptance={"repeat": 0.9, "sonnet": 0.9}) if r.variant in ("base", f"sd-k{ks[0]}", "sd")
+    ]
+    theory = compare(experiment=tested, records=measured, context=context()).theory[0]
+    assert theory.advice.startswith(f"Try k={theory.best_k} next")
+    assert (", which is no arm of this experiment yet:" in theory.advice) is told, theory
+
+
 def test_a_hopeless_draft_is_advised_against() -> None:
     comparison = simulated(acceptance={"repeat": 0.05, "sonnet": 0.05}, draft_cost=0.3)
     assert all(theory.best_k == 0 for theory in comparison.theory)

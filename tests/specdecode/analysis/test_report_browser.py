@@ -10,6 +10,7 @@ from specdecode.analysis import compare
 from specdecode.analysis.context import Accuracy
 from specdecode.analysis.difference import trend
 from specdecode.analysis.report import render_html, render_trend
+from specdecode.experiment.model import Sweep
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -26,13 +27,22 @@ UNTOLD = """
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
 
 
+@pytest.fixture(scope="module", params=[Sweep.GRID, Sweep.ADAPTIVE])
+def either_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("report"), request.param)
+
+
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    tested = experiment(ks=(3, 7), rounds=2)
+    return written(tmp_path_factory.mktemp("report"), Sweep.GRID)
+
+
+def written(folder: Path, sweep: Sweep) -> Path:
+    tested = experiment(ks=(3, 7), rounds=2).model_copy(update={"sweep": sweep})
     around = context(
         accuracy=(Accuracy(variant="sd-k7", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),)
     )
-    path = tmp_path_factory.mktemp("report") / "report.html"
+    path = folder / "report.html"
     path.write_text(render_html(compare(experiment=tested, records=run(tested), context=around)))
     return path
 
@@ -60,9 +70,9 @@ async def look(page: Page, path: Path, *, width: int, dark: bool = False) -> dic
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, False), (1440, True)])
 def test_the_report_opens_without_error_request_or_overflow(
-    page_file: Path, tmp_path: Path, width: int, dark: bool
+    either_page: Path, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    seen = visit(tmp_path / "profile", lambda page: look(page, page_file, width=width, dark=dark))
+    seen = visit(tmp_path / "profile", lambda page: look(page, either_page, width=width, dark=dark))
     assert seen["console"] == []
     assert [url for url in seen["requests"] if not url.startswith(("file://", "data:"))] == []
     assert seen["charts"] >= 6

@@ -16,7 +16,7 @@ from specdecode.analysis.context import Accuracy, DeviceGroup, EngineCounters, F
 from specdecode.analysis.report import render_html
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.result import Estimate
-from specdecode.experiment.model import PromptKind, TestCase
+from specdecode.experiment.model import PromptKind, Sweep, TestCase
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
 
@@ -136,6 +136,21 @@ def test_a_sweep_shows_the_matrix_and_the_best_arm_in_full() -> None:
     assert "All arms at a glance" in text
     assert text.count('class="verdict ') == 2, "one pair in full"
     assert all(f">{variant.name}<" in text for variant in comparison.experiment.variants[1:])
+
+
+def test_arms_of_one_question_are_told_apart_by_name() -> None:
+    tested = experiment(ks=(3, 7))
+    text = render_html(compare(experiment=tested, records=run(tested), context=context()))
+    headings = re.findall(r'<h2 id="verdict-\d">(.*?)</h2>', text)
+    assert headings == [f"Speculative decoding (sd-k{k}), prompt type by prompt type" for k in (3, 7)]
+    assert "All arms at a glance" not in text
+
+
+def test_an_adaptive_sweep_shows_its_best_arm_and_then_all_of_them() -> None:
+    tested = experiment(ks=(3, 7)).model_copy(update={"sweep": Sweep.ADAPTIVE})
+    text = render_html(compare(experiment=tested, records=run(tested), context=context()))
+    assert len(re.findall(r'<h2 id="verdict-', text)) == 1
+    assert "All arms at a glance" in text
 
 
 def test_a_hundred_variants_by_ten_cases_render_in_bounded_time_and_memory() -> None:

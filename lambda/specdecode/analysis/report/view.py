@@ -23,8 +23,8 @@ from specdecode.analysis.result import (
     Pair,
     Theory,
 )
-from specdecode.analysis.wording import best_pair, mixed, subject
-from specdecode.experiment.model import TestCase, Variant
+from specdecode.analysis.wording import best_pair, mixed, title
+from specdecode.experiment.model import Sweep, TestCase, Variant
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
@@ -62,12 +62,13 @@ class ReportView:
 
     @property
     def is_sweep(self) -> bool:
-        """More arms than fit side by side: a matrix comes first."""
-        return len(self.comparison.pairs) >= FEW_ARMS
+        """More arms than fit side by side, or arms that answer one question: after the best one, a matrix of all."""
+        count = len(self.comparison.pairs)
+        return count >= FEW_ARMS or (count > 1 and self.comparison.experiment.sweep is Sweep.ADAPTIVE)
 
-    def subject(self, pair: Pair) -> str:
-        """What a pair is about."""
-        return subject(pair)
+    def title(self, pair: Pair) -> str:
+        """What a pair is about, told apart from the others."""
+        return title(pair, among=self.comparison.pairs)
 
     def label(self, variant: str) -> str:
         """How an arm is called in the tables."""
