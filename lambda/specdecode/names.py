@@ -1,6 +1,7 @@
 """Names that the stacks, the manifests, the Lambdas and the dashboard must agree on."""
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 
 NAMESPACE = "specdecode"
@@ -42,6 +43,23 @@ PIPELINE_GROUP = "specdecode:pipeline"
 
 WORKDIR = "/specdecode"
 """workingDir of every container; every volume is mounted below it, commands use paths relative to it."""
+
+API_KEY_VARIABLE = "OPENAI_API_KEY"
+"""Environment variable with the API key of every arm that has none of its own."""
+
+
+def api_key_variable(variant: str) -> str:
+    """Variable with the API key of one arm's server: `OPENAI_API_KEY_SD_K7` for `sd-k7`.
+
+    No two arms share one (a dot becomes a small `p`): a key must not reach another arm's server.
+    """
+    return f"{API_KEY_VARIABLE}_{variant.upper().replace('-', '_').replace('.', 'p')}"
+
+
+def api_key(variant: str, environ: Mapping[str, str]) -> str | None:
+    """The API key for an arm's server: the arm's own, else the common one, else none."""
+    return environ.get(api_key_variable(variant)) or environ.get(API_KEY_VARIABLE) or None
+
 
 SERVE_PORT = 8000
 NEURON_TAINT = "aws.amazon.com/neuron"

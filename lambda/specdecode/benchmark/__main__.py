@@ -58,7 +58,7 @@ def _spec(path: Path) -> BenchmarkSpec:
 
 
 def _endpoints(arms: Sequence[str], spec: BenchmarkSpec) -> dict[str, Endpoint]:
-    endpoints = endpoints_of(arms, api_key=os.environ.get("OPENAI_API_KEY"))
+    endpoints = endpoints_of(arms, environ=os.environ)
     wanted = {arm.variant for arm in spec.arms}
     problems = [f"no --arm {name}=URL for an arm of the specification" for name in sorted(wanted - endpoints.keys())]
     problems += [f"--arm {name}: the specification has no such arm" for name in sorted(endpoints.keys() - wanted)]

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from specdecode import names
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
@@ -23,8 +24,11 @@ class BadRequest(ValueError):
     """What was asked for cannot be benchmarked; the message names every problem."""
 
 
-def endpoints_of(targets: Sequence[str], *, api_key: str | None) -> dict[str, Endpoint]:
-    """`NAME=URL` or URL (then called base, arm-2, arm-3 …) -> endpoints by arm. Raises BadRequest."""
+def endpoints_of(targets: Sequence[str], *, environ: Mapping[str, str]) -> dict[str, Endpoint]:
+    """`NAME=URL` or URL (then called base, arm-2, arm-3 …) -> endpoints by arm. Raises BadRequest.
+
+    Their API keys are in `environ`, under `names.api_key_variable` of the arm or `names.API_KEY_VARIABLE`.
+    """
     endpoints: dict[str, Endpoint] = {}
     problems = []
     for number, target in enumerate(targets, 1):
@@ -34,7 +38,7 @@ def endpoints_of(targets: Sequence[str], *, api_key: str | None) -> dict[str, En
         if name in endpoints:
             problems.append(f"two arms are called {name!r}")
         try:
-            endpoints[name] = Endpoint.of(url, api_key=api_key)
+            endpoints[name] = Endpoint.of(url, api_key=names.api_key(name, environ))
         except ValueError as error:
             problems.append(str(error))
     if problems:

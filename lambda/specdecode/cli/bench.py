@@ -99,7 +99,7 @@ def bench(
     from specdecode.benchmark.table import summary_table
 
     try:
-        endpoints = endpoints_of(targets, api_key=os.environ.get("OPENAI_API_KEY"))
+        endpoints = endpoints_of(targets, environ=os.environ)
         counts = _counts(speculative_tokens or [], endpoints)
         if upload is not None:
             S3Folder(upload)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodError, run, say
@@ -34,7 +35,14 @@ def main(arguments: Sequence[str]) -> None:
     bucket, tool = Bucket(options.bucket), install(Path("lm-eval"))
     for arm in options.arm:
         name, _, url = arm.partition("=")
-        result = evaluate(tool, url, Path("accuracy") / name, model=options.model, concurrency=options.concurrency)
+        result = evaluate(
+            tool,
+            url,
+            Path("accuracy") / name,
+            model=options.model,
+            concurrency=options.concurrency,
+            api_key=names.api_key(name, os.environ),
+        )
         bucket.upload(result, f"{options.prefix}{name}.json")
         say(f"{name}: {TASK} measured")
 
@@ -46,11 +54,13 @@ def install(folder: Path) -> Path:
     return folder / "bin" / "lm_eval"
 
 
-def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int) -> Path:
-    """Run lm-eval against one arm and return its result file."""
+def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int, api_key: str | None = None) -> Path:
+    """Run lm-eval against one arm and return its result file. It takes the key from the environment, under OpenAI's
+    name.
+    """
     arguments = {
         "model": model,
-        "base_url": f"{url.rstrip('/')}/v1/completions",
+        "base_url": f"{url.rstrip('/').removesuffix('/v1')}/v1/completions",
         "num_concurrent": concurrency,
         "max_retries": 3,
         "tokenized_requests": False,
@@ -59,16 +69,16 @@ def evaluate(tool: Path, url: str, folder: Path, *, model: str, concurrency: int
     command = [str(tool), "--model", "local-completions", "--tasks", TASK, "--num_fewshot", "0"]
     command += ["--limit", str(SAMPLES), "--gen_kwargs", "temperature=0", "--output_path", str(folder)]
     command += ["--model_args", ",".join(f"{key}={value}" for key, value in arguments.items())]
-    _run(command, Exit.BAD_ANSWER)
+    _run(command, Exit.BAD_ANSWER, **({names.API_KEY_VARIABLE: api_key} if api_key else {}))
     results = sorted(folder.rglob("results*.json"))
     if not results:
         raise PodError(Exit.BAD_ANSWER, f"lm-eval wrote no result for {url}")
     return results[-1]
 
 
-def _run(command: Sequence[str], code: Exit) -> None:
-    """Run a command without the bundle on its path; PodError with `code` if it fails."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def _run(command: Sequence[str], code: Exit, **more: str) -> None:
+    """Run a command without the bundle on its path and with `more` in its environment; PodError if it fails."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
     ended = subprocess.run(command, env=env, check=False)
     if ended.returncode:
         raise PodError(code, f"{' '.join(command[:4])} … ended with {ended.returncode}; its output is above")

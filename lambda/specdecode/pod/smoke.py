@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, run, say
 
@@ -30,7 +33,8 @@ def main(arguments: Sequence[str]) -> None:
     for arm in options.arm:
         name, _, url = arm.partition("=")
         try:
-            text, tokens = ask(url, model=options.model, endpoint=options.endpoint)
+            key = names.api_key(name, os.environ)
+            text, tokens = ask(url, model=options.model, endpoint=options.endpoint, api_key=key)
             say(f"{name} answers: {tokens} tokens, {text[:60]!r}")
         except ValueError as error:
             failed.append(f"{name}: {error}")
@@ -38,14 +42,14 @@ def main(arguments: Sequence[str]) -> None:
         raise PodError(Exit.BAD_ANSWER, "; ".join(failed))
 
 
-def ask(url: str, *, model: str, endpoint: str) -> tuple[str, int]:
+def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None) -> tuple[str, int]:
     """Text and completion tokens of one greedy answer; ValueError where it is not one."""
     body: dict[str, Any] = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0}
     if endpoint == "chat":
         path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": PROMPT}]
     else:
         path, body["prompt"] = "/v1/completions", PROMPT
-    answer = _post(url.rstrip("/") + path, body)
+    answer = _post(url.rstrip("/").removesuffix("/v1") + path, body, api_key)
     try:
         choice = answer["choices"][0]
         message = choice.get("message") or {}
@@ -58,21 +62,31 @@ def ask(url: str, *, model: str, endpoint: str) -> tuple[str, int]:
     return text, tokens
 
 
-def _post(url: str, body: dict[str, Any]) -> Any:
-    request = urllib.request.Request(  # noqa: S310 (the address of an arm)
-        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-    )
+def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+    request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers)  # noqa: S310 (an arm's)
     give_up = time.monotonic() + REACHABLE_WITHIN_S
     while True:
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+            with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise ValueError(f"HTTP {error.code}: {error.read(300).decode('utf-8', 'replace')}") from error
+            text = error.read(300).decode("utf-8", "replace")
+            raise ValueError(f"HTTP {error.code}: {text.replace(api_key, '…') if api_key else text}") from error
         except (urllib.error.URLError, OSError) as error:
-            if time.monotonic() > give_up:
+            if isinstance(getattr(error, "reason", error), ssl.SSLError) or time.monotonic() > give_up:
                 raise ValueError(f"not reachable: {error}") from error
             time.sleep(1)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A server that sends the request (and the key in it) elsewhere is not the arm that was named."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 if __name__ == "__main__":

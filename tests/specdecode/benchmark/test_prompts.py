@@ -139,10 +139,20 @@ def test_cases_of_the_command_line(tmp_path: Path) -> None:
 
 
 def test_targets_of_the_command_line() -> None:
-    assert list(endpoints_of(["http://a:1", "sd=http://b/v1", "http://c"], api_key=None)) == ["base", "sd", "arm-3"]
-    assert endpoints_of(["http://a:1/x/v1/"], api_key=None)["base"].root == "/x"
+    assert list(endpoints_of(["http://a:1", "sd=http://b/v1", "http://c"], environ={})) == ["base", "sd", "arm-3"]
+    assert endpoints_of(["http://a:1/x/v1/"], environ={})["base"].root == "/x"
     with pytest.raises(BadRequest, match="two arms are called 'a'; 'ftp://x'"):
-        endpoints_of(["a=http://b", "a=ftp://x"], api_key=None)
+        endpoints_of(["a=http://b", "a=ftp://x"], environ={})
+
+
+def test_an_arm_s_key_is_its_own_or_the_common_one():
+    environ = {"OPENAI_API_KEY": "common", "OPENAI_API_KEY_SD_K7": "own", "OPENAI_API_KEY_Q1p7B": "dotted"}
+    found = endpoints_of(["http://a", "sd-k7=http://b", "q1.7b=http://c"], environ=environ)
+    assert {name: endpoint.api_key for name, endpoint in found.items()} == {
+        "base": "common",
+        "sd-k7": "own",
+        "q1.7b": "dotted",
+    }
 
 
 def test_values_out_of_range_are_all_named() -> None:

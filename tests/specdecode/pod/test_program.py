@@ -67,15 +67,20 @@ def server():
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             own.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            own.keys.append(self.headers["Authorization"])
             status, body = own.answer
             self.send_response(status)
+            if status == 302:
+                self.send_header("Location", f"{own.url}/elsewhere")
             self.end_headers()
             self.wfile.write(json.dumps(body).encode())
+
+        do_GET = do_POST
 
         def log_message(self, *_): ...
 
     own = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    own.asked, own.url = [], f"http://127.0.0.1:{own.server_address[1]}"
+    own.asked, own.keys, own.url = [], [], f"http://127.0.0.1:{own.server_address[1]}"
     threading.Thread(target=own.serve_forever, daemon=True).start()
     yield own
     own.shutdown()
@@ -118,6 +123,27 @@ def test_smoke_names_every_arm_that_failed(server, answer, says):
     assert "base: " in str(caught.value) and "sd: " in str(caught.value)
 
 
+def test_smoke_gives_each_arm_its_own_key_and_tells_it_to_nobody(server, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "common-key")
+    monkeypatch.setenv("OPENAI_API_KEY_SD_K7", "own-key")
+    server.answer = (200, GOOD)
+    arms = ["--arm", f"base={server.url}", "--arm", f"sd-k7={server.url}/v1"]
+    smoke.main(["--model", "m", "--endpoint", "chat", *arms])
+    assert server.keys == ["Bearer common-key", "Bearer own-key"]
+    server.answer = (401, {"error": "own-key and common-key are wrong"})
+    with pytest.raises(PodError) as caught:
+        smoke.main(["--model", "m", "--endpoint", "chat", *arms])
+    assert 'base: HTTP 401: {"error": "own-key and … are wrong"}' in str(caught.value)
+    assert 'sd-k7: HTTP 401: {"error": "… and common-key are wrong"}' in str(caught.value)
+
+
+def test_smoke_follows_no_redirect(server):
+    server.answer = (302, {})
+    with pytest.raises(PodError, match="base: HTTP 302"):
+        ask(server)
+    assert len(server.asked) == 2, "one request to each arm, none to where it points"
+
+
 def test_smoke_gives_up_on_an_address_where_nobody_is(monkeypatch):
     monkeypatch.setattr(smoke, "REACHABLE_WITHIN_S", 0)
     with pytest.raises(PodError, match="not reachable"):
@@ -148,10 +174,13 @@ def test_token_comes_from_the_environment_or_the_secret(monkeypatch):
 
 def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    s3, commands = FakeS3(), []
+    monkeypatch.setenv("OPENAI_API_KEY", "common")
+    monkeypatch.setenv("OPENAI_API_KEY_SD", "own")
+    s3, commands, keys = FakeS3(), [], []
 
     def ran(command, env, check):
         commands.append(command)
+        keys.append(env.get("OPENAI_API_KEY"))
         assert "PYTHONPATH" not in env
         if "--output_path" in command:
             folder = tmp_path / command[command.index("--output_path") + 1]
@@ -168,6 +197,7 @@ def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monk
     evaluated = [" ".join(map(str, c)) for c in commands[2:]]
     assert all("--tasks gsm8k --num_fewshot 0 --limit 50" in c and "temperature=0" in c for c in evaluated)
     assert "base_url=http://b:1/v1/completions" in evaluated[1]
+    assert keys[-2:] == ["common", "own"]
 
 
 def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
