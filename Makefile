@@ -2,17 +2,20 @@
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
 EXPERIMENT ?= rehearsal
-UV_VERSION := 0.11.0
 
 export EXPERIMENT
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 
 UV := .venv/bin/uv pip install --quiet
+LOCKED := $(UV) --require-hashes
+LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform linux
+LOCKS := requirements-build lambda/requirements requirements requirements-dev \
+         rehearsal/requirements-cloud rehearsal/requirements-image
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
+.PHONY: help install install-rehearsal lock rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -28,12 +31,16 @@ help:
 	@echo '  make destroy                      delete them'
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
+	@echo '  make lock                         after a change of a requirements .in file: write the lock files anew'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
 	@echo
 	@echo 'Needs Python 3.11, Node.js 20 or newer with npm, and make. Everything else is installed into this folder.'
 
 install: .venv/.installed-dev node_modules/.installed
 install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
+
+lock: .venv/.uv
+	@for lock in $(LOCKS); do echo "$$lock.txt"; $(LOCK) --output-file $$lock.txt $$lock.in || exit 1; done
 
 rehearse: need-preset install-rehearsal
 	@.venv/bin/python -m rehearsal "$$EXPERIMENT"
@@ -65,24 +72,25 @@ bench: install-rehearsal
 clean:
 	rm -rf .venv .rehearsal node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/.uv: | need-python
+.venv/.uv: requirements-build.txt | need-python
 	@echo 'Installing into .venv ...'
 	@$(PYTHON) -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
-.venv/.installed: .venv/.uv requirements.txt lambda/requirements.txt pyproject.toml
-	@$(UV) --python .venv --requirement requirements.txt --editable .
+.venv/.installed: requirements.txt .venv/.uv pyproject.toml
+	@$(LOCKED) --python .venv --requirement $<
+	@$(UV) --python .venv --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/.installed-dev: .venv/.installed requirements-dev.txt
-	@$(UV) --python .venv --requirement requirements-dev.txt
+.venv/.installed-dev: requirements-dev.txt .venv/.installed
+	@$(LOCKED) --python .venv --requirement $<
 	@touch $@
 
 .rehearsal/%/.installed: rehearsal/requirements-%.txt .venv/.uv
 	@echo 'Installing into .rehearsal/$* ...'
 	@test -x .rehearsal/$*/bin/python || .venv/bin/uv venv --quiet --python .venv/bin/python .rehearsal/$*
-	@$(UV) --python .rehearsal/$* --requirement $<
+	@$(LOCKED) --python .rehearsal/$* --requirement $<
 	@if [ $* = image ]; then ln -sf ../../../rehearsal/engine/vllm .rehearsal/image/bin/vllm; fi
 	@touch $@
 

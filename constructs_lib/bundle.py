@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "bundle"
-PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
+PLATFORM = "x86_64-manylinux_2_28"
 """glibc 2.28 is older than Amazon Linux 2023's (Lambda, 2.34) and Ubuntu 22.04's (engine image, 2.35)."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The oldest time that a zip can hold: every entry has it."""
@@ -38,7 +38,8 @@ class BundleError(RuntimeError):
 def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
     """Build the bundle below `output`, or return the one that is there for the same sources.
 
-    The dependencies are installed once for each content of lambda/requirements.txt; only that needs the network.
+    The dependencies are installed once for each content of the lock lambda/requirements.txt; only that needs the
+    network, and only files with the hashes of the lock are taken.
     """
     sources = sorted(_sources(root))
     requirements = root / "lambda" / "requirements.txt"
@@ -74,10 +75,8 @@ def _dependencies(requirements: Path, output: Path) -> Path:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as scratch:
         fresh = Path(scratch) / "dependencies"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-        command += ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11"]
-        for platform in PLATFORMS:
-            command += ["--platform", platform]
+        command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
+        command += ["--only-binary", ":all:", "--python-version", "3.11", "--python-platform", PLATFORM]
         command += ["--requirement", str(requirements), "--target", str(fresh)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -86,6 +85,7 @@ def _dependencies(requirements: Path, output: Path) -> Path:
                 f"package registry.\n{result.stderr.strip()}"
             )
         shutil.rmtree(fresh / "bin", ignore_errors=True)
+        (fresh / ".lock").unlink(missing_ok=True)
         try:
             fresh.rename(target)
         except OSError:

@@ -1,5 +1,6 @@
 """The bundle: the same bytes for the same sources, and only what runs."""
 
+import hashlib
 import zipfile
 from pathlib import Path
 
@@ -68,8 +69,47 @@ def test_a_bundle_that_exists_is_not_built_again(project: Path, tmp_path: Path) 
     assert first.path.stat().st_mtime_ns == stamp
 
 
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    """A wheel of a library with one module."""
+    path = tmp_path / "library-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("library.py", "z = 3\n")
+        archive.writestr("library-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: library\nVersion: 1.0\n")
+        archive.writestr(
+            "library-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("library-1.0.dist-info/RECORD", "library.py,,\n")
+    return path
+
+
+def lock(project: Path, wheel: Path, sha256: str) -> None:
+    (project / "lambda/requirements.txt").write_text(f"library @ {wheel.as_uri()} --hash=sha256:{sha256}\n")
+
+
+def test_a_locked_dependency_is_in_it(project: Path, wheel: Path, tmp_path: Path) -> None:
+    lock(project, wheel, hashlib.sha256(wheel.read_bytes()).hexdigest())
+    first = build_bundle(output=tmp_path / "first", root=project)
+    assert "library.py" in names(first.path)
+    assert ".lock" not in names(first.path)
+    assert build_bundle(output=tmp_path / "second", root=project).sha256 == first.sha256
+
+
+def test_a_dependency_with_another_hash_is_refused(project: Path, wheel: Path, tmp_path: Path) -> None:
+    lock(project, wheel, "0" * 64)
+    with pytest.raises(BundleError, match=r"(?s)Hash mismatch.*library"):
+        build_bundle(output=tmp_path / "out", root=project)
+    assert not list((tmp_path / "out").glob("*.zip"))
+
+
+def test_a_dependency_without_a_hash_is_refused(project: Path, wheel: Path, tmp_path: Path) -> None:
+    (project / "lambda/requirements.txt").write_text(f"library @ {wheel.as_uri()}\n")
+    with pytest.raises(BundleError, match=r"(?s)hash.*library"):
+        build_bundle(output=tmp_path / "out", root=project)
+
+
 def test_dependencies_that_cannot_be_had_are_named(project: Path, tmp_path: Path) -> None:
-    (project / "lambda/requirements.txt").write_text(f"{tmp_path}/no-such-wheel.whl\n")
+    lock(project, tmp_path / "no-such-wheel-1.0-py3-none-any.whl", "0" * 64)
     with pytest.raises(BundleError, match=r"(?s)requirements\.txt.*package registry.*no-such-wheel"):
         build_bundle(output=tmp_path / "out", root=project)
     assert not list((tmp_path / "out").glob("*.zip"))

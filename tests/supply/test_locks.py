@@ -1,0 +1,97 @@
+"""Everything that is installed is locked, by version and hash, and the locks are those of the lists."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from tests.supply.locks import INSTALLED_IN, ROOT, closure, installed, locked, urls, wanted
+
+LOCKS = sorted(INSTALLED_IN)
+NOT_LOCKED = {"rehearsal/engine/training/requirements.txt"}
+"""Nothing here installs it (see its first line)."""
+OWN_ENVIRONMENT: set[str] = set()
+"""Locks that may have other versions than the rest of the repository has."""
+
+
+def tracked(pattern: str) -> set[str]:
+    listed = subprocess.run(["git", "ls-files", pattern], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(listed.stdout.split())
+
+
+def dry_run(*targets: str) -> str:
+    command = ["make", "--dry-run", "--always-make", *targets]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_line_of_a_list_is_an_exact_pin_that_its_lock_has(lock: str) -> None:
+    entries = locked(lock)
+    for requirement in wanted(ROOT / f"{lock}.in"):
+        (pin,) = requirement.specifier
+        assert pin.operator == "==", requirement
+        assert entries[canonicalize_name(requirement.name)][0] == pin.version, f"{requirement}: make lock"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_is_all_that_its_list_draws_in_and_nothing_else(lock: str) -> None:
+    assert set(locked(lock)) == closure(lock), "make lock"
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_entry_has_hashes_and_no_lock_an_address(lock: str) -> None:
+    for name, (_, hashes) in locked(lock).items():
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), name
+    assert urls((ROOT / f"{lock}.txt").read_text()) == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_what_is_installed_is_what_is_locked(lock: str) -> None:
+    here = {name: found.version for name, found in installed(INSTALLED_IN[lock]).items()}
+    for name, (version, _) in locked(lock).items():
+        assert here[name] == version, f"{name} in {INSTALLED_IN[lock]}: make install install-rehearsal"
+
+
+def test_a_package_has_one_version_everywhere() -> None:
+    versions: dict[str, dict[str, str]] = {}
+    for lock in set(LOCKS) - OWN_ENVIRONMENT:
+        for name, (version, _) in locked(lock).items():
+            versions.setdefault(name, {})[lock] = version
+    assert {name: found for name, found in versions.items() if len(set(found.values())) > 1} == {}
+
+
+def test_make_lock_writes_every_lock() -> None:
+    (script,) = (line for line in dry_run("lock").splitlines() if line.startswith("for lock in "))
+    made = script.removeprefix("for lock in ").split(";")[0].split()
+    assert set(made) == set(LOCKS)
+    lists = tracked("*requirements*.in")
+    assert {f"{lock}.in" for lock in made} == lists
+    assert tracked("*requirements*.txt") - NOT_LOCKED == {f"{lock}.txt" for lock in made}
+
+
+def test_make_installs_only_with_hashes() -> None:
+    lines = [line for line in dry_run("install", "install-rehearsal").splitlines() if "pip install" in line]
+    (own,) = (line for line in lines if "--editable ." in line)
+    assert "--no-deps --no-build-isolation" in own
+    assert [line for line in lines if line != own and "--require-hashes" not in line] == []
+    assert {line.split("--requirement ")[1] for line in lines if line != own} == {
+        f"{lock}.txt" for lock in LOCKS if lock != "lambda/requirements"
+    }
+
+
+def test_every_package_of_npm_has_its_hash_and_no_address() -> None:
+    text = (ROOT / "package-lock.json").read_text()
+    packages = json.loads(text)["packages"]
+    own = packages.pop("")
+    assert packages
+    assert [name for name, entry in packages.items() if not entry["integrity"].startswith("sha512-")] == []
+    assert urls(text) == []
+    wanted_here = json.loads((ROOT / "package.json").read_text())["devDependencies"]
+    assert own["devDependencies"] == wanted_here
+    assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted_here} == wanted_here
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in wanted_here.values())
+    assert "npm ci" in dry_run(str(Path("node_modules") / ".installed"))
