@@ -13,12 +13,20 @@ ERROR_RATE = 0.05
 REGRESSION = 0.9
 """Speed-up relative to the last good run of the same experiment below which something got worse."""
 
+OPERATIONS = "docs/operations.md#when-it-fails"
+"""Where a person who was woken reads on."""
+
+
+def described(what: str, *, runbook: str) -> str:
+    """An alarm's description: what it saw, what to do first, where more is written."""
+    return f"{what} Runbook: {runbook} More: {OPERATIONS}"
+
 
 class ResultAlarms(Construct):
     """`alarms`: a run that failed, a block with failed requests, a speed-up that fell against the last good run.
 
     The last two use Metrics Insights, since the arms and test cases of future experiments are not known here and an
-    alarm cannot watch a SEARCH. Each description ends in what to do.
+    alarm cannot watch a SEARCH.
     """
 
     def __init__(self, scope: Construct, id: str, *, state_machine: sfn.IStateMachine) -> None:
@@ -49,24 +57,30 @@ class ResultAlarms(Construct):
                 metric=failed,
                 threshold=0,
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                description="A run failed, timed out or was stopped. "
-                "Runbook: `specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
+                description=described(
+                    "A run failed, timed out or was stopped.",
+                    runbook="`specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
+                ),
             ),
             self._alarm(
                 "RequestErrors",
                 metric=_insights("MAX", "ErrorRate", period),
                 threshold=ERROR_RATE,
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                description=f"More than {ERROR_RATE:.0%} of the requests of a block failed: its figures are no fair "
-                "sample. Runbook: open the run's report, section What failed; then the serving pod's log.",
+                description=described(
+                    f"More than {ERROR_RATE:.0%} of the requests of a block failed: its figures are no fair sample.",
+                    runbook="open the run's report, section What failed; then the serving pod's log.",
+                ),
             ),
             self._alarm(
                 "SpeedupRegression",
                 metric=_insights("MIN", "SpeedupOverLastRun", period),
                 threshold=REGRESSION,
                 operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
-                description=f"A speed-up fell below {REGRESSION:.0%} of the last good run's. "
-                "Runbook: `specdecode compare LAST_RUN THIS_RUN` shows which case and whether versions differ.",
+                description=described(
+                    f"A speed-up fell below {REGRESSION:.0%} of the last good run's.",
+                    runbook="`specdecode compare LAST_RUN THIS_RUN` shows which case and whether versions differ.",
+                ),
             ),
         ]
 

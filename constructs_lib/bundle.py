@@ -21,6 +21,8 @@ PLATFORM = "x86_64-manylinux_2_28"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The oldest time that a zip can hold: every entry has it."""
 IGNORED = ("__pycache__", ".pyc", ".egg-info")
+KEPT = 4
+"""Earlier bundles, and sets of dependencies, that stay beside the newest: every change of a source makes one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,8 @@ def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
         dependencies = _dependencies(requirements, output)
         entries = sources + [(path.relative_to(dependencies).as_posix(), path) for path in _files(dependencies)]
         _write(target, sorted(entries))
+        _prune(output, "specdecode-*.zip", keep=target)
+        _prune(output, "dependencies-*", keep=dependencies)
     return Bundle(path=target, sha256=hashlib.sha256(target.read_bytes()).hexdigest())
 
 
@@ -92,6 +96,16 @@ def _dependencies(requirements: Path, output: Path) -> Path:
             if not target.is_dir():  # else another build came first, with the same content
                 raise
     return target
+
+
+def _prune(output: Path, pattern: str, *, keep: Path) -> None:
+    """Remove what is older than the KEPT newest that match; whoever else builds may remove the same."""
+    others = [(path.stat().st_mtime, path) for path in output.glob(pattern) if path != keep]
+    for _, path in sorted(others, reverse=True)[KEPT:]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _write(target: Path, entries: list[tuple[str, Path]]) -> None:

@@ -10,14 +10,18 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from constructs_lib.alarms import described
+
 NAMESPACE = "SpecDecode/Operations"
 PERIOD = Duration.minutes(5)
+DRAIN_PERIODS = 3
+"""15 minutes: a released node may take the NodePool's terminationGracePeriod of 10 to drain, which is no alarm."""
 
 
 class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends.
 
-    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for ten
+    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for fifteen
     minutes with nobody holding the lease, and a run that has held the node for longer than `longest_run_hours`.
     """
 
@@ -58,7 +62,11 @@ class WatchdogSchedule(Construct):
                 "NoHeartbeat",
                 metric="WatchdogHeartbeat",
                 statistic="Sum",
-                description="The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
+                description=described(
+                    "The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
+                    runbook="`specdecode capacity --release` runs it by hand and shows its error; its log group has "
+                    "the rest.",
+                ),
                 operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
                 threshold=1,
                 periods=3,
@@ -68,18 +76,25 @@ class WatchdogSchedule(Construct):
                 "NodeWithoutLease",
                 metric="NodesWithoutLease",
                 statistic="Minimum",
-                description="A trn2 node has been running for 10 minutes though no run holds it.",
+                description=described(
+                    "A trn2 node has been running for 15 minutes though no run holds it: about $36 an hour.",
+                    runbook="`specdecode capacity` shows node and replicas; at 0 replicas Karpenter should have ended "
+                    "it (`kubectl describe nodeclaims`), else `specdecode capacity --release`.",
+                ),
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=0,
-                periods=2,
+                periods=DRAIN_PERIODS,
                 missing=cw.TreatMissingData.IGNORE,
             ),
             self._alarm(
                 "StuckRun",
                 metric="LeaseAge",
                 statistic="Maximum",
-                description=f"A run has held the node for {longest_run_hours} h. "
-                "Runbook: `specdecode status` shows its step; `specdecode stop RUN_ID` ends it and gives the node up.",
+                description=described(
+                    f"A run has held the node for {longest_run_hours} h.",
+                    runbook="`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives the "
+                    "node up.",
+                ),
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=longest_run_hours * 3600,
                 periods=1,

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import aws_cdk as cdk
 import pytest
 from aws_cdk import assertions
 from aws_cdk import aws_stepfunctions as sfn
+from specdecode.analysis import compare, datums
+from specdecode.benchmark import publish
+from specdecode.benchmark.accounting import accounting_of
+from specdecode.benchmark.metrics import Block
 
-from constructs_lib.alarms import ERROR_RATE, REGRESSION, ResultAlarms
+from constructs_lib.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
 from constructs_lib.dashboard import NAME, Dashboard
 from constructs_lib.settings import Settings
+from tests.specdecode.analysis.simulate import context, experiment, run
 
 pytestmark = pytest.mark.synth
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +36,7 @@ def test_every_alarm_has_a_runbook_and_is_quiet_without_data(template: assertion
     assert len(found) == 3
     for alarm in found.values():
         assert "Runbook: " in alarm["Properties"]["AlarmDescription"]
+        assert alarm["Properties"]["AlarmDescription"].endswith(OPERATIONS)
         assert alarm["Properties"]["TreatMissingData"] == "notBreaching"
 
 
@@ -53,6 +62,30 @@ def test_results_are_watched_over_all_arms(
             "ComparisonOperator": operator,
         },
     )
+
+
+def test_the_place_that_every_alarm_names_is_there_and_has_a_line_for_each(template: assertions.Template) -> None:
+    file, _, anchor = OPERATIONS.partition("#")
+    section = (ROOT / file).read_text("utf-8").partition(f"## {anchor.replace('-', ' ').capitalize()}\n")[2]
+    for logical in template.find_resources("AWS::CloudWatch::Alarm"):
+        assert f"`{logical.removeprefix('Alarms')[:-8]}`" in section
+
+
+def test_the_metrics_that_are_queried_are_sent_with_the_dimensions_of_the_query() -> None:
+    """Metrics Insights' SCHEMA takes series with exactly these dimensions, no more and no fewer."""
+    tested = experiment()
+    records = list(run(tested))
+    comparison = compare(experiment=tested, records=records, context=context())
+    accounting = accounting_of("usage")
+    block = publish.metric_data(
+        Block(records=records), accounting=accounting, experiment="e", variant="SD", case="repeat", at=0.0
+    )
+    for name, data in (
+        ("ErrorRate", block),
+        ("SpeedupOverLastRun", datums.metric_data(comparison, previous=comparison)),
+    ):
+        dimensions = [{item["Name"] for item in datum["Dimensions"]} for datum in data if datum["MetricName"] == name]
+        assert {"TestCase", "Variant"} in dimensions
 
 
 def test_the_dashboard_shows_the_alarms_under_its_name(template: assertions.Template) -> None:

@@ -227,6 +227,48 @@ def test_a_silent_watchdog_is_an_alarm(resources):
     assert all(alarm["AlarmActions"] for alarm in alarms.values())
 
 
+def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resources):
+    """Name, namespace and dimensions: an alarm on a metric that nobody sends sleeps for ever."""
+    from specdecode.tasks import watchdog
+
+    from constructs_lib.dashboard_body import body
+    from tests.specdecode.tasks.world import World
+
+    world = World()
+    world.rt.environ["OPERATIONS_NAMESPACE"] = pipeline_watchdog.NAMESPACE
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert not [datum for datum in world.cloudwatch.data if datum.get("Dimensions")]
+    sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data}
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
+    assert not [alarm for alarm in alarms if alarm.get("Dimensions")]
+    assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms} < sent
+    shown = {
+        (metric[0], metric[1])
+        for widget in body(
+            region="r",
+            cluster_name="c",
+            state_machine_arn="m",
+            operations_namespace=pipeline_watchdog.NAMESPACE,
+            alarm_arns=[],
+        )["widgets"]
+        for metric in widget["properties"].get("metrics", [])
+        if metric[0] == pipeline_watchdog.NAMESPACE
+    }
+    assert shown == sent
+
+
+def test_every_alarm_of_the_watchdog_says_what_to_do(resources):
+    for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values():
+        assert re.search(r"Runbook: .*`specdecode .*More: docs/operations\.md#when-it-fails", alarm["AlarmDescription"])
+
+
+def test_a_node_may_drain_before_it_counts_as_running_without_a_lease(resources, assembly):
+    alarms = {alarm["MetricName"]: alarm for alarm in of_type(resources, "AWS::CloudWatch::Alarm").values()}
+    patience = alarms["NodesWithoutLease"]["EvaluationPeriods"] * alarms["NodesWithoutLease"]["Period"]
+    grace = re.findall(r"terminationGracePeriod\W+(\d+)m", json.dumps(assembly.raw("TrainiumClusterStack")))
+    assert {int(minutes) * 60 < patience for minutes in grace} == {True}
+
+
 @pytest.mark.parametrize("preset", preset_names())
 def test_no_preset_is_expected_to_hold_the_node_long_enough_for_the_alarm(preset):
     plan = make_plan(load_preset(preset), inventory=Inventory())

@@ -15,7 +15,7 @@ from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Claim
 from specdecode.cluster.resources import WORKLOAD_KINDS
-from specdecode.cluster.teardown import delete_workloads, run_selector
+from specdecode.cluster.teardown import delete_workloads
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
@@ -41,10 +41,12 @@ class Reconciled(BaseModel):
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
-    """One round; running it again changes nothing more."""
+    """One round; running it again changes nothing more.
+
+    The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
+    """
     ended = [claim for claim in rt.lease.read().claims if not is_running(rt, claim)]
     for claim in ended:
-        delete_workloads(rt.kube, selector=run_selector(claim.run_id))
         rt.lease.update(partial(leases.release, run_id=claim.run_id, now=rt.now()))
     replicas = follow_lease(rt.kube, rt.lease)
     result = Reconciled(

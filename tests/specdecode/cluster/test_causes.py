@@ -120,8 +120,29 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
             NEURON.format(" INFO", "NRT:nrt_init", "Found neuron driver: 2.27")
             + NEURON.format("ERROR", "NRT:nrt_tensor_allocate", "Failed to allocate 805306368 bytes")
             + "RuntimeError: NRT_RESOURCE\n",
-            "crash-loop",
+            "device-memory",
         ),
+        (
+            NEURON.format("ERROR", "TDRV:dmem_alloc_internal", "Failed to alloc DEVICE memory: 180355072"),
+            "device-memory",
+        ),
+        (
+            NEURON.format(
+                "ERROR", "TDRV:log_dev_mem", "Failed to allocate 4.000GB (alignment: none, usage: tensors) on ND 0:NC 4"
+            ),
+            "device-memory",
+        ),
+        (
+            NEURON.format(
+                "ERROR",
+                "TDRV:log_dev_mem",
+                "Failed to allocate 172.000MB (usage: tensors) on ND 0:NC 0, current utilization:\n\t* total: 15.855GB",
+            ),
+            "device-memory",
+        ),
+        ('RuntimeError: nrt_tensor_allocate status=4 message="Allocation Failure"\n', "device-memory"),
+        (NEURON.format("ERROR", "NRT:nrt_infodump", "Failure: NRT_RESOURCE in nrt_load()"), "device-memory"),
+        ("MemoryError: Cannot allocate memory\n", "out-of-memory"),
         (
             "huggingface_hub.errors.GatedRepoError: 403 Client Error. (Request ID: Root=1-6a)\n\n"
             "Cannot access gated repo for url https://huggingface.co/meta-llama/Llama-3.1-405B-Instruct/resolve/main/\n",
@@ -142,7 +163,22 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
         ),
         ("specdecode: error 70: the Neuron compiler crashed (exit 70); its log is above\n", "compiler-crash"),
     ],
-    ids=["driver", "driver-late", "device-memory", "hub-403", "hub-401", "s3-put", "s3-head", "exit-70"],
+    ids=[
+        "driver",
+        "driver-late",
+        "device-memory",
+        "device-alloc",
+        "device-table",
+        "device-table-2024",
+        "device-framework",
+        "device-load",
+        "host-memory",
+        "hub-403",
+        "hub-401",
+        "s3-put",
+        "s3-head",
+        "exit-70",
+    ],
 )
 def test_the_log_of_a_pod(log, row):
     status = "r1-w0-sd: container main keeps ending with exit code 1 (3 restarts)"

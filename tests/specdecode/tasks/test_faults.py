@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.cluster.errors import ClusterUnavailable, Conflict
+from specdecode.cluster.errors import ClusterUnavailable, Conflict, Forbidden
 from specdecode.cluster.resources import KubeObject
 from specdecode.experiment import Capacity
 from specdecode.runs.state import load_state
@@ -387,6 +387,21 @@ def test_the_execution_ends_anywhere_and_the_watchdog_alone_cleans_up(step):
     up_to(world, step)
     world.states.executions = {key: "TIMED_OUT" for key in world.states.executions}
     watchdog.watch(world.given("watchdog"), world.rt)
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert_nothing_left(world)
+
+
+def test_the_watchdog_gives_the_node_up_though_an_object_cannot_be_deleted():
+    world = World()
+    up_to(world, "Benchmark")
+    world.states.executions = {key: "FAILED" for key in world.states.executions}
+    world.cluster.fault = lambda method, path: status(403) if method == "DELETE" else None
+    with pytest.raises(Forbidden):
+        watchdog.watch(world.given("watchdog"), world.rt)
+    assert (world.replicas, world.rt.lease.read().claims) == (0, ())
+    assert world.cloudwatch.data == [], "a round that failed is no heartbeat"
+    world.cluster.fault = lambda method, path: None
+    assert watchdog.watch(world.given("watchdog"), world.rt).cleaned == ("run-1",)
     watchdog.watch(world.given("watchdog"), world.rt)
     assert_nothing_left(world)
 
