@@ -14,6 +14,8 @@ LAYER = {
     "names": 0,
     "layout": 0,
     "exits": 0,
+    "escape": 0,
+    "untrusted": 0,
     "experiment": 1,
     "planning": 2,
     "speculation": 2,

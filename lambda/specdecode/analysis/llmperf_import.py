@@ -30,6 +30,7 @@ CASE = TestCase(
 )
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
+MAX_RUN_ID = 120
 HIGHER = ("request_output_throughput", "tokens_per_step")
 TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
@@ -61,7 +62,7 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     context = RunContext(
-        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}",
+        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:MAX_RUN_ID],
         started_at=min(moments),
         finished_at=max(moments),
         source="LLMPerf (token_benchmark_ray.py), imported",

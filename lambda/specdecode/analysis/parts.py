@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
 
 from specdecode.experiment.model import Frozen
 
@@ -12,7 +14,7 @@ class MetricInfo(Frozen):
 
     name: str
     label: str
-    unit: str
+    unit: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9/$% ]{1,40}$")]
     formula: str
     better: Literal["lower", "higher", "neither"]
 
@@ -69,9 +71,9 @@ class Estimate(Frozen):
     """A ratio with its confidence interval; above 1 is better for every metric."""
 
     metric: str
-    ratio: float
-    low: float | None
-    high: float | None
+    ratio: float = Field(gt=0)
+    low: float | None = Field(ge=0)
+    high: float | None = Field(ge=0)
     n: int
     method: str
 

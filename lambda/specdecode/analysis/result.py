@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.parts import ArmCase, Difference, Equality, Estimate, MetricInfo, StepBin, Summary
+from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
 
 SCHEMA_VERSION: Literal[1] = 1
+
+RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+"""Usable as the name of a folder."""
+
+RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
+"""Path of a file with raw records below a run's folder; the report links to it."""
 
 
 class Verdict(StrEnum):
@@ -142,7 +149,7 @@ class Theory(Frozen):
     """The calibrated model of one draft on a set of cases, and what it recommends."""
 
     draft: str
-    group: str
+    group: Literal["all", "structured", "open-ended"]
     acceptance: float
     """a: chance that a draft token is accepted, given that those before it were."""
     draft_cost: float
@@ -175,7 +182,7 @@ class Comparison(Frozen):
     """The answer."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
-    run_id: str
+    run_id: RunId
     title: str
     answer: str
     """The verdict in one sentence."""
@@ -191,7 +198,7 @@ class Comparison(Frozen):
     theory: tuple[Theory, ...]
     cost: RunCost | None
     notes: tuple[str, ...]
-    files: tuple[str, ...] = Field(default=())
+    files: tuple[RawFile, ...] = Field(default=())
     """Raw files below context.raw_prefix."""
 
     def arm(self, variant: str, case: str) -> ArmCase | None:
@@ -200,7 +207,29 @@ class Comparison(Frozen):
 
     def json_document(self) -> str:
         """The comparison as report.json holds it."""
-        return self.model_dump_json(indent=1) + "\n"
+        return plain_json(self.model_dump_json(indent=1)) + "\n"
+
+    @model_validator(mode="after")
+    def _refers_to_what_it_has(self) -> Self:
+        """A report.json may come from anybody: what it names, it must have."""
+        variants = {variant.name for variant in self.experiment.variants}
+        cases = {case.name for case in self.experiment.workload.cases}
+        measured = {(arm.variant, arm.case) for arm in self.arms}
+        known = {metric.name for metric in self.metrics}
+        pairs = [*self.pairs, *(pair for chain in self.chains for pair in (*chain.links, chain.total))]
+        needed = {(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)}
+        used = {metric for arm in self.arms for metric in arm.metrics}
+        used |= {found.metric for pair in pairs for case in pair.cases for found in case.speedups} | {HEADLINE}
+        used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
+        lacking = [
+            *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
+            *(f"case {case}" for _, case in sorted(measured) if case not in cases),
+            *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
+            *(f"metric {name}" for name in sorted(used - known)),
+        ]
+        if lacking:
+            raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")
+        return self
 
 
 HEADLINE = "request_output_throughput"

@@ -10,6 +10,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, survive_odd_arguments
 
 app = typer.Typer(
     name="specdecode",
@@ -20,12 +21,10 @@ app = typer.Typer(
 for _part in ("experiments", "runs", "report", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
-EXIT_ENVIRONMENT = 3
-
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -40,8 +39,9 @@ def _options(
 
 def main() -> None:
     """Entry point of the console script. What AWS refuses, and that it cannot be reached, is one line and exit 3."""
+    survive_odd_arguments()
     try:
         app()
     except (BotoCoreError, ClientError) as error:
-        typer.echo(f"{error} (check AWS_PROFILE, AWS_REGION, and what the credentials allow)", err=True)
+        complain(f"{error} (check AWS_PROFILE, AWS_REGION, and what the credentials allow)")
         sys.exit(EXIT_ENVIRONMENT)

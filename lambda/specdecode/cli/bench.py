@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import time
 from collections.abc import Container
 from enum import StrEnum
@@ -13,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from specdecode.cli.output import complain, say, say_json
 from specdecode.experiment.model import Load
 
 
@@ -136,12 +135,15 @@ def bench(
             slo=Slo(ttft_s=_ms(slo_ttft_ms), tpot_s=_ms(slo_tpot_ms), e2e_s=slo_e2e_s),
         )
     except (BadRequest, BadResults, ValueError) as error:
-        typer.echo(f"specdecode bench: {error}", err=True)
+        complain(f"specdecode bench: {error}")
         raise typer.Exit(EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, options, max_error_rate=max_error_rate)
     if outcome is not None:
-        typer.echo(json.dumps(outcome.summary) if as_json else summary_table(outcome.summary))
-        print(f"results: {options.folder}", file=sys.stderr)
+        if as_json:
+            say_json(outcome.summary)
+        else:
+            say(summary_table(outcome.summary))
+        complain(f"results: {options.folder}")
     raise typer.Exit(code)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,11 +11,10 @@ from typing import Annotated, Any
 import typer
 import yaml
 from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
 
 from specdecode.analysis.sweep import next_step
 from specdecode.cli import experiments_view as view
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
 from specdecode.experiment import (
     Capacity,
     Engine,
@@ -34,9 +32,6 @@ from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
-
-EXIT_USAGE = 2
-EXIT_ENVIRONMENT = 3
 
 Reference = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")]
 Overrides = Annotated[
@@ -61,9 +56,9 @@ def presets(as_json: AsJson = False) -> None:
     """List the experiments that ship with specdecode, with their question and their shape."""
     found = [load_preset(name) for name in preset_names()]
     if as_json:
-        _print_json([view.summary(experiment) for experiment in found])
+        say_json([view.summary(experiment) for experiment in found])
     else:
-        _print(view.presets_table(found))
+        show(view.presets_table(found))
 
 
 def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None, as_json: AsJson = False) -> None:
@@ -74,9 +69,9 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     with _refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
     if as_json:
-        _print_json({"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []})
+        say_json({"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []})
     else:
-        typer.echo(f"{experiment.name}: valid ({len(experiment.variants)} variants on {experiment.engine})")
+        say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {experiment.engine})")
 
 
 def plan(
@@ -103,9 +98,9 @@ def plan(
     begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
     planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
     if as_json:
-        _print_json(planned.model_dump(mode="json"))
+        say_json(planned.model_dump(mode="json"))
     else:
-        _print(*view.plan_tables(planned))
+        show(*view.plan_tables(planned))
 
 
 def manifests(
@@ -130,9 +125,9 @@ def manifests(
         )
     objects = all_objects(make_plan(experiment, inventory=Inventory()), context)
     if as_json:
-        _print_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
-        typer.echo(yaml.dump_all(objects, Dumper=view.BlockDumper, sort_keys=False, width=10_000), nl=False)
+        say(yaml.dump_all(objects, Dumper=view.BlockDumper, sort_keys=False, width=10_000), end="")
 
 
 def engines(
@@ -143,16 +138,16 @@ def engines(
         found = [load_engine(one) for one in ([name] if name else engine_names())]
     if as_json:
         shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
-        _print_json(shown[0] if name else shown)
+        say_json(shown[0] if name else shown)
     else:
-        _print(*(view.engine_tables(found[0]) if name else [view.engines_table(found)]))
+        show(*(view.engine_tables(found[0]) if name else [view.engines_table(found)]))
 
 
 def schema(
     document: Annotated[Document, typer.Argument(help="Which document.")] = Document.EXPERIMENT,
 ) -> None:
     """Print the JSON Schema of an experiment (or engine) file, with which editors complete and check it."""
-    _print_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
+    say_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
 
 
 def _capacity(**known: Any) -> Capacity:
@@ -163,16 +158,6 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _print(*items: Table | str) -> None:
-    console = Console()
-    for item in items:
-        console.print(item, soft_wrap=isinstance(item, str), highlight=False)
-
-
-def _print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
 def _inventory(experiment: Experiment, bucket: str) -> Inventory:
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -181,7 +166,7 @@ def _inventory(experiment: Experiment, bucket: str) -> Inventory:
         prefixes = needed_prefixes(experiment, load_engine(experiment.engine))
         return read_inventory(boto3.client("s3"), bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:
-        typer.echo(f"cannot read the bucket {bucket}: {error}", err=True)
+        complain(f"cannot read the bucket {bucket}: {error}")
         raise typer.Exit(EXIT_ENVIRONMENT) from None
 
 
@@ -193,12 +178,12 @@ def _refusing(*, as_json: bool) -> Iterator[None]:
     except ExperimentError as error:
         if as_json:
             problems = [problem.model_dump(mode="json") for problem in error.problems]
-            _print_json({"valid": False, "problems": problems})
+            say_json({"valid": False, "problems": problems})
         else:
-            typer.echo(str(error), err=True)
+            complain(str(error))
         raise typer.Exit(EXIT_USAGE) from None
     except ValidationError as error:
         for item in error.errors(include_url=False):
             option = "--" + "-".join(map(str, item["loc"])).replace("_", "-")
-            typer.echo(f"{option}: {item['msg']}, not {item['input']!r}", err=True)
+            complain(f"{option}: {item['msg']}, not {item['input']!r}")
         raise typer.Exit(EXIT_USAGE) from None

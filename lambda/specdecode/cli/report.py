@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,9 +22,10 @@ from specdecode.analysis.report import (
 )
 from specdecode.analysis.sweep import advise_sweep
 from specdecode.cli import report_view as show
+from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
 from specdecode.cli.report_imports import import_results
 from specdecode.cli.report_sources import find, find_all
-from specdecode.cli.runs_deployment import EXIT_USAGE, STACK, Deployment, stop_with
+from specdecode.cli.runs_deployment import STACK, Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
@@ -79,14 +79,14 @@ def report(
     A folder with raw/*.jsonl and experiment.yaml but no report.json is compared anew.
     """
     if schema:
-        typer.echo(json.dumps(json_schema(), indent=1, ensure_ascii=False))
+        say_json(json_schema())
         return
     comparison = find(run, deployment=Deployment(stack=stack), price=price)
-    typer.echo(_rendered(comparison, Format.JSON if as_json else form), nl=False)
+    _print(comparison, Format.JSON if as_json else form)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
         page = write_report(comparison, folder)
-        typer.echo(f"written: {page}", err=True)
+        complain(f"written: {page}")
         if open_page:
             webbrowser.open(page.resolve().as_uri())
 
@@ -100,7 +100,10 @@ def compare_runs(
     """Say what changed between two runs: speed-ups with intervals, versions and settings that differ."""
     deployment = Deployment(stack=stack)
     found = difference(find(before, deployment=deployment), find(after, deployment=deployment))
-    typer.echo(found.model_dump_json(indent=1) if as_json else show.difference_text(found), nl=as_json)
+    if as_json:
+        say_json(found.model_dump(mode="json"))
+    else:
+        say(show.difference_text(found), end="")
 
 
 def advise(
@@ -123,7 +126,10 @@ def advise(
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
     advice = advise_sweep(experiment, measured, group=group.value)
     document = show.advice_document(advice, experiment)
-    typer.echo(_json(document) if as_json else show.advice_text(document), nl=as_json)
+    if as_json:
+        say_json(document)
+    else:
+        say(show.advice_text(document), end="")
 
 
 def runs(
@@ -142,26 +148,26 @@ def runs(
         if not points:
             raise stop_with("no run has a report yet: there is no trend to draw", EXIT_USAGE)
         out.write_text(render_trend(points), encoding="utf-8")
-        typer.echo(f"written: {out}", err=True)
+        complain(f"written: {out}")
     if as_json:
-        typer.echo(_json([point.model_dump(mode="json") for point in points]))
+        say_json([point.model_dump(mode="json") for point in points])
     else:
-        typer.echo(show.trend_text(points), nl=False)
+        say(show.trend_text(points), end="")
 
 
-def _rendered(comparison: Comparison, form: Format) -> str:
+def _print(comparison: Comparison, form: Format) -> None:
     match form:
         case Format.TERMINAL:
             colour = sys.stdout.isatty()
-            return render_terminal(comparison, colour=colour, width=show.terminal_width())
+            say_coloured(render_terminal(comparison, colour=colour, width=show.terminal_width()))
         case Format.HTML:
-            return render_html(comparison)
+            say(render_html(comparison), end="")
         case Format.MARKDOWN:
-            return render_markdown(comparison)
+            say(render_markdown(comparison), end="")
         case Format.CSV:
-            return render_csv(comparison)
+            say(render_csv(comparison), end="")
         case Format.JSON:
-            return comparison.json_document()
+            say_document(comparison.json_document())
 
 
 def _preset(reference: str) -> Experiment | None:
@@ -171,7 +177,3 @@ def _preset(reference: str) -> Experiment | None:
         return load(reference)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False)

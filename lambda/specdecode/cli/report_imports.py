@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from specdecode.analysis.llmperf_import import compare_llmperf
 from specdecode.analysis.llmperf_results import ImportProblem, LlmperfArm, read_arm
 from specdecode.analysis.report import render_terminal, write_report
+from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width
-from specdecode.cli.runs_deployment import EXIT_USAGE, stop_with
 from specdecode.experiment.model import Variant
 
 OPTIONS = ("draft", "k", "quantization")
@@ -59,9 +59,12 @@ def import_results(
     if problems:
         raise stop_with("\n".join(problems), EXIT_USAGE)
     comparison = compare_llmperf(arms=found, title=title)
-    typer.echo(comparison.json_document() if as_json else render_terminal(comparison, width=terminal_width()), nl=False)
+    if as_json:
+        say_document(comparison.json_document())
+    else:
+        say_coloured(render_terminal(comparison, width=terminal_width()))
     if out is not None:
-        typer.echo(f"written: {write_report(comparison, out)}", err=True)
+        complain(f"written: {write_report(comparison, out)}")
 
 
 def _first(arms: list[str]) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
 from specdecode import layout
 from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
 from specdecode.analysis.context import Accuracy
 from specdecode.benchmark.records import RequestRecord
-from specdecode.cli.runs_deployment import EXIT_FAILED, EXIT_USAGE, Deployment, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
+from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.model import ModelRef, Serving, Variant
 
@@ -51,7 +51,7 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
         try:
             found.append(Comparison.model_validate_json(data))
         except ValidationError as error:
-            typer.echo(f"left out {origin}: {error.errors()[0]['msg']}", err=True)
+            complain(f"left out {origin}: {error.errors()[0]['msg']}")
     return found
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from specdecode.analysis.difference import RunDifference, TrendPoint
-from specdecode.analysis.report.escape import line
 from specdecode.analysis.report.numbers import compact, times
 from specdecode.analysis.sweep import variant_of
+from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.speculation.advisor import Advice, Candidate
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,14 +14,8 @@ import typer
 from specdecode import layout, names
 from specdecode.cli import runs_preflight
 from specdecode.cli import runs_watch as watching
-from specdecode.cli.runs_deployment import (
-    EXIT_ENVIRONMENT,
-    EXIT_FAILED,
-    EXIT_USAGE,
-    STACK,
-    Deployment,
-    stop_with,
-)
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.runs_deployment import STACK, Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
 from specdecode.runs import DEFAULT_PRESET
@@ -66,11 +60,14 @@ def run(
     arn = deployment.start(run_id, request)
     if not watch:
         follow = f"specdecode status {run_id}"
-        typer.echo(json.dumps({"run_id": run_id, "execution_arn": arn}) if as_json else f"started {run_id}\n{follow}")
+        if as_json:
+            say_json({"run_id": run_id, "execution_arn": arn})
+        else:
+            say(f"started {run_id}\n{follow}")
         return
     shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
     if as_json:
-        typer.echo(shown.json_document())
+        say_json(asdict(shown))
     raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
 
 
@@ -79,15 +76,15 @@ def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) 
     deployment = Deployment(stack=stack)
     shown = watching.look(deployment, run_id)
     if as_json:
-        typer.echo(shown.json_document())
+        say_json(asdict(shown))
         return
-    typer.echo("\n".join(lines(shown)))
+    say("\n".join(lines(shown)))
     if shown.status not in TERMINAL:
         pods = deployment.pods(shown.run_id)
         if pods is None:
-            typer.echo("  pods        cannot be looked at now")
+            say("  pods        cannot be looked at now")
         for pod in pods or ():
-            typer.echo(f"  pod         {pod_line(pod)}")
+            say(f"  pod         {pod_line(pod)}")
 
 
 def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
@@ -95,10 +92,10 @@ def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
     deployment = Deployment(stack=stack)
     found = deployment.execution(run_id)
     if found.status in TERMINAL:
-        typer.echo(f"{found.run_id} has already ended: {found.status}")
+        say(f"{found.run_id} has already ended: {found.status}")
     else:
         deployment.stop(found.arn)
-        typer.echo(f"stopped {found.run_id}")
+        say(f"stopped {found.run_id}")
     _release(deployment, found.run_id)
 
 
@@ -110,12 +107,12 @@ def list_runs(
     """List the runs, the newest first."""
     found = list(Deployment(stack=stack).executions(limit=limit))
     if as_json:
-        typer.echo(json.dumps([vars(item) for item in found], indent=1))
+        say_json([vars(item) for item in found])
         return
     for item in found:
-        typer.echo(f"{item.started}  {item.status:<10} {item.run_id}")
+        say(f"{item.started}  {item.status:<10} {item.run_id}")
     if not found:
-        typer.echo("no run yet: start one with `specdecode run`")
+        say("no run yet: start one with `specdecode run`")
 
 
 def diagnose(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
@@ -128,11 +125,11 @@ def diagnose(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False
         raise stop_with(f"{found.run_id} ({found.status}) has no diagnostics: it has not failed", EXIT_USAGE)
     files = [key[len(prefix) :] for key in deployment.store.keys(prefix)]
     if as_json:
-        typer.echo(json.dumps({**summary, "run_id": found.run_id, "files": files}, indent=1))
+        say_json({**summary, "run_id": found.run_id, "files": files})
         return
-    typer.echo(f"{summary['cause']}\n\n{summary['error']}: {summary['detail']}\n\n{deployment.store.url(prefix)}")
+    say(f"{summary['cause']}\n\n{summary['error']}: {summary['detail']}\n\n{deployment.store.url(prefix)}")
     for name in files:
-        typer.echo(f"  {name}")
+        say(f"  {name}")
 
 
 def capacity(
@@ -145,28 +142,28 @@ def capacity(
     seen = deployment.cluster()
     if release:
         if seen.lease.holder is None:
-            typer.echo("nobody holds the node")
+            say("nobody holds the node")
         else:
             holder = seen.lease.holder.run_id
             found = deployment.execution(holder)
             if found.status not in TERMINAL:
                 deployment.stop(found.arn)
-                typer.echo(f"stopped {holder}")
+                say(f"stopped {holder}")
             _release(deployment, holder)
         seen = deployment.cluster()
     if as_json:
-        typer.echo(seen.model_dump_json(indent=1))
+        say_json(seen.model_dump(mode="json"))
         return
     now = datetime.now(UTC)
     lease = seen.lease
     held = lease.holder and (now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds()
-    typer.echo(f"holder    {lease.holder.run_id} for {clock(held or 0)}" if lease.holder else "holder    nobody")
+    say(f"holder    {lease.holder.run_id} for {clock(held or 0)}" if lease.holder else "holder    nobody")
     for number, claim in enumerate(lease.queue, start=1):
-        typer.echo(f"waiting {number} {claim.run_id} for {clock((now - claim.queued_at).total_seconds())}")
-    typer.echo(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
-    typer.echo(f"nodes     {', '.join(seen.nodes) or 'none'}")
+        say(f"waiting {number} {claim.run_id} for {clock((now - claim.queued_at).total_seconds())}")
+    say(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
+    say(f"nodes     {', '.join(seen.nodes) or 'none'}")
     for pod in seen.pods:
-        typer.echo(f"pod       {pod_line(pod)}")
+        say(f"pod       {pod_line(pod)}")
 
 
 def preflight(
@@ -186,11 +183,11 @@ def preflight(
         raise stop_with(str(error), EXIT_USAGE) from None
     checks = list(runs_preflight.preflight(Deployment(stack=stack), loaded))
     if as_json:
-        typer.echo(json.dumps([vars(check) for check in checks], indent=1))
+        say_json([vars(check) for check in checks])
     for check in checks if not as_json else []:
-        typer.echo(f"{check.verdict:<5} {check.name}: {check.detail}")
+        say(f"{check.verdict:<5} {check.name}: {check.detail}")
         if check.verdict != "ok":
-            typer.echo(f"      {check.fix}")
+            say(f"      {check.fix}")
     raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in checks) else 0)
 
 
@@ -220,7 +217,7 @@ def _release(deployment: Deployment, run_id: str) -> None:
         deployment.reconcile()
         seen = deployment.cluster()
         if seen.lease.position(run_id) is None and not any(pod.run == names.run_label(run_id) for pod in seen.pods):
-            typer.echo(f"released; the node pool has {seen.replicas} replicas")
+            say(f"released; the node pool has {seen.replicas} replicas")
             return
         time.sleep(RELEASE_PAUSE_S)
     raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)

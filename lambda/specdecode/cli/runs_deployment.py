@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import boto3
-import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import layout, names
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state
@@ -20,13 +20,6 @@ from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 
 STACK = "SpecDecodeStack"
-EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3
-
-
-def stop_with(message: str, code: int) -> typer.Exit:
-    """Print `message` on stderr; raise the result to end the command with `code`."""
-    typer.echo(message, err=True)
-    return typer.Exit(code)
 
 
 class FunctionFailed(Exception):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from specdecode.cli.runs_deployment import Execution
+from specdecode.escape import line, plain
 from specdecode.planning import Plan
 from specdecode.runs.state import RunState
 from specdecode.runs.view import PodView
@@ -34,9 +35,6 @@ class RunView:
     error: str | None
     cause: str | None
     result: dict[str, Any] | None
-
-    def json_document(self) -> str:
-        return json.dumps(asdict(self), indent=1)
 
 
 def view(
@@ -97,19 +95,19 @@ def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | No
 
 
 def lines(shown: RunView) -> list[str]:
-    """The view for a terminal."""
+    """The view for a terminal: what others wrote (messages, causes) cannot begin a line of its own."""
     out = [f"{shown.run_id}  {shown.status}  {clock(shown.elapsed_s)}"]
     if shown.experiment:
         out.append(f"  experiment  {shown.experiment}" + (f", {shown.wave}" if shown.wave else ""))
     if shown.step:
-        out.append(f"  step        {shown.step}" + (f": {shown.message}" if shown.message else ""))
+        out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
     if shown.dollars is not None and shown.node_s is not None:
         out.append(f"  node        {clock(shown.node_s)}, ${shown.dollars:.2f}")
     if shown.error:
-        out.append(f"  error       {shown.error}")
-        out.append(f"  cause       {shown.cause or 'none given'}")
+        out.append(f"  error       {line(shown.error)}")
+        out.append(f"  cause       {plain(shown.cause or 'none given')}".replace("\n", f"\n{'':14}"))
     if shown.result:
-        out += [f"  {key:<11} {value}" for key, value in shown.result.items() if key != "run_id"]
+        out += [f"  {key:<11} {line(str(value))}" for key, value in shown.result.items() if key != "run_id"]
     return out
 
 
@@ -117,7 +115,7 @@ def pod_line(pod: PodView) -> str:
     """A pod in one line."""
     restarts = f", {pod.restarts} restarts" if pod.restarts else ""
     state = "Ready" if pod.ready else pod.phase
-    return f"{pod.name} {state}{restarts}{f': {pod.problem}' if pod.problem else ''}"
+    return line(f"{pod.name} {state}{restarts}{f': {pod.problem}' if pod.problem else ''}")
 
 
 def clock(seconds: float) -> str:

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from specdecode.cli.output import complain
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view
+from specdecode.escape import line
 
 PODS_EVERY_S = 15.0
 """Between two questions about pods: each is a call of the inspect function, and through it of the Kubernetes API."""
@@ -40,7 +41,7 @@ def watch(
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunView:
     """Show steps, pods, time and money every `interval` seconds until the run ends. Ctrl-C leaves the run running."""
-    typer.echo(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)", err=True)
+    complain(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)")
     console = console or Console(quiet=quiet, highlight=False)
     with Live(console=console, transient=True, auto_refresh=False) as live:
         told: tuple[str | None, str | None] | None = None
@@ -53,16 +54,16 @@ def watch(
             news = []
             if shown.step and (shown.step, shown.message) != told:
                 told = (shown.step, shown.message)
-                news.append(f"{shown.step}  {shown.message or ''}".rstrip())
+                news.append(line(f"{shown.step}  {shown.message or ''}".rstrip()))
             if not quiet and (asked_at is None or time.monotonic() - asked_at >= PODS_EVERY_S):
                 found = deployment.pods(run_id)
                 asked_at = time.monotonic()
                 if found is not None:
                     now = tuple(pod_line(pod) for pod in found)
-                    news += [f"pod  {line}" for line in now if line not in pods]
+                    news += [f"pod  {pod}" for pod in now if pod not in pods]
                     pods = now
-            for line in news:
-                console.print(Text(f"{_so_far(shown)}  {line}"), soft_wrap=True)
+            for told_now in news:
+                console.print(Text(f"{_so_far(shown)}  {told_now}"), soft_wrap=True)
             live.update(_panel(shown, pods), refresh=True)
             sleep(interval)
     console.print(Text("\n".join(lines(shown))), soft_wrap=True)

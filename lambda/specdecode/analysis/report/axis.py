@@ -33,6 +33,8 @@ class Axis:
 
     def position(self, value: float) -> float:
         """Per cent of the axis' width."""
+        if value <= self.low:
+            return 0.0
         return 100.0 * min(1.0, max(0.0, math.log(value / self.low) / math.log(self.high / self.low)))
 
     def bar(self, found: Estimate) -> Bar:

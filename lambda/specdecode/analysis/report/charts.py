@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdecode.analysis.report.escape import line
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import ArmCase, Comparison, Theory
+from specdecode.escape import line
 
 
 def chart_data(comparison: Comparison) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from markupsafe import Markup
 from specdecode.analysis.difference import TrendPoint
 from specdecode.analysis.report import numbers
 from specdecode.analysis.report.charts import chart_data
-from specdecode.analysis.report.escape import line, plain, script_json
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import Comparison
+from specdecode.escape import line, plain, script_json
 from specdecode.experiment.assets import assets_dir
 
 SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "charts.js")
@@ -51,7 +51,10 @@ def render_trend(points: Sequence[TrendPoint]) -> str:
 def _page(template: str, data: dict[str, Any], **values: Any) -> str:
     scripts = [_asset(name) for name in SCRIPTS]
     hashes = " ".join(f"'sha256-{_sha256(script)}'" for script in scripts)
-    policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
+    policy = (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
     return (
         _environment()
         .get_template(template)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.analysis.report.escape import line, markdown
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
+from specdecode.escape import markdown
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -31,7 +31,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield ""
     started = comparison.context.started_at
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
-    yield f"Run `{line(comparison.run_id).replace('`', '')}`{when}."
+    yield f"Run `{comparison.run_id}`{when}."
     yield ""
     for note in comparison.notes:
         yield f"> {markdown(note)}"
@@ -79,7 +79,7 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
     for info in comparison.metrics:
         values = [arm.metrics[info.name].p50 if info.name in arm.metrics else None for arm in (base, other)]
         gain = ratio(by_name[info.name], info).text if info.name in by_name else ""
-        yield _row([info.label, *(figure(value, info).text for value in values), gain])
+        yield _row([markdown(info.label), *(figure(value, info).text for value in values), gain])
     yield ""
     for note in case.notes:
         yield f"- {markdown(note)}"
@@ -87,7 +87,8 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
         first = case.equality.first
         yield (
             f"- First difference: request {first.index}, after {first.at} equal characters: "
-            f"{markdown(first.before[-30:])}**{markdown(first.base[:30])}** (base), **{markdown(first.other[:30])}**"
+            f"“{markdown(first.before[-30:])}” goes on “{markdown(first.base[:30])}” (base), "
+            f"“{markdown(first.other[:30])}”"
         )
     yield ""
 
@@ -102,7 +103,7 @@ def _chains(comparison: Comparison) -> Iterator[str]:
         for link in chain.links:
             group = link.group("all")
             gain = compact(group.headline) if group and group.headline else NONE
-            yield _row([", ".join(link.changes), markdown(link.baseline), markdown(link.variant), gain])
+            yield _row([markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), gain])
         gain = compact(total.headline) if total and total.headline else NONE
         yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
         yield ""
@@ -166,7 +167,7 @@ def _formulas(comparison: Comparison) -> Iterator[str]:
     yield "## How each figure is computed"
     yield ""
     for info in comparison.metrics:
-        yield f"- {info.label} [{info.unit}]: {markdown(info.formula)}"
+        yield f"- {markdown(info.label)} [{markdown(info.unit)}]: {markdown(info.formula)}"
 
 
 def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:

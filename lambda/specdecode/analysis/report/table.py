@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterator
 
-from specdecode.analysis.report.escape import csv_cell
 from specdecode.analysis.result import Comparison, Summary
+from specdecode.escape import csv_cell
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (

@@ -6,9 +6,9 @@ import io
 from collections.abc import Sequence
 from textwrap import fill
 
-from specdecode.analysis.report.escape import line
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
+from specdecode.escape import line
 
 COLOURS = {
     Verdict.PAYS: "green",

@@ -1,0 +1,61 @@
+"""The one way to the terminal: what any command prints is defused here, so that no text can steer the terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from specdecode.escape import json_text, plain, plain_json
+
+EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3
+
+
+def say(text: str, *, end: str = "\n") -> None:
+    """Text for people on standard output."""
+    typer.echo(plain(text) + end, nl=False)
+
+
+def complain(text: str) -> None:
+    """A line or more for people on standard error."""
+    typer.echo(plain(text), err=True)
+
+
+def say_json(value: Any) -> None:
+    """JSON for scripts, which a terminal can show all the same."""
+    typer.echo(json_text(value, indent=1))
+
+
+def say_document(document: str) -> None:
+    """A JSON document that is text already."""
+    typer.echo(plain_json(document), nl=False)
+
+
+def say_coloured(text: str) -> None:
+    """Text that carries colours of ours, its parts defused one by one (`analysis.report.render_terminal`)."""
+    typer.echo(text, nl=False)
+
+
+def show(*items: Table | str) -> None:
+    """Tables and texts, without markup: a cell is a cell whatever it says."""
+    console = Console(markup=False, emoji=False, highlight=False)
+    for item in items:
+        shown: RenderableType = plain(item) if isinstance(item, str) else item
+        console.print(shown, soft_wrap=isinstance(item, str))
+
+
+def stop_with(message: str, code: int) -> typer.Exit:
+    """Print `message` on standard error; raise the result to end the command with `code`."""
+    complain(message)
+    return typer.Exit(code)
+
+
+def survive_odd_arguments() -> None:
+    """Print what no encoding takes (a file name that is not UTF-8) as escapes instead of ending with a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,89 @@
+"""What comes from outside is read here: bounded in size, typed errors only, and never out of its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Of one file that is read whole: results of other tools, prompts, records of a case."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_BAD_SEGMENT = re.compile(r"[\x00-\x1f\x7f\\]")
+_MAX_KEY_BYTES = 1024
+"""S3's own limit."""
+
+
+class Unreadable(ValueError):
+    """A file or document is not what it must be; the message says why."""
+
+
+def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
+    """The bytes of a file. Raises Unreadable: it is not there, no file, or larger than `limit` bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > limit:
+        raise Unreadable(f"larger than {_size(limit)}")
+    return data
+
+
+def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
+    """A file's text. Raises Unreadable; not being UTF-8 is one of the reasons."""
+    try:
+        return read_file(path, limit=limit).decode("utf-8")
+    except UnicodeDecodeError:
+        raise Unreadable("not UTF-8 text") from None
+
+
+def parse_json(data: bytes | str) -> Any:
+    """The value of a JSON document of whole characters. Raises Unreadable.
+
+    NaN and infinities, which Python's programs write and JSON does not have, are None.
+    """
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        value = json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
+    except UnicodeDecodeError:
+        raise Unreadable("not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Unreadable(f"not JSON ({reason})") from None
+    if "\\u" in text and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise Unreadable("not JSON of whole characters (half a surrogate pair is escaped in it)")
+    return value
+
+
+def json_lines(text: str) -> list[tuple[int, str]]:
+    """Number (from 1) and content of every line that is not empty. Only a newline ends one: JSON strings may hold the
+    other characters that Python takes for line ends.
+    """
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def below(relative: str) -> str:
+    """`relative` if it is the path of a file below any folder, with slashes. Raises Unreadable: it is absolute, has
+    `..`, `.`, an empty part, a backslash or a control character, or is longer than a key of S3.
+    """
+    parts = relative.split("/")
+    length = len(relative.encode("utf-8", "surrogatepass"))
+    if (
+        any(part in ("", ".", "..") or _BAD_SEGMENT.search(part) for part in parts)
+        or length > _MAX_KEY_BYTES
+        or _LONE_SURROGATE.search(relative)
+    ):
+        raise Unreadable(f"{relative[:100]!r} is no path below a folder")
+    return relative
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _size(limit: int) -> str:
+    return f"{limit // 1024} KiB" if limit < 2**20 else f"{limit // 2**20} MiB"
