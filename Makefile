@@ -31,7 +31,7 @@ help:
 	@echo '  make destroy                      delete them'
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
-	@echo '  make lock                         after a change of a requirements .in file: write the lock files anew'
+	@echo '  make lock                         after a change of a requirements .in file: write locks, licence list and SBOM anew'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
 	@echo
 	@echo 'Needs Python 3.11, Node.js 20 or newer with npm, and make. Everything else is installed into this folder.'
@@ -41,6 +41,8 @@ install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.in
 
 lock: .venv/.uv
 	@for lock in $(LOCKS); do echo "$$lock.txt"; $(LOCK) --output-file $$lock.txt $$lock.in || exit 1; done
+	@$(MAKE) --no-print-directory install install-rehearsal
+	@.venv/bin/python -m tools.supply
 
 rehearse: need-preset install-rehearsal
 	@.venv/bin/python -m rehearsal "$$EXPERIMENT"

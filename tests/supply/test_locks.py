@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.supply.locks import INSTALLED_IN, ROOT, closure, installed, locked, urls, wanted
+from tools.supply.locks import ENVIRONMENT, ROOT, closure, installed, locked, wanted
 
-LOCKS = sorted(INSTALLED_IN)
+LOCKS = sorted(ENVIRONMENT)
 NOT_LOCKED = {"rehearsal/engine/training/requirements.txt"}
 """Nothing here installs it (see its first line)."""
 OWN_ENVIRONMENT: set[str] = set()
 """Locks that may have other versions than the rest of the repository has."""
+
+
+def urls(text: str) -> list[str]:
+    """Addresses of any kind in a lock."""
+    return re.findall(r"\S+://\S+|--(?:index-url|extra-index-url|find-links)\S*", text)
 
 
 def tracked(pattern: str) -> set[str]:
@@ -51,9 +56,9 @@ def test_every_entry_has_hashes_and_no_lock_an_address(lock: str) -> None:
 
 @pytest.mark.parametrize("lock", LOCKS)
 def test_what_is_installed_is_what_is_locked(lock: str) -> None:
-    here = {name: found.version for name, found in installed(INSTALLED_IN[lock]).items()}
+    here = {name: found.version for name, found in installed(lock).items()}
     for name, (version, _) in locked(lock).items():
-        assert here[name] == version, f"{name} in {INSTALLED_IN[lock]}: make install install-rehearsal"
+        assert here[name] == version, f"{name} in {ENVIRONMENT[lock]}: make install install-rehearsal"
 
 
 def test_a_package_has_one_version_everywhere() -> None:

@@ -1,8 +1,7 @@
-"""The lists that are written by hand (.in) and the locks that `make lock` writes beside them (.txt)."""
+"""The lists written by hand (.in), the locks that `make lock` writes beside them (.txt), and what is installed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -11,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALLED_IN = {
+ENVIRONMENT = {
     "requirements-build": ".venv",
     "lambda/requirements": ".venv",
     "requirements": ".venv",
@@ -19,7 +18,7 @@ INSTALLED_IN = {
     "rehearsal/requirements-cloud": ".rehearsal/cloud",
     "rehearsal/requirements-image": ".rehearsal/image",
 }
-"""Lock, without its ending -> the environment in which `make test` has it. All of a lock is installed in it."""
+"""Lock, without its ending -> an environment that has all of it."""
 
 
 def wanted(path: Path) -> Iterator[Requirement]:
@@ -28,7 +27,7 @@ def wanted(path: Path) -> Iterator[Requirement]:
         text = line.split("#")[0].strip()
         if text.startswith("-r "):
             yield from wanted(path.parent / text[3:])
-        elif text and not text.startswith("-c "):
+        elif text and not text.startswith("-"):
             yield Requirement(text)
 
 
@@ -39,30 +38,29 @@ def locked(lock: str) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {canonicalize_name(pin.split("==")[0]): (pin.split("==")[1], tuple(hashes)) for pin, *hashes in entries}
 
 
-def installed(environment: str) -> dict[str, Distribution]:
-    """Package -> what is installed in `environment`."""
-    (folder,) = (ROOT / environment).glob("lib/python3.11/site-packages")
-    return {canonicalize_name(found.name): found for found in distributions(path=[str(folder)])}
+def installed(lock: str) -> dict[str, Distribution]:
+    """Package -> what is installed in the environment of `lock`; empty where there is none."""
+    folders = (ROOT / ENVIRONMENT[lock]).glob("lib/python3.11/site-packages")
+    return {canonicalize_name(found.name): found for folder in folders for found in distributions(path=[str(folder)])}
+
+
+def draws_in(package: Distribution, extras: frozenset[str] = frozenset()) -> Iterator[Requirement]:
+    """What an installed package says that it needs here, with these extras of it."""
+    for text in package.requires or ():
+        needed = Requirement(text)
+        if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+            yield needed
 
 
 def closure(lock: str) -> set[str]:
-    """All that the list of `lock` draws in here, by what the installed packages say that they need."""
-    packages = installed(INSTALLED_IN[lock])
+    """All that the list of `lock` draws in here, by what the installed packages say."""
+    packages = installed(lock)
     seen: set[tuple[str, frozenset[str]]] = set()
     open_ends = [(r.name, frozenset(r.extras)) for r in wanted(ROOT / f"{lock}.in")]
     while open_ends:
         name, extras = open_ends.pop()
         node = (canonicalize_name(name), extras)
-        if node in seen:
-            continue
-        seen.add(node)
-        for text in packages[node[0]].requires or ():
-            needed = Requirement(text)
-            if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
-                open_ends.append((needed.name, frozenset(needed.extras)))
+        if node not in seen:
+            seen.add(node)
+            open_ends += [(need.name, frozenset(need.extras)) for need in draws_in(packages[node[0]], extras)]
     return {name for name, _ in seen}
-
-
-def urls(text: str) -> list[str]:
-    """Addresses of any kind in a lock."""
-    return re.findall(r"\S+://\S+|--(?:index-url|extra-index-url|find-links)\S*", text)

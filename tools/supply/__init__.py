@@ -1,0 +1,1 @@
+"""What this repository is made of: docs/licences.md and docs/sbom.cdx.json, written by `make lock` from the locks."""

@@ -1,0 +1,150 @@
+"""Every part that is installed or lies in this repository: version, licence, and where it is used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.metadata import Distribution
+from pathlib import Path
+from typing import Any
+
+import yaml
+from license_expression import get_spdx_licensing
+from packaging.utils import canonicalize_name
+
+from tools.supply.locks import ROOT, draws_in, installed, locked
+
+SPDX = get_spdx_licensing()
+POLICY: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "policy.yaml").read_text())
+USED = {
+    "lambda/requirements": "bundle: Lambdas and pods",
+    "requirements": "CDK and command line",
+    "requirements-dev": "tests",
+    "requirements-build": "installation",
+    "rehearsal/requirements-cloud": "rehearsal: embedded AWS",
+    "rehearsal/requirements-image": "rehearsal: pods",
+}
+"""Lock -> what its parts are for. A part of the first is not listed again for the next two, which include it."""
+_INCLUDED = {
+    "requirements": ("lambda/requirements",),
+    "requirements-dev": ("lambda/requirements", "requirements"),
+}
+
+
+class UnknownLicence(ValueError):
+    """Metadata names no licence that is known; the message says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One version of a library, of a model's training text, or of a file of somebody else's."""
+
+    name: str
+    version: str
+    licence: str
+    """An SPDX expression."""
+    purl: str
+    """Package URL."""
+    used: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    """Package URLs of what it draws in."""
+    files: tuple[Path, ...] = ()
+    """Where it lies in this repository."""
+
+
+def inventory() -> tuple[Part, ...]:
+    """Every part, by kind and name: what Python installs, what npm installs, what lies here.
+
+    Raises:
+        UnknownLicence: of one or more parts; all are named.
+    """
+    return (*_python(), *_npm(), *_vendored())
+
+
+def allowed(licence: str) -> bool:
+    """Whether the policy allows an SPDX expression: any side of an OR, all sides of an AND."""
+    expression = SPDX.parse(licence)
+    operator = getattr(expression, "operator", None)
+    if operator is None:
+        return str(expression) in POLICY["allowed"]
+    sides = [allowed(str(side)) for side in expression.args]
+    return any(sides) if operator.strip() == "OR" else all(sides)
+
+
+def licence_of(package: Distribution) -> str:
+    """SPDX expression of an installed package: as read by us, as declared, or by the spelling of its metadata."""
+    name, metadata = canonicalize_name(package.name), package.metadata
+    if name in POLICY["read"]:
+        return str(POLICY["read"][name])
+    stated = [metadata.get("License-Expression"), metadata.get("License")]
+    stated += [text.split("::")[-1].strip() for text in metadata.get_all("Classifier") or () if text[:7] == "License"]
+    for text in stated:
+        candidate = POLICY["spellings"].get(text, text)
+        if candidate and len(candidate) < 100 and not SPDX.validate(candidate).errors:
+            return str(SPDX.parse(candidate))
+    raise UnknownLicence(
+        f"{name}: its metadata says {[text[:60] for text in stated if text]}; read the licence file of its wheel and "
+        "add it below 'read' (or the wording below 'spellings') in tools/supply/policy.yaml"
+    )
+
+
+def _purl(name: str, version: str) -> str:
+    return f"pkg:pypi/{name}@{version}"
+
+
+def _python() -> list[Part]:
+    """What the locks name."""
+    used: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], Distribution] = {}
+    for lock, purpose in USED.items():
+        here = installed(lock)
+        included = {name for inner in _INCLUDED.get(lock, ()) for name in locked(inner)}
+        for name, (version, _) in locked(lock).items():
+            if name not in included:
+                used.setdefault((name, version), []).append(purpose)
+                found.setdefault((name, version), here[name])
+    versions = {name: version for name, version in found}
+    parts, problems = [], []
+    for name, version in sorted(found):
+        try:
+            licence = licence_of(found[name, version])
+        except UnknownLicence as error:
+            problems.append(str(error))
+            continue
+        needs = {canonicalize_name(need.name) for need in draws_in(found[name, version])}
+        parts.append(
+            Part(
+                name=name, version=version, licence=licence, purl=_purl(name, version), used=tuple(used[name, version]),
+                needs=tuple(_purl(need, versions[need]) for need in sorted(needs)),
+            )
+        )  # fmt: skip
+    if problems:
+        raise UnknownLicence("\n".join(problems))
+    return parts
+
+
+def _npm() -> list[Part]:
+    """What package-lock.json names."""
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    return [
+        Part(
+            name=(name := path.removeprefix("node_modules/")),
+            version=entry["version"],
+            licence=entry["license"],
+            purl=f"pkg:npm/{name.replace('@', '%40')}@{entry['version']}",
+            used=("CDK and tests, by npm",),
+        )
+        for path, entry in sorted(packages.items())
+        if path
+    ]
+
+
+def _vendored() -> list[Part]:
+    """What lies in this repository."""
+    return [
+        Part(
+            name=entry["name"], version=entry["version"], licence=entry["licence"], purl=entry["purl"],
+            used=(entry["used"],), files=tuple(ROOT / name for name in entry["files"]),
+        )
+        for entry in POLICY["vendored"]
+    ]  # fmt: skip
