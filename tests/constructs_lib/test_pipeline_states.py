@@ -8,7 +8,8 @@ import re
 import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.planning import Inventory, make_plan
-from specdecode.tasks import errors, pace
+from specdecode.planning import events as counted
+from specdecode.tasks import errors
 from specdecode.tasks.plan import Planned
 
 from constructs_lib.pipeline_functions import FUNCTIONS
@@ -160,18 +161,17 @@ def test_a_look_is_counted_as_the_definition_makes_it():
     for name in TASKS:
         if f"{name} done?" in STATES:
             parts = [STATES[part] for part in (name, f"{name} done?", f"{name}: wait")]
-            assert sum(events[part["Type"]] for part in parts) == pace.EVENTS_PER_LOOK
+            assert sum(events[part["Type"]] for part in parts) == counted.EVENTS_PER_LOOK
     waiting = {part for name in TASKS if f"{name} done?" in STATES for part in (name, f"{name} done?", f"{name}: wait")}
-    assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= pace.EVENTS_ONCE
+    assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= counted.EVENTS_ONCE
 
 
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_history_of_every_preset_stays_within_its_limit(preset, accuracy):
     plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory())
-    interval = pace.poll_seconds(plan)
-    assert interval >= 60
-    assert pace.worst_case_events(plan, poll_s=interval) < 20_000 < HARD_LIMIT
+    assert plan.poll_seconds >= 60
+    assert plan.worst_case_events <= counted.HISTORY_LIMIT < HARD_LIMIT
 
 
 def test_the_accuracy_tests_looks_are_counted():
@@ -180,15 +180,13 @@ def test_the_accuracy_tests_looks_are_counted():
         make_plan(load_preset("qwen3-32b", overrides={"accuracy": accuracy}), inventory=Inventory())
         for accuracy in (False, True)
     )
-    more = pace.worst_case_events(tested, poll_s=60) - pace.worst_case_events(plain, poll_s=60)
-    assert more == 120 * pace.EVENTS_PER_LOOK
-    assert tested.worst_case_events - plain.worst_case_events == 121 * pace.EVENTS_PER_LOOK
+    assert tested.worst_case_events - plain.worst_case_events == 121 * counted.EVENTS_PER_LOOK
 
 
 def test_a_larger_experiment_is_looked_at_less_often():
     small = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
     large = make_plan(load_preset("qwen3-32b-tuning"), inventory=Inventory())
-    assert pace.poll_seconds(small) < pace.poll_seconds(large)
+    assert small.poll_seconds < large.poll_seconds
 
 
 def test_an_adaptive_sweep_asks_after_every_wave_and_no_other_run_does():
@@ -202,4 +200,4 @@ def test_an_adaptive_sweep_asks_after_every_wave_and_no_other_run_does():
 def test_what_lies_between_two_waves_is_counted():
     between = ("Sweep?", "Advise", "More waves?", "Accuracy?")
     events = {"Task": 5, "Choice": 2}
-    assert sum(events[STATES[name]["Type"]] for name in between) == pace.EVENTS_PER_WAVE
+    assert sum(events[STATES[name]["Type"]] for name in between) == counted.EVENTS_PER_WAVE

@@ -94,9 +94,9 @@ def plan(
             ami=ami, price_per_node_hour=price, block_start=_utc(block_start), block_end=_utc(block_end)
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
-    inventory = _inventory(experiment, bucket) if bucket else Inventory()
-    begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
-    planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
+        inventory = _inventory(experiment, bucket) if bucket else Inventory()
+        begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
+        planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
     if as_json:
         say_json(planned.model_dump(mode="json"))
     else:
@@ -123,7 +123,7 @@ def manifests(
         context = RenderContext(
             run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
         )
-    objects = all_objects(make_plan(experiment, inventory=Inventory()), context)
+        objects = all_objects(make_plan(experiment, inventory=Inventory()), context)
     if as_json:
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:

@@ -42,7 +42,8 @@ def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]
                 left.remove(arm.fingerprint)
                 parts.append(_compile(experiment, engine, arm.variant))
         parts.append(_slowest(_load(experiment, engine, arm.variant) for arm in wave.arms))
-        parts.append(_benchmark(experiment, engine, arms=len(wave.arms)))
+        loaded = benchmark_minutes(experiment, engine, arms=len(wave.arms))
+        parts.append(_within(experiment.deadlines.benchmark, loaded))
         if experiment.accuracy:
             parts += [_accuracy(experiment, engine) for _ in first_served(waves, wave)]
     return total(parts)
@@ -57,17 +58,19 @@ def _slowest(parts: Iterable[Range]) -> Range:
 def _compile(experiment: Experiment, engine: Engine, variant: str) -> Range:
     fixed, each = engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib
     gib = experiment.weights_gib(experiment.variant(variant))
-    return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.compile))
+    minutes = Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
+    return _within(experiment.deadlines.compile, minutes)
 
 
 def _load(experiment: Experiment, engine: Engine, variant: str) -> Range:
     fixed, each = engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib
     gib = experiment.weights_gib(experiment.variant(variant))
-    return Range(low=fixed[0] + each[0] * gib, high=min(fixed[1] + each[1] * gib, experiment.deadlines.serve))
+    minutes = Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
+    return _within(experiment.deadlines.serve, minutes)
 
 
-def _benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
-    """All cases on all arms of a wave; in the open loop the rate bounds it from below."""
+def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
+    """All cases on all arms of a wave, whatever the deadline; in the open loop the rate bounds it from below."""
     load, estimates = experiment.workload, engine.estimates
     requests = load.requests + load.warmup_requests
 
@@ -80,7 +83,11 @@ def _benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
         turns = 1 if load.load is Load.SIMULTANEOUS else arms
         return case_s * len(load.cases) * turns / 60
 
-    return Range(low=minutes(0), high=min(minutes(1), experiment.deadlines.benchmark))
+    return Range(low=minutes(0), high=minutes(1))
+
+
+def _within(limit: float, part: Range) -> Range:
+    return Range(low=min(part.low, limit), high=min(part.high, limit))
 
 
 def _accuracy(experiment: Experiment, engine: Engine) -> Range:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
+
+from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment, Frozen, Sweep
 from specdecode.planning.waves import Wave, first_served
 
@@ -9,12 +13,22 @@ HISTORY_LIMIT = 20_000
 """Step Functions ends an execution at 25,000 events; the rest is for retries and for cleaning up."""
 EVENTS_PER_LOOK = 9
 """Task entered, scheduled, started, succeeded, exited; Choice entered, exited; Wait entered, exited."""
-EVENTS_PER_STEP = 5
-"""A Task that does not wait."""
-QUEUE_LOOKS = 24 * 60 // 5 + 1
-"""A day in the queue, a look every five minutes."""
+LAST_LOOK = 7
+"""The same without the Wait."""
+EVENTS_PER_WAVE = 11
+"""The states between waves: the advisor, and the questions whether it is asked and whether more waves follow."""
+EVENTS_ONCE = 60
+"""All states that do not wait, the clean-up among them."""
+
+QUEUE_LIMIT = timedelta(hours=24)
+"""How long a run waits for others."""
+QUEUE_POLL_S = 300
 SHORTEST_POLL_S = 60
 LONGEST_POLL_S = 600
+SOON_S = 20
+SOON_FOR = timedelta(minutes=2)
+"""Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
+STOP_POLL_S = 60
 SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60
 """For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
@@ -29,7 +43,12 @@ class Step(Frozen):
     name: str
     wave: int | None = None
     deadline_minutes: int = 0
-    """0: it does not wait."""
+    """0: it does not wait, or has nothing to wait for."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the state machine looks at it again and again."""
+        return self.name not in ("Plan", "Advise", "ReleaseCapacity", "Report")
 
 
 def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozenset[str]) -> tuple[Step, ...]:
@@ -63,18 +82,65 @@ def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave
     return ACCURACY_MINUTES * len(first_served(waves, wave)) if experiment.accuracy else 0
 
 
-def worst_case_events(steps: tuple[Step, ...], *, poll_s: int) -> int:
-    """Events of the history if every wait lasts until its deadline, and the run a day in the queue before."""
-    looks = QUEUE_LOOKS + sum(step.deadline_minutes * 60 // poll_s + 1 for step in steps if step.deadline_minutes)
-    return EVENTS_PER_LOOK * looks + EVENTS_PER_STEP * sum(1 for step in steps if not step.deadline_minutes)
+def worst_case_events(steps: Iterable[Step], *, poll_s: int) -> int:
+    """Events of an execution in which every wait lasts until its deadline, after a day in the queue."""
+    steps = tuple(steps)
+    looks = _looks(QUEUE_LIMIT, QUEUE_POLL_S) + _patient_looks(timedelta(minutes=STOP_MINUTES), STOP_POLL_S)
+    looks += sum(_most_looks(step, poll_s) for step in steps)
+    return EVENTS_PER_LOOK * looks + EVENTS_PER_WAVE * _waves(steps) + EVENTS_ONCE
+
+
+def fewest_events(steps: Iterable[Step]) -> int:
+    """Events of an execution in which all that is started is done at the second look."""
+    steps = tuple(steps)
+    waiting = sum(EVENTS_PER_LOOK + LAST_LOOK if step.name != "Compile" else LAST_LOOK for step in steps if step.waits)
+    return waiting + EVENTS_PER_WAVE * _waves(steps)
 
 
 def choose_poll_seconds(steps: tuple[Step, ...]) -> int:
     """The shortest interval, in whole minutes from 60 s on, that keeps the worst case within HISTORY_LIMIT.
 
-    LONGEST_POLL_S where none does: the plan then says that the experiment must be split.
+    LONGEST_POLL_S where none does: the plan then warns that the history may end the run. Raises ExperimentError where
+    it certainly does.
     """
+    if (fewest := fewest_events(steps)) > HISTORY_LIMIT:
+        raise ExperimentError(
+            [
+                Problem(
+                    field="workload.rounds",
+                    rule="history",
+                    message=f"{_waves(steps)} waves make at least {fewest} history events, of which an execution may "
+                    f"have {HISTORY_LIMIT}",
+                    fix="measure fewer rounds or fewer variants in one run, the rest in another",
+                    source="Step Functions service quotas: 25,000 events in an execution's history",
+                )
+            ]
+        )
     for poll_s in range(SHORTEST_POLL_S, LONGEST_POLL_S, 60):
         if worst_case_events(steps, poll_s=poll_s) <= HISTORY_LIMIT:
             return poll_s
     return LONGEST_POLL_S
+
+
+def _waves(steps: Iterable[Step]) -> int:
+    return len({step.wave for step in steps} - {None})
+
+
+def _most_looks(step: Step, poll_s: int) -> int:
+    limit = timedelta(minutes=step.deadline_minutes)
+    if not step.waits:
+        return 0
+    if step.name == "Smoke":
+        return _patient_looks(limit, poll_s)
+    if step.name == "StopArms":
+        return _patient_looks(limit, STOP_POLL_S)
+    devices = _patient_looks(timedelta(), poll_s) if step.name == "Serve" else 0
+    return _looks(limit, poll_s) + devices
+
+
+def _looks(limit: timedelta, interval_s: int) -> int:
+    return int(limit.total_seconds() // interval_s) + 1
+
+
+def _patient_looks(limit: timedelta, then_s: int) -> int:
+    return _looks(SOON_FOR, SOON_S) + _looks(max(limit - SOON_FOR, timedelta()), then_s)

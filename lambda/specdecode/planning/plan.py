@@ -22,7 +22,13 @@ from specdecode.planning.sweep import (
     most_steps,
     sweep_waves,
 )
-from specdecode.planning.warnings import check_history, check_monitor, check_revisions, check_window
+from specdecode.planning.warnings import (
+    check_benchmark,
+    check_history,
+    check_monitor,
+    check_revisions,
+    check_window,
+)
 from specdecode.planning.waves import Arm, Wave, make_waves
 
 
@@ -152,6 +158,7 @@ def make_plan(
             *check_revisions(models.values()),
             *check_monitor(experiment),
             *check_history(events),
+            *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
         ),
     )

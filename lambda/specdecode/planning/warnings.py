@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
+from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
-from specdecode.planning.cost import Range
+from specdecode.planning.cost import Range, benchmark_minutes
 from specdecode.planning.events import HISTORY_LIMIT
 
 
@@ -38,6 +39,18 @@ def check_history(events: int) -> list[str]:
         f"up to {events} history events, of which an execution may have {HISTORY_LIMIT}: "
         "split the experiment (fewer variants) or shorten its deadlines"
     ]
+
+
+def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> list[str]:
+    """Whether the load of the largest wave, of `arms` arms, can be over before the benchmark's deadline."""
+    takes, limit = benchmark_minutes(experiment, engine, arms=arms), experiment.deadlines.benchmark
+    if takes.high <= limit:
+        return []
+    load = f"{len(experiment.workload.cases)} cases of {experiment.workload.requests} requests"
+    fix = "raise deadlines.benchmark, or measure fewer cases or requests"
+    if takes.low > limit:
+        return [f"{load} take at least {takes.low:.0f} min, the deadline is {limit} min: they will not finish; {fix}"]
+    return [f"{load} may take {takes.high:.0f} min, the deadline is {limit} min: they may not finish; {fix}"]
 
 
 def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:

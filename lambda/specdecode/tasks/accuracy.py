@@ -14,7 +14,6 @@ from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import check_alive
 from specdecode.tasks.errors import AccuracyFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
-from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -43,7 +42,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
         change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
         raise
-    return Progress(done=done, message=message, wait_s=poll_seconds(run.plan))
+    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
+from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, outside_window, usable_node
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
-from specdecode.tasks.pace import QUEUE_LIMIT, QUEUE_POLL_S, poll_seconds
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -51,7 +51,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
-    return Progress(done=False, message=reason, wait_s=poll_seconds(run.plan))
+    return Progress(done=False, message=reason, wait_s=run.plan.poll_seconds)
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:

@@ -10,7 +10,6 @@ from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import check_alive
 from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
-from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -31,7 +30,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     )
     if done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
-    return Progress(done=done, message=message, wait_s=poll_seconds(run.plan))
+    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from specdecode.cluster.resources import name_of
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
-from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -33,7 +32,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
             failure=CompileFailed,
         )
         if not done:
-            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=poll_seconds(run.plan))
+            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=run.plan.poll_seconds)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
             raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from specdecode import layout
 from specdecode.analysis.sweep import next_step
-from specdecode.experiment import Capacity, Experiment, from_document, load_engine, to_yaml
+from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.model import Sweep
 from specdecode.planning import Plan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
@@ -59,7 +59,10 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     sweep = _sweep_so_far(rt.store, experiment, request.resume)
-    planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
+    try:
+        planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
     rt.store.write(layout.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(layout.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
     if load_state(rt.store, given.run_id) is None:
@@ -86,7 +89,10 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment,
     text, state = store.read(layout.run_key(run_id, "experiment.yaml")), load_state(store, run_id)
     if text is None or state is None:
         raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
-    return from_document(yaml.safe_load(text), capacity=capacity), state
+    try:
+        return from_document(yaml.safe_load(text), capacity=capacity), state
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
 
 
 def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:

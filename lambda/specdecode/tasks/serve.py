@@ -16,7 +16,7 @@ from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
 from specdecode.tasks.jobs import apply_missing
-from specdecode.tasks.pace import poll_seconds, soon
+from specdecode.tasks.pace import soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -43,7 +43,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         own = [claim for pod in pods for claim in claims_of(pod, claims)]
         if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
             why = f": {found[0]}" if found else ""
-            wait_s = soon(age, then_s=poll_seconds(run.plan))
+            wait_s = soon(age, then_s=run.plan.poll_seconds)
             return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=wait_s)
         ready += any(is_ready(pod) for pod in pods)
         messages += [str(problem) for problem in found[:1]]
@@ -51,7 +51,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     wanted = len(run.wave(given.wave).arms)
     if ready < wanted:
         text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
-        return Progress(done=False, message=text, wait_s=poll_seconds(run.plan))
+        return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))
     return Progress(done=True, message=f"all {wanted} arms are ready")

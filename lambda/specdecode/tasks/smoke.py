@@ -12,7 +12,7 @@ from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import SmokeFailed
 from specdecode.tasks.jobs import advance_job
-from specdecode.tasks.pace import poll_seconds, soon
+from specdecode.tasks.pace import soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -32,7 +32,7 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     )
     live = rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     age = rt.now() - created_at(live) if live else timedelta()
-    return Progress(done=done, message=message, wait_s=soon(age, then_s=poll_seconds(run.plan)))
+    return Progress(done=done, message=message, wait_s=soon(age, then_s=run.plan.poll_seconds))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

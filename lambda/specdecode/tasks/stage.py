@@ -7,7 +7,6 @@ from typing import Any
 from specdecode import manifests
 from specdecode.tasks.errors import StagingFailed
 from specdecode.tasks.jobs import advance_job
-from specdecode.tasks.pace import poll_seconds
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -29,7 +28,7 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
         if not done:
             messages.append(f"{model.id}: {message}")
     if messages:
-        return Progress(done=False, message="; ".join(messages), wait_s=poll_seconds(run.plan))
+        return Progress(done=False, message="; ".join(messages), wait_s=run.plan.poll_seconds)
     return Progress(done=True, message=f"all {len(run.plan.models)} models are in the bucket")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode.cluster.teardown import delete_workloads, run_selector
+from specdecode.planning.events import STOP_POLL_S
 from specdecode.runs.state import change_state, load_state
 from specdecode.tasks.errors import TeardownStuck
-from specdecode.tasks.pace import STOP_LIMIT, STOP_POLL_S, soon
+from specdecode.tasks.pace import STOP_LIMIT, soon
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from specdecode import layout
-from specdecode.experiment import Capacity, load_engine, load_preset, preset_names
+from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names
 from specdecode.experiment.capacity import DEVICES
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.cost import node_minutes
-from specdecode.planning.events import ACCURACY_MINUTES, HISTORY_LIMIT
+from specdecode.planning.events import ACCURACY_MINUTES, HISTORY_LIMIT, LONGEST_POLL_S
 from specdecode.pod.accuracy import SAMPLES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -92,6 +92,22 @@ def test_a_run_too_long_for_any_history_is_told_to_split():
     assert any("split the experiment" in warning for warning in plan.warnings)
 
 
+def test_waves_that_no_history_can_hold_are_refused_at_once():
+    """240 waves may fit if all goes fast: a warning, and an interval. 461 cannot."""
+    grid = {"sweep": "grid", "workload.rounds": 20}
+    plan = plan_of("qwen3-32b-tuning", overrides=grid)
+    assert plan.poll_seconds == LONGEST_POLL_S and any("split the experiment" in text for text in plan.warnings)
+    with pytest.raises(ExperimentError, match="461 waves make at least .* history events"):
+        plan_of("qwen3-32b-tuning", overrides=grid | {"serving.devices": 16, "serving.tensor_parallel_size": 64})
+
+
+def test_a_load_that_outlasts_its_deadline_is_warned_of():
+    for requests, says in ((20, None), (120, "may not finish"), (800, "will not finish")):
+        plan = plan_of("qwen3-32b", overrides={"workload.requests": requests})
+        assert [says in text for text in plan.warnings] == ([True] if says else []), plan.warnings
+        assert plan.node_hours.low <= plan.node_hours.high
+
+
 def test_accuracy_is_planned_and_paid_for_once_an_arm():
     plain, tested = (plan_of("qwen3-32b-latency", overrides={"accuracy": accuracy}) for accuracy in (False, True))
     steps = [(s.wave, s.deadline_minutes) for s in tested.steps if s.name == "Accuracy"]
@@ -137,8 +153,8 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
         return node_minutes(changed, engine, plan.waves, frozenset())
 
     assert minutes(requests=80).high > minutes().high
-    slow = minutes(rate=0.01, requests=8)
-    assert slow.low - minutes().low == pytest.approx(9 / 0.01 / 60 * 10 * 2, rel=0.1)
+    slow = minutes(rate=0.02, requests=8)
+    assert slow.low - minutes().low == pytest.approx(9 / 0.02 / 60 * 10 * 2, rel=0.1)
 
 
 class Listing:
