@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import urllib3
 
 from specdecode import names
-from specdecode.cluster.errors import ClusterUnavailable, Forbidden, NotFound, from_response
+from specdecode.cluster.errors import ClusterUnavailable, Expired, Forbidden, NotFound, from_response
 from specdecode.cluster.resources import KubeObject, path
 
 ATTEMPTS = 5
@@ -85,11 +85,20 @@ class Kubernetes:
     def list(
         self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = ""
     ) -> list[KubeObject]:
-        """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector."""
+        """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector.
+
+        Read page by page, of one moment; if that moment is forgotten on the way, again and in one piece.
+        """
         items: list[KubeObject] = []
         query = {"limit": str(PAGE), "labelSelector": selector, "fieldSelector": fields}
         while True:
-            page = self._json("GET", path(kind, namespace=namespace), query={k: v for k, v in query.items() if v})
+            try:
+                page = self._json("GET", path(kind, namespace=namespace), query={k: v for k, v in query.items() if v})
+            except Expired:
+                if "continue" not in query:
+                    raise
+                items, query = [], query | {"limit": "", "continue": ""}
+                continue
             items += page.get("items") or []
             following = page.get("metadata", {}).get("continue")
             if not following:

@@ -33,6 +33,10 @@ class InvalidManifest(KubernetesError):
     """400 or 422: the API server refused the object itself; trying again cannot help."""
 
 
+class Expired(KubernetesError):
+    """410: a list that was being read page by page has been forgotten by the API server; read it anew."""
+
+
 class ClusterUnavailable(KubernetesError):
     """No answer, 429 or 5xx, after all retries."""
 
@@ -43,6 +47,7 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
+    410: Expired,
     422: InvalidManifest,
 }
 

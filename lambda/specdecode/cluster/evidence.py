@@ -13,6 +13,8 @@ from specdecode.cluster.resources import KubeObject, name_of
 
 DESCRIBED = ("Job", "Deployment", "ResourceClaim")
 CLUSTER_WIDE = ("NodeClaim", "Node", "ResourceSlice")
+EVENTS_ABOUT = ("Node", "NodeClaim", "NodePool", "EC2NodeClass")
+"""Kinds outside the namespace whose events are kept."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ def collect(kube: Kubernetes, *, selector: str) -> Evidence:
     for kind in CLUSTER_WIDE:
         objects = _listed(kube, found, kind, namespaced=False)
         nodes = objects if kind == "Node" else nodes
-    events = [event for event in _listed(kube, found, "Event", namespaced=False) if _concerns(event)]
+    events = _events(kube, found)
     lines = "\n".join(_line(event) for event in sorted(events, key=_when))
     found.status = "\n".join(str(problem) for problem in problems(pods, nodes=nodes, events=events))
     found.files |= {"events.txt": lines, "problems.txt": found.status}
@@ -62,6 +64,19 @@ def _listed(
     return objects
 
 
+def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
+    """Events of the workload namespace, and those of nodes and of what makes them. Nobody else's are read."""
+    asked = [(names.NAMESPACE, "")] + [(None, f"involvedObject.kind={kind}") for kind in EVENTS_ABOUT]
+    events: list[KubeObject] = []
+    for namespace, fields in asked:
+        try:
+            events += kube.list("Event", namespace=namespace, fields=fields)
+        except KubernetesError as error:
+            found.missing.append(f"Event {fields}".rstrip() + f": {error}")
+    found.files["events.json"] = json.dumps(events, indent=1)
+    return events
+
+
 def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject) -> None:
     for status in pod.get("status", {}).get("containerStatuses") or []:
         container = status["name"]
@@ -74,16 +89,6 @@ def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject) -> None:
                 )
             except KubernetesError as error:
                 found.missing.append(f"{path}: {error}")
-
-
-def _concerns(event: KubeObject) -> bool:
-    """Events of the workload namespace, and those of nodes and node claims."""
-    return event["metadata"].get("namespace") == names.NAMESPACE or event.get("involvedObject", {}).get("kind") in {
-        "Node",
-        "NodeClaim",
-        "NodePool",
-        "EC2NodeClass",
-    }
 
 
 def _when(event: KubeObject) -> str:

@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError
 from specdecode import layout
 from specdecode.cluster.lease import Lease
 
-ATTEMPTS = 12
+ATTEMPTS = 20
+"""Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
 _LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _ABSENT = {"NoSuchKey", "404"}
 

@@ -12,7 +12,15 @@ from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
 from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs.state import change_state
-from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease, missing_because, outside_window, usable_node
+from specdecode.tasks.capacity import (
+    KARPENTER_KINDS,
+    NODEPOOL_LABEL,
+    follow_lease,
+    missing_because,
+    outside_window,
+    usable_node,
+    warnings_about,
+)
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -44,7 +52,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     reason = missing_because(
         nodes=nodes,
         claims=rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"),
-        events=rt.kube.list("Event"),
+        events=[event for kind in KARPENTER_KINDS for event in warnings_about(rt.kube, kind)],
         pool=rt.kube.get("NodePool", names.NODEPOOL),
         since=since,
     )

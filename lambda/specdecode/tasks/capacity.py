@@ -16,6 +16,7 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
 DRA_DRIVER = "neuron.aws.com"
+KARPENTER_KINDS = ("NodeClaim", "NodePool", "EC2NodeClass")
 
 
 def follow_lease(kube: Kubernetes, lease: LeaseStore) -> int:
@@ -49,6 +50,11 @@ def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject]) -> st
     return None
 
 
+def warnings_about(kube: Kubernetes, kind: str) -> list[KubeObject]:
+    """Events of type Warning about objects of `kind`: the API server chooses them, however many others there are."""
+    return kube.list("Event", fields=f"type=Warning,involvedObject.kind={kind}")
+
+
 def missing_because(
     *,
     nodes: Iterable[KubeObject],
@@ -57,15 +63,13 @@ def missing_because(
     pool: KubeObject | None,
     since: datetime,
 ) -> str:
-    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one after `since`."""
+    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one (`events`) after `since`."""
     if pool is None:
         return f"the NodePool {names.NODEPOOL} does not exist: deploy TrainiumClusterStack"
     reasons = [
         f"{event.get('reason', '')}: {event.get('message', '')}"
         for event in sorted(events, key=_event_time)
-        if event.get("type") == "Warning"
-        and event.get("involvedObject", {}).get("kind") in {"NodeClaim", "NodePool", "EC2NodeClass"}
-        and _event_time(event) >= since.isoformat()
+        if _event_time(event) >= since.isoformat()
     ]
     if reasons:
         return f"Karpenter says {reasons[-1]}"

@@ -32,7 +32,7 @@ def look_at_pods(kube: Kubernetes, *, selector: str) -> tuple[list[KubeObject], 
     pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
     if not pods:
         return [], []
-    events = kube.list("Event", namespace=names.NAMESPACE)
+    events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
     return pods, problems(pods, nodes=kube.list("Node"), events=events)
 
 

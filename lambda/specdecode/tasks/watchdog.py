@@ -5,6 +5,8 @@ It needs nothing of an execution but whether it runs, so that it suffices when a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -13,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from specdecode import names
 from specdecode.cluster import lease as leases
-from specdecode.cluster.lease import Claim
+from specdecode.cluster.lease import Claim, Lease
 from specdecode.cluster.resources import WORKLOAD_KINDS
 from specdecode.cluster.teardown import delete_workloads
 from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease
@@ -45,9 +47,9 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
 
     The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
     """
-    ended = [claim for claim in rt.lease.read().claims if not is_running(rt, claim)]
-    for claim in ended:
-        rt.lease.update(partial(leases.release, run_id=claim.run_id, now=rt.now()))
+    ended = _ended(rt)
+    if ended:
+        rt.lease.update(partial(_release_all, run_ids=[claim.run_id for claim in ended], now=rt.now()))
     replicas = follow_lease(rt.kube, rt.lease)
     result = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
@@ -58,6 +60,22 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     )
     _publish(rt, result)
     return result
+
+
+def _ended(rt: Runtime) -> list[Claim]:
+    """Claims whose execution no longer runs. The listing of those that run is one question however long the queue, but
+    may lag behind: the holder, and whoever is missing in it, is asked for by name.
+    """
+    lease, running = rt.lease.read(), _running(rt)
+    asked = [claim for claim in lease.claims if claim == lease.holder or claim.run_id not in running]
+    return [claim for claim in asked if not is_running(rt, claim)]
+
+
+def _release_all(lease: Lease, *, run_ids: Sequence[str], now: datetime) -> Lease:
+    """All of them in one write: those that wait first, so that none of them is promoted on the way."""
+    for run_id in sorted(run_ids, key=lease.held_by):
+        lease = leases.release(lease, run_id=run_id, now=now)
+    return lease
 
 
 def is_running(rt: Runtime, claim: Claim) -> bool:
@@ -73,26 +91,28 @@ def is_running(rt: Runtime, claim: Claim) -> bool:
 
 def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
     """Delete what belongs to runs that neither hold nor wait nor run."""
-    alive = {names.run_label(claim.run_id) for claim in rt.lease.read().claims} | _running_labels(rt)
     found = {
         obj["metadata"]["labels"][names.RUN_LABEL]
         for kind in WORKLOAD_KINDS
         for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
     }
+    # Asked after the objects were seen: a run that began in between is not taken for an orphan.
+    claimed = {claim.run_id for claim in rt.lease.read().claims}
+    alive = {names.run_label(run_id) for run_id in claimed | _running(rt)}
     orphans = sorted(found - alive)
     for label in orphans:
         delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
     return tuple(orphans)
 
 
-def _running_labels(rt: Runtime) -> set[str]:
-    """Run labels of all executions that run: a run stages models before it stands in the queue."""
+def _running(rt: Runtime) -> set[str]:
+    """Run ids of all executions that run."""
     pages = (
         rt.clients("stepfunctions")
         .get_paginator("list_executions")
         .paginate(stateMachineArn=rt.environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
     )
-    return {names.run_label(item["name"]) for page in pages for item in page["executions"]}
+    return {item["name"] for page in pages for item in page["executions"]}
 
 
 def _nodes(rt: Runtime) -> int:

@@ -11,6 +11,7 @@ from specdecode.cluster.client import ATTEMPTS, BACKOFF_MAX_S, Kubernetes, Respo
 from specdecode.cluster.errors import (
     ClusterUnavailable,
     Conflict,
+    Expired,
     Forbidden,
     InvalidManifest,
     KubernetesError,
@@ -87,6 +88,17 @@ def test_list_reads_all_pages_and_leaves_out_empty_selectors():
         "limit=250&labelSelector=x%3Dy",
         "limit=250&labelSelector=x%3Dy&continue=more",
     ]
+
+
+def test_a_list_whose_pages_are_forgotten_on_the_way_is_read_again_whole():
+    """410 Expired: pages of two moments do not make a list."""
+    first = Response(200, b'{"items": [{"a": 1}], "metadata": {"continue": "more"}}')
+    whole = Response(200, b'{"items": [{"a": 0}, {"a": 1}, {"a": 2}], "metadata": {}}')
+    server = Server(first, failure(410), whole)
+    assert server.client().list("Pod", namespace="n", selector="x=y") == [{"a": 0}, {"a": 1}, {"a": 2}]
+    assert server.seen[-1][1].partition("?")[2] == "labelSelector=x%3Dy"
+    with pytest.raises(Expired):
+        Server(failure(410)).client().list("Pod", namespace="n")
 
 
 def test_logs_are_text_even_where_bytes_are_broken():

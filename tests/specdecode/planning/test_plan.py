@@ -97,7 +97,7 @@ def test_waves_that_no_history_can_hold_are_refused_at_once():
     grid = {"sweep": "grid", "workload.rounds": 20}
     plan = plan_of("qwen3-32b-tuning", overrides=grid)
     assert plan.poll_seconds == LONGEST_POLL_S and any("split the experiment" in text for text in plan.warnings)
-    with pytest.raises(ExperimentError, match="461 waves make at least .* history events"):
+    with pytest.raises(ExperimentError, match="461 waves make at least"):
         plan_of("qwen3-32b-tuning", overrides=grid | {"serving.devices": 16, "serving.tensor_parallel_size": 64})
 
 

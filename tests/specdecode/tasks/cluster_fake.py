@@ -15,6 +15,8 @@ import urllib3
 from specdecode.cluster.client import Kubernetes, Response
 from specdecode.cluster.resources import RESOURCES, KubeObject
 
+from rehearsal.kubernetes.queries import field_selector
+
 VERSION = "1.35"
 Fault = Callable[[str, str], Response | Exception | None]
 """method, path -> what goes wrong instead of an answer, or None."""
@@ -99,7 +101,9 @@ class FakeCluster:
         if method == "GET" and sub == "log":
             return Response(200, self.logs.get(name, "").encode())
         if method == "GET" and not name:
-            return _ok({"items": self._select(kind, namespace, options.get("labelSelector", "")), "metadata": {}})
+            found = self._select(kind, namespace, options.get("labelSelector", ""))
+            chosen = field_selector(options.get("fieldSelector", ""))
+            return _ok({"items": [obj for obj in found if chosen(obj)], "metadata": {}})
         if method == "PATCH" and not sub:
             assert headers["Content-Type"] == "application/apply-patch+yaml"
             assert options == {"fieldManager": "specdecode", "force": "true"}
