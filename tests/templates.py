@@ -130,6 +130,8 @@ class Templates:
         if attribute.endswith("Arn"):
             kind = self.stacks[stack]["Resources"].get(name, {}).get("Type", "")
             return ARNS.get(kind, "arn:aws:service:us-east-2:111122223333:{}").format(name)
+        if attribute == "Name" and self.stacks[stack]["Resources"][name]["Type"] == "AWS::StepFunctions::StateMachine":
+            return self._physical(stack, name).rpartition(":")[2]
         if attribute == "QueueName":
             return str(self.stacks[stack]["Resources"][name]["Properties"]["QueueName"])
         return f"{name}.{attribute}"
