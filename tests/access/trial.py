@@ -117,6 +117,49 @@ def token(account: str, *, issuer: str = ISSUER, audience: str | None = AUDIENCE
     return f"{part({'alg': 'RS256', 'kid': 'trial'})}.{part(claims)}.c2lnbmF0dXJl"
 
 
+STRANGERS: dict[str, dict[str, Any]] = {
+    "another account of the namespace": {"account": f"{names.NAMESPACE}:default"},
+    "the account's name in another namespace": {"account": "default:{name}"},
+    "an account whose name begins the same": {"account": f"{names.NAMESPACE}:{{name}}-2"},
+    "a pattern": {"account": f"{names.NAMESPACE}:*"},
+    "another cluster": {"issuer": ISSUER + "2"},
+    "a token for another audience": {"audience": "kubernetes.default.svc"},
+    "a token for no audience": {"audience": None},
+}
+"""Who is not the pod -> what of its token is different; `{name}` is the account's name."""
+
+
+def strangers_let_in(services: Services, there: Deployed) -> set[str]:
+    """Those of STRANGERS that get a pod's role, and pods that get another's or not their own."""
+    caller, wrong = Caller(services, region=there.places["region"]), set()
+
+    def gets(role: str, account: str, **differences: Any) -> bool:
+        try:
+            caller.assume_as_pod(role, token(account, **differences))
+        except ClientError as error:
+            assert error.response["Error"]["Code"] == "AccessDenied"
+            return False
+        return True
+
+    for principal, account in ACCOUNTS.items():
+        role, name = there.roles[principal], account.partition(":")[2]
+        wrong |= {
+            f"{stranger} as {principal}"
+            for stranger, changes in STRANGERS.items()
+            if gets(role, **{"account": account, **changes, **_named(changes, name)})
+        }
+        wrong |= {
+            f"{other} as {principal}"
+            for other, its_account in ACCOUNTS.items()
+            if gets(role, its_account) != (other == principal)
+        }
+    return wrong
+
+
+def _named(changes: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {"account": changes["account"].format(name=name)} if "account" in changes else {}
+
+
 @dataclass
 class Found:
     """What was seen."""

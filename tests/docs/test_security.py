@@ -9,9 +9,14 @@ from specdecode import names
 from constructs_lib.guard_access import GROUP
 from constructs_lib.pipeline_access import READER_GROUP
 from constructs_lib.service_accounts import READS, WRITES
+from tests.access import table
+from tests.access.calls_control import CALLS
+from tests.access.principals import ROLES
 from tests.templates import Templates
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "security.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "security.md").read_text()
+ACCESS = (DOCS / "security-access.md").read_text()
 
 
 def test_the_table_of_the_pods_is_the_codes() -> None:
@@ -55,3 +60,11 @@ def test_functions_that_only_look_cannot_write(templates: Templates) -> None:
 def test_no_pod_gets_a_kubernetes_token(templates: Templates) -> None:
     for account in names.SERVICE_ACCOUNTS.values():
         assert templates.manifest("ServiceAccount", account)["automountServiceAccountToken"] is False
+
+
+def test_the_page_of_access_has_every_call_and_who_may() -> None:
+    """The fourth column of its table is what was found; the others follow from the calls."""
+    shown = {(what, action.strip("`"), who) for what, action, who, _, _ in table.rows(ACCESS)}
+    assert shown == {(call.what, call.action, table.spelled(call.may)) for call in CALLS}
+    assert {proof for *_, proof in table.rows(ACCESS)} == {"tried", "policy", "policy, tried"}
+    assert f"each of the {len(ROLES)} roles" in ACCESS

@@ -1,6 +1,7 @@
 """One short rehearsal, inspected by many tests: a run that succeeds, then one whose engine is killed."""
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -18,6 +19,10 @@ from rehearsal import tools
 from rehearsal.console import Progress
 from rehearsal.processes import processes_naming
 from rehearsal.rehearse import rehearsal
+from tests.access import trial
+from tests.access.principals import PODS
+from tests.conftest import STACKS
+from tests.templates import Templates
 
 SMALL = {
     "workload.cases": ["repeat-line", "library-docs"],
@@ -52,6 +57,10 @@ class Rehearsed:
     claims: list[str] | None = None
     """Instances that still existed a while after the failed run had ended."""
     left: list[int] | None = None
+    tried: trial.Found | None = None
+    """Calls of AWS that were made with the pods' own credentials."""
+    strangers: set[str] | None = None
+    """Tokens that are not quite a pod's, and were taken for it."""
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +83,7 @@ def rehearsed(tmp_path_factory):
         watch = running.services.client("cloudwatch")
         out.metrics = watch.list_metrics(Namespace="Qwen/LLMPerf")["Metrics"]
         out.dashboards = [entry["DashboardName"] for entry in watch.list_dashboards()["DashboardEntries"]]
+        out.tried, out.strangers = _tried(running)
 
         run = running.start("second", {"experiment": "rehearsal", "set": LONG})
         out.failed = run.follow(running.progress, watching=_Killer(running.processes.folder))
@@ -109,6 +119,15 @@ class _Killer:
             if b"vllm\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
                 self.done = True
+
+
+def _tried(running):
+    folder = running.deployment.assembly
+    templates = Templates({stack: json.loads((folder / f"{stack}.template.json").read_text()) for stack in STACKS})
+    trial.prepare(running.services)
+    there = trial.from_cloud(running.services, templates)
+    tried = trial.try_everything(running.services, there, principals=PODS, calibrate=False)
+    return tried, trial.strangers_let_in(running.services, there)
 
 
 def _function_arns(running):

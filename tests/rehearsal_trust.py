@@ -1,0 +1,69 @@
+"""Trust, end to end on the embedded cloud: every call by every role, and no secret in anything that comes out.
+
+Not part of `make test` (it takes about four minutes; the pods' part of it is). It writes docs/security-access.md:
+
+    .venv/bin/pytest tests/rehearsal_trust.py
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from specdecode.experiment import load_preset
+
+from rehearsal import tools
+from rehearsal.console import Progress
+from rehearsal.rehearse import Rehearsal, rehearsal
+from tests.access import table, trial
+from tests.access.calls import Call
+from tests.access.calls_control import CALLS
+from tests.access.principals import ROLES, Deployed
+from tests.conftest import STACKS
+from tests.templates import Templates
+
+pytestmark = pytest.mark.timeout(600)
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "security-access.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """The rehearsal with the deployment's names."""
+
+    running: Rehearsal
+    there: Deployed
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    tools.check()
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+        running.deploy()
+        running.import_models(load_preset("rehearsal"))
+        folder = running.deployment.assembly
+        templates = Templates({stack: json.loads((folder / f"{stack}.template.json").read_text()) for stack in STACKS})
+        trial.prepare(running.services)
+        yield Cloud(running=running, there=trial.from_cloud(running.services, templates))
+    assert running.left() == []
+    running.forget()
+
+
+@pytest.fixture(scope="module")
+def found(cloud: Cloud) -> trial.Found:
+    """Comes last: finding out what the emulator enforces changes the deployment."""
+    return trial.try_everything(cloud.running.services, cloud.there)
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.request], ids=lambda call: call.what)
+def test_exactly_these_roles_may(found: trial.Found, call: Call) -> None:
+    assert set(ROLES) - found.refused.get(call.what, set()) == call.may
+
+
+def test_the_page_says_what_was_found(found: trial.Found) -> None:
+    PAGE.write_text(table.page(PAGE.read_text("utf-8"), found), "utf-8")
+    assert len(found.enforced) >= 60, "the emulator enforces less than it did"
