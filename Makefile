@@ -11,11 +11,12 @@ UV := .venv/bin/uv pip install --quiet
 LOCKED := $(UV) --require-hashes
 LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --python-version 3.11 --python-platform linux
 LOCKS := requirements-build lambda/requirements requirements requirements-dev \
-         rehearsal/requirements-cloud rehearsal/requirements-image
+         rehearsal/requirements-cloud rehearsal/requirements-image requirements-audit
+SECRETS := --exclude-files 'package-lock\.json|\.safetensors$$' $(addprefix --disable-plugin ,KeywordDetector Base64HighEntropyString HexHighEntropyString)
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal lock rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
+.PHONY: help install install-rehearsal lock audit rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -32,6 +33,7 @@ help:
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
 	@echo '  make lock                         after a change of a requirements .in file: write locks, licence list and SBOM anew'
+	@echo '  make audit                        known vulnerabilities of what is locked, secrets in the checkout (needs the registries)'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
 	@echo
 	@echo 'Needs Python 3.11, Node.js 20 or newer with npm, and make. Everything else is installed into this folder.'
@@ -43,6 +45,15 @@ lock: .venv/.uv
 	@for lock in $(LOCKS); do echo "$$lock.txt"; $(LOCK) --output-file $$lock.txt $$lock.in || exit 1; done
 	@$(MAKE) --no-print-directory install install-rehearsal
 	@.venv/bin/python -m tools.supply
+
+audit: .tools/.installed node_modules/.installed
+	@status=0; \
+	git ls-files -z | xargs -0 .tools/bin/detect-secrets-hook --no-verify $(SECRETS) || status=1; \
+	.tools/bin/pip-audit --strict --progress-spinner off --require-hashes --disable-pip \
+	  $(foreach lock,$(LOCKS),--requirement $(lock).txt) || status=1; \
+	npm audit || status=1; \
+	test $$status = 0 || { echo 'Look above: something was found, or could not be looked up. Advisories come from the registries of pip and npm;'; \
+	  echo 'a mirror that has none answers that a package was not found or that a method is not allowed.'; exit 1; } >&2
 
 rehearse: need-preset install-rehearsal
 	@.venv/bin/python -m rehearsal "$$EXPERIMENT"
@@ -72,7 +83,7 @@ bench: install-rehearsal
 	.venv/bin/python benchmarks/statistics_coverage.py
 
 clean:
-	rm -rf .venv .rehearsal node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .rehearsal .tools node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.uv: requirements-build.txt | need-python
 	@echo 'Installing into .venv ...'
@@ -94,6 +105,12 @@ clean:
 	@test -x .rehearsal/$*/bin/python || .venv/bin/uv venv --quiet --python .venv/bin/python .rehearsal/$*
 	@$(LOCKED) --python .rehearsal/$* --requirement $<
 	@if [ $* = image ]; then ln -sf ../../../rehearsal/engine/vllm .rehearsal/image/bin/vllm; fi
+	@touch $@
+
+.tools/.installed: requirements-audit.txt .venv/.uv
+	@echo 'Installing into .tools ...'
+	@test -x .tools/bin/python || .venv/bin/uv venv --quiet --python .venv/bin/python .tools
+	@$(LOCKED) --python .tools --requirement $<
 	@touch $@
 
 node_modules/.installed: package-lock.json | need-node

@@ -11,7 +11,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from specdecode import __version__
 
 from tools.supply import page, sbom
-from tools.supply.inventory import POLICY, SPDX, Part, UnknownLicence, allowed, inventory, licence_of
+from tools.supply.inventory import BILL, POLICY, SPDX, Part, UnknownLicence, allowed, inventory, licence_of
 from tools.supply.locks import ENVIRONMENT, ROOT, locked
 
 STALE = "make lock"
@@ -56,7 +56,7 @@ def test_the_page_is_current(parts: tuple[Part, ...]) -> None:
 
 
 def test_the_bill_of_materials_is_current_and_valid(parts: tuple[Part, ...]) -> None:
-    text = (ROOT / "docs" / "sbom.cdx.json").read_text()
+    text = BILL.read_text()
     assert text == sbom.render(parts), STALE
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     document = json.loads(text)

@@ -3,7 +3,7 @@
 import sys
 
 from tools.supply import page, sbom
-from tools.supply.inventory import UnknownLicence, inventory
+from tools.supply.inventory import BILL, UnknownLicence, inventory
 from tools.supply.locks import ROOT
 
 
@@ -15,7 +15,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     (ROOT / "docs" / "licences.md").write_text(page.render(parts))
-    (ROOT / "docs" / "sbom.cdx.json").write_text(sbom.render(parts))
+    BILL.write_text(sbom.render(parts))
     return 0
 
 

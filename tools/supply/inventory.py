@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import yaml
 from license_expression import get_spdx_licensing
 from packaging.utils import canonicalize_name
 
-from tools.supply.locks import ROOT, draws_in, installed, locked
+from tools.supply.locks import ENVIRONMENT, OPTIONAL, ROOT, draws_in, installed, locked
 
 SPDX = get_spdx_licensing()
+BILL = ROOT / "docs" / "sbom.cdx.json"
 POLICY: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "policy.yaml").read_text())
 USED = {
     "lambda/requirements": "bundle: Lambdas and pods",
@@ -23,6 +25,7 @@ USED = {
     "requirements-build": "installation",
     "rehearsal/requirements-cloud": "rehearsal: embedded AWS",
     "rehearsal/requirements-image": "rehearsal: pods",
+    "requirements-audit": "make audit",
 }
 """Lock -> what its parts are for. A part of the first is not listed again for the next two, which include it."""
 _INCLUDED = {
@@ -94,33 +97,45 @@ def _purl(name: str, version: str) -> str:
 
 def _python() -> list[Part]:
     """What the locks name."""
-    used: dict[tuple[str, str], list[str]] = {}
-    found: dict[tuple[str, str], Distribution] = {}
+    remembered = _remembered()
+    parts: dict[str, Part] = {}
+    problems: list[str] = []
     for lock, purpose in USED.items():
-        here = installed(lock)
+        entries, here = locked(lock), installed(lock)
         included = {name for inner in _INCLUDED.get(lock, ()) for name in locked(inner)}
-        for name, (version, _) in locked(lock).items():
-            if name not in included:
-                used.setdefault((name, version), []).append(purpose)
-                found.setdefault((name, version), here[name])
-    versions = {name: version for name, version in found}
-    parts, problems = [], []
-    for name, version in sorted(found):
-        try:
-            licence = licence_of(found[name, version])
-        except UnknownLicence as error:
-            problems.append(str(error))
-            continue
-        needs = {canonicalize_name(need.name) for need in draws_in(found[name, version])}
-        parts.append(
-            Part(
-                name=name, version=version, licence=licence, purl=_purl(name, version), used=tuple(used[name, version]),
-                needs=tuple(_purl(need, versions[need]) for need in sorted(needs)),
-            )
-        )  # fmt: skip
+        for name in sorted(entries.keys() - included):
+            version = entries[name][0]
+            purl = _purl(name, version)
+            if purl not in parts:
+                try:
+                    licence, needs = _described(lock, name, here.get(name), entries, remembered.get(purl))
+                except UnknownLicence as error:
+                    problems.append(str(error))
+                    continue
+                parts[purl] = Part(name=name, version=version, licence=licence, purl=purl, used=(), needs=needs)
+            parts[purl] = replace(parts[purl], used=(*parts[purl].used, purpose))
     if problems:
         raise UnknownLicence("\n".join(problems))
-    return parts
+    return sorted(parts.values(), key=lambda part: (part.name, part.version))
+
+
+def _described(
+    lock: str, name: str, package: Distribution | None, entries: Mapping[str, Any], remembered: dict[str, Any] | None
+) -> tuple[str, tuple[str, ...]]:
+    """Licence and needs of an entry of a lock: by what is installed, or as the last bill of materials has them."""
+    if package is not None and package.version == entries[name][0]:
+        needs = {canonicalize_name(need.name) for need in draws_in(package)}
+        return licence_of(package), tuple(_purl(need, entries[need][0]) for need in sorted(needs))
+    if remembered is None or lock not in OPTIONAL:
+        raise UnknownLicence(f"{name}: install {lock}.txt into {ENVIRONMENT[lock]} (see the Makefile), then make lock")
+    return str(remembered["licenses"][0]["expression"]), tuple(remembered["needs"])
+
+
+def _remembered() -> dict[str, dict[str, Any]]:
+    """Package URL -> component, with its needs, of the last bill of materials."""
+    document = json.loads(BILL.read_text())
+    needs = {entry["ref"]: entry.get("dependsOn", []) for entry in document["dependencies"]}
+    return {part["bom-ref"]: {**part, "needs": needs[part["bom-ref"]]} for part in document["components"]}
 
 
 def _npm() -> list[Part]:

@@ -17,8 +17,11 @@ ENVIRONMENT = {
     "requirements-dev": ".venv",
     "rehearsal/requirements-cloud": ".rehearsal/cloud",
     "rehearsal/requirements-image": ".rehearsal/image",
+    "requirements-audit": ".tools",
 }
 """Lock, without its ending -> an environment that has all of it."""
+OPTIONAL = frozenset({"requirements-audit"})
+"""Locks of environments that `make test` does not have. Their licences are remembered in the bill of materials."""
 
 
 def wanted(path: Path) -> Iterator[Requirement]:
