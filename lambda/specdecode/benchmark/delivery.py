@@ -62,9 +62,13 @@ class Delivery:
             self.earlier_summary = json.loads(summary.read_text())
         return []
 
+    def sum_up(self, summary: dict[str, Any]) -> None:
+        """Write the summary; it is uploaded with the next block, or at the end."""
+        self._pending.add(self.results.write(SUMMARY, json.dumps(summary, indent=2)))
+
     def block(self, block: Block, variant: str, label: str, case: TestCase, model: str) -> list[str]:
         """A block has ended: write LLMPerf's files, upload, publish."""
-        self._pending |= {self.results.raw_path(variant, case.name), self.results.folder / SUMMARY}
+        self._pending.add(self.results.raw_path(variant, case.name))
         self._pending |= self._write_llmperf(block, variant, case, model)
         problems = self._upload()
         if self._publisher is not None and block.records:
@@ -87,7 +91,7 @@ class Delivery:
     def finish(self) -> list[str]:
         """Try once more what did not go through; metrics that CloudWatch still does not take go to S3."""
         if self._publisher is not None and self._publisher.unsent:
-            self.unpublished += self._publisher.publish([])
+            self.unpublished += self._publisher.publish([], at_once=True)
             if self._publisher.unsent:
                 self._pending.add(self._publisher.spool)
         return self._upload()
@@ -112,7 +116,7 @@ class Delivery:
             return []
         for path in sorted(self._pending):
             try:
-                self._s3.put(path.relative_to(self.results.folder).as_posix(), path.read_bytes())
+                self._s3.put(path.relative_to(self.results.folder).as_posix(), path)
             except S3Error as error:
                 return [str(error)]
             self._pending.discard(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ MAX_CALL_BYTES = 900_000
 _LARGEST = 2.0**360
 SPOOL = "metrics-unsent.jsonl"
 """File of a run's folder with the metrics that CloudWatch has not taken yet: a line is the data of one call."""
+QUIET_S = 300.0
+"""For so long CloudWatch is left alone after it did not answer."""
+_RETRIES = {"mode": "standard", "max_attempts": 3}
 _DIMENSION_LENGTH = 1024
 
 Datum = dict[str, Any]
@@ -105,8 +109,17 @@ class Publisher:
     Without a folder nothing waits. `client`: boto3's CloudWatch client, made when first used if it is not given.
     """
 
-    def __init__(self, *, namespace: str, folder: Path | None, client: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        namespace: str,
+        folder: Path | None,
+        client: Any = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._namespace = namespace
+        self._monotonic = monotonic
+        self._quiet_until = -math.inf
         self._given_client = client
         self._keeps = folder is not None
         self.spool = (folder or Path()) / SPOOL
@@ -118,20 +131,29 @@ class Publisher:
         import boto3
         from botocore.config import Config
 
-        return boto3.client("cloudwatch", config=Config(retries={"mode": "standard", "max_attempts": 4}))
+        return boto3.client("cloudwatch", config=Config(connect_timeout=5, read_timeout=10, retries=_RETRIES))
 
-    def publish(self, data: Sequence[Datum]) -> list[str]:
-        """Send what waits and then `data`; what went wrong, in words. Never raises for CloudWatch's sake."""
+    def publish(self, data: Sequence[Datum], *, at_once: bool = False) -> list[str]:
+        """Send what waits and then `data`; what went wrong, in words. Never raises for CloudWatch's sake.
+
+        For QUIET_S after CloudWatch did not answer `data` only joins what waits: each attempt costs the node's time.
+        `at_once` tries all the same.
+        """
         from botocore.exceptions import BotoCoreError, ClientError
 
         wrong = [problem for datum in data for problem in problems(datum)]
-        waiting = [*self._waiting(), *calls(datum for datum in data if not problems(datum))]
+        fresh = list(calls(datum for datum in data if not problems(datum)))
+        if self._monotonic() < self._quiet_until and not at_once:
+            self._join(fresh)
+            return wrong
+        waiting = [*self._waiting(), *fresh]
         while waiting:
             try:
                 self._client.put_metric_data(Namespace=self._namespace, MetricData=waiting[0])
             except (BotoCoreError, ClientError) as error:
                 kept = f", kept in {self.spool}" if self._keeps else ""
                 wrong.append(f"CloudWatch did not take the metrics{kept}: {error}")
+                self._quiet_until = self._monotonic() + QUIET_S
                 break
             waiting.pop(0)
         self._keep(waiting)
@@ -146,6 +168,11 @@ class Publisher:
         if not self._keeps or not self.spool.exists():
             return []
         return spooled(self.spool.read_bytes())
+
+    def _join(self, fresh: Sequence[list[Datum]]) -> None:
+        """Add to what waits, without reading it."""
+        with self.spool.open("ab") as file:
+            file.write("".join(json.dumps(call) + "\n" for call in fresh).encode())
 
     def _keep(self, waiting: Sequence[list[Datum]]) -> None:
         if not self._keeps:

@@ -83,6 +83,7 @@ class RequestRecord(BaseModel):
     end_s: float
     """Seconds from sent to the last byte (or to the failure)."""
     chunks: tuple[Chunk, ...]
+    """In order of arrival. In a record that was read back they are packed (benchmark/packed.py)."""
     requested_input_tokens: int
     requested_output_tokens: int
     prompt_tokens: int | None

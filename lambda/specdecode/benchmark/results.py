@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from specdecode.benchmark.packed import read_record
 from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
@@ -63,21 +64,29 @@ class Results:
         path = self.raw_path(variant, case)
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")
         records: list[RequestRecord] = []
-        whole = lines.pop() == b""
-        for number, line in enumerate(lines, 1):
-            try:
-                record = RequestRecord.model_validate_json(line)
-            except ValidationError as error:
-                raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
-            if record.run_id != self._run_id:
-                raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
-            if record.error is None or record.error.kind is not ErrorKind.CANCELLED:
-                records.append(record)
-        if not whole or len(records) < len(lines):
-            replace_file(path, b"".join(record.model_dump_json().encode() + b"\n" for record in records))
+        dropped: set[int] = set()
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                record = self._read(line, path, number) if line.endswith(b"\n") else None
+                if record is None or (record.error is not None and record.error.kind is ErrorKind.CANCELLED):
+                    dropped.add(number)
+                else:
+                    records.append(record)
+        if dropped:
+            with path.open("rb") as file:
+                kept = b"".join(line for number, line in enumerate(file, 1) if number not in dropped)
+            replace_file(path, kept)
         return records
+
+    def _read(self, line: bytes, path: Path, number: int) -> RequestRecord:
+        try:
+            record = read_record(line)
+        except ValidationError as error:
+            raise BadResults(f"{path}, line {number} is no record of this version: {error}") from None
+        if record.run_id != self._run_id:
+            raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
+        return record
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file of the run whole or not at all."""

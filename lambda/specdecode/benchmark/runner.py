@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -32,6 +32,9 @@ from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
 
+SUM_UP_EVERY_S = 30.0
+"""The summary holds all blocks: written after each of thousands, it would cost more than they do."""
+
 
 class Benchmark:
     """One run of a specification against its endpoints."""
@@ -55,21 +58,20 @@ class Benchmark:
         )
         self._problems: list[str] = []
         self._arms: dict[str, Arm] = {}
-        self._earlier: dict[tuple[str, str], list[RequestRecord]] = {}
+        self._measured: dict[tuple[str, str], set[int]] = {}
+        self._clock = Clock()
+        self._session = 0
         self._counters: dict[tuple[str, str], SpeculationCounters] = {}
         self._blocks: list[dict[str, Any]] = []
         self._started_at = time.time()
+        self._summed_up_at = -math.inf
 
     async def run(self) -> Outcome:
         """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, self._raw_names())
-        self._earlier = {
-            (arm.variant, case.name): self._results.load(arm.variant, case.name)
-            for arm in self._spec.arms
-            for case in workload.cases
-        }
+        self._go_on()
         for note in self._notes:
             self._progress.message(note)
         loop_lag = LoopLag()
@@ -81,12 +83,14 @@ class Benchmark:
             for step in steps(arms=names, cases=list(cases), order=workload.load):
                 await self._step(step, cases[step.case], prompts[step.case])
         except asyncio.CancelledError:
+            self._delivery.sum_up(self._summary())
             self._delivery.rescue(self._raw_names())
             raise
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+        self._delivery.sum_up(self._summary())
         self._problems += self._delivery.finish()
         return Outcome(
             summary=self._summary(),
@@ -101,20 +105,28 @@ class Benchmark:
     def _raw_names(self) -> list[str]:
         return [f"raw/{arm.variant}/{case.name}.jsonl" for arm in self._spec.arms for case in self._spec.workload.cases]
 
+    def _go_on(self) -> None:
+        """Take up what was measured before: which requests, by how many processes, and when the first began."""
+        begun = self._started_at
+        for arm in self._spec.arms:
+            for case in self._spec.workload.cases:
+                earlier = self._results.load(arm.variant, case.name)
+                self._measured[arm.variant, case.name] = measured_indices(earlier, self._spec.round)
+                for record in earlier:
+                    self._session = max(self._session, record.session + 1)
+                    begun = min(begun, record.started_at - record.sent_s)
+        self._clock = Clock(already_s=self._started_at - begun)
+
     async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
         """All arms before the first is loaded: an arm that does not answer must not cost the others' time."""
-        earlier = [record for records in self._earlier.values() for record in records]
-        session = 1 + max((record.session for record in earlier), default=-1)
-        begun = min((record.started_at - record.sent_s for record in earlier), default=self._started_at)
-        clock = Clock(already_s=max(0.0, self._started_at - begun))
         for arm in self._spec.arms:
             client = Client(
                 endpoint=self._endpoints[arm.variant],
                 run_id=self._spec.run_id,
                 variant=arm.variant,
                 round=self._spec.round,
-                session=session,
-                clock=clock,
+                session=self._session,
+                clock=self._clock,
                 loop_lag=loop_lag,
             )
             prompt = next(iter(prompts.values()))[-1]
@@ -139,7 +151,7 @@ class Benchmark:
     async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt], most_open: int) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
-        skip = measured_indices(self._earlier[variant, case.name], self._spec.round)
+        skip = self._measured[variant, case.name]
         requests = None if options.duration_s else workload.requests
         plan = LoadPlan(
             requests=requests,
@@ -205,7 +217,9 @@ class Benchmark:
                 f"{variant}/{case.name}: requests waited up to {delay_s:.1f} s to be sent, as too many were under way; "
                 "the wait is in their times (a larger `ulimit -n` allows more)"
             )
-        self._results.write("summary.json", json.dumps(self._summary(), indent=2))
+        if time.monotonic() - self._summed_up_at > SUM_UP_EVERY_S:
+            self._delivery.sum_up(self._summary())
+            self._summed_up_at = time.monotonic()
         problems = await asyncio.to_thread(self._delivery.block, block, variant, arm.label, case, arm.facts.model)
         for problem in problems:
             self._progress.message(problem)

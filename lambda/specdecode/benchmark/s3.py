@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 CONTENT_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json"}
@@ -29,7 +30,7 @@ class S3Folder:
         import boto3
         from botocore.config import Config
 
-        return boto3.client("s3", config=Config(retries={"mode": "standard", "max_attempts": 5}))
+        return boto3.client("s3", config=Config(connect_timeout=5, retries={"mode": "standard", "max_attempts": 5}))
 
     def get(self, name: str) -> bytes | None:
         """Content, or None where there is no such file. Raises S3Error."""
@@ -44,12 +45,13 @@ class S3Folder:
         except BotoCoreError as error:
             raise S3Error(f"cannot read {self.uri}{name}: {error}") from None
 
-    def put(self, name: str, content: bytes) -> None:
-        """Raises S3Error."""
+    def put(self, name: str, path: Path) -> None:
+        """Store a file, read while it is sent. Raises S3Error."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         kind = CONTENT_TYPES.get(name[name.rfind(".") :], "application/octet-stream")
         try:
-            self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=content, ContentType=kind)
+            with path.open("rb") as file:
+                self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=file, ContentType=kind)
         except (BotoCoreError, ClientError) as error:
             raise S3Error(f"cannot write {self.uri}{name}: {error}") from None

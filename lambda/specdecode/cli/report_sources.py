@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from specdecode import layout
 from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
 from specdecode.analysis.context import Accuracy
+from specdecode.benchmark.packed import read_record
 from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.runs_deployment import Deployment
@@ -141,9 +142,11 @@ def _scores(file: Path) -> list[Accuracy]:
 
 
 def _records(file: Path) -> Iterator[RequestRecord]:
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            try:
-                yield RequestRecord.model_validate_json(line)
-            except ValidationError as error:
-                raise stop_with(f"{file} line {number} is no record: {error.errors()[0]['msg']}", EXIT_USAGE) from None
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                try:
+                    yield read_record(line)
+                except ValidationError as error:
+                    first = error.errors()[0]["msg"]
+                    raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -10,6 +11,8 @@ from botocore.exceptions import ClientError
 from specdecode import layout
 
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
+_PIECE = 1 << 20
+"""Bytes of a large object that are read at a time."""
 
 
 class Store:
@@ -28,6 +31,21 @@ class Store:
                 return None
             raise
         return data
+
+    def lines(self, key: str) -> Iterator[bytes]:
+        """The object's lines, read as they are asked for; none if it does not exist."""
+        try:
+            body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return
+            raise
+        rest = b""
+        while piece := body.read(_PIECE):
+            *whole, rest = (rest + piece).split(b"\n")
+            yield from whole
+        if rest:
+            yield rest
 
     def read_json(self, key: str) -> Any:
         """The object as JSON, or None if it does not exist."""

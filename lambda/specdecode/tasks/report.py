@@ -12,6 +12,7 @@ from specdecode.analysis import Comparison, EngineCounters, RunContext, compare,
 from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
+from specdecode.benchmark.packed import read_record
 from specdecode.benchmark.publish import SPOOL, Publisher, spooled
 from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment import Capacity
@@ -83,11 +84,11 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
     for key in store.keys(layout.run_key(run_id, "raw") + "/"):
         if not key.endswith(".jsonl"):
             continue
-        for number, line in enumerate((store.read(key) or b"").splitlines(), start=1):
+        for number, line in enumerate(store.lines(key), start=1):
             if not line.strip():
                 continue
             try:
-                yield RequestRecord.model_validate_json(line)
+                yield read_record(line)
             except ValidationError as error:
                 raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import boto3
 import pytest
@@ -16,6 +16,7 @@ from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.publish import (
     MAX_DATA_PER_CALL,
     MAX_VALUES_PER_DATUM,
+    QUIET_S,
     Publisher,
     calls,
     metric_data,
@@ -34,15 +35,18 @@ class FakeAws:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.puts: list[str] = []
         self.sent: list[dict[str, Any]] = []
+        self.asked = 0
         self.down: set[str] = set()
 
     def client(self, service: str, **_: object) -> FakeAws:
         return self
 
-    def put_object(self, *, Bucket: str, Key: str, Body: bytes, ContentType: str) -> None:
+    def put_object(self, *, Bucket: str, Key: str, Body: BinaryIO, ContentType: str) -> None:
         self._reach("s3")
-        self.objects[f"{Bucket}/{Key}"] = Body
+        self.objects[f"{Bucket}/{Key}"] = Body.read()
+        self.puts.append(Key)
 
     def get_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
         self._reach("s3")
@@ -51,6 +55,7 @@ class FakeAws:
         return {"Body": io.BytesIO(self.objects[f"{Bucket}/{Key}"])}
 
     def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:
+        self.asked += 1
         self._reach("cloudwatch")
         assert Namespace == "Qwen/LLMPerf"
         self.sent += MetricData
@@ -114,6 +119,34 @@ def test_metrics_wait_while_cloudwatch_is_down(tmp_path: Path, aws: FakeAws) -> 
     assert Publisher(namespace="Qwen/LLMPerf", folder=tmp_path).unsent == 0
 
 
+def test_cloudwatch_that_is_away_for_hours_is_asked_seldom_and_gets_everything_later(
+    tmp_path: Path, aws: FakeAws
+) -> None:
+    """A block a minute, ten hours long: a question every five minutes, and the file of what waits is only added to."""
+    aws.down, now = {"cloudwatch"}, [0.0]
+    publisher = Publisher(namespace="Qwen/LLMPerf", folder=tmp_path, monotonic=lambda: now[0])
+    block = data(2)
+    for minute in range(600):
+        now[0] = 60.0 * minute
+        publisher.publish(block)
+    assert aws.asked == 600 / (QUIET_S / 60)
+    assert publisher.unsent == 600 * len(block)
+    aws.down = set()
+    assert publisher.publish([], at_once=True) == []
+    assert len(aws.sent) == 600 * len(block) and publisher.unsent == 0
+
+
+def test_a_summary_of_many_blocks_is_not_written_and_sent_with_each(tmp_path: Path, aws: FakeAws) -> None:
+    cases = [
+        {"name": f"case-{n}", "label": f"case_{n}", "kind": "text", "text": "x", "structured": True} for n in range(9)
+    ]
+    given = spec(requests=1, warmup_requests=0, cases=cases)
+    run(given, Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
+    assert aws.puts.count("runs/run/summary.json") == 2  # with the first block, and at the end
+    assert len(json.loads(aws.objects["bucket/runs/run/summary.json"])["blocks"]) == 9
+    assert len(set(aws.puts)) == 1 + 3 * 9
+
+
 def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeAws) -> None:
     aws.down = {"s3"}
     outcome = run(spec(), Options(folder=tmp_path, upload="s3://bucket/runs/run/"), Pace())
@@ -129,10 +162,11 @@ def test_s3_addresses() -> None:
             S3Folder(bad)
 
 
-def test_what_s3_refuses_is_said(aws: FakeAws) -> None:
+def test_what_s3_refuses_is_said(tmp_path: Path, aws: FakeAws) -> None:
     aws.down = {"s3"}
+    (tmp_path / "name").write_bytes(b"")
     with pytest.raises(S3Error, match="s3://bucket/x/name"):
-        S3Folder("s3://bucket/x").put("name", b"")
+        S3Folder("s3://bucket/x").put("name", tmp_path / "name")
     with pytest.raises(S3Error):
         S3Folder("s3://bucket/x").get("name")
 

@@ -17,6 +17,7 @@ from specdecode.experiment import BenchmarkArm, BenchmarkSpec, load_preset, to_y
 from typer.testing import CliRunner
 
 from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.benchmark import making
 
 LLMPERF = Path(__file__).resolve().parents[1] / "analysis" / "llmperf"
 
@@ -256,3 +257,12 @@ def test_a_folder_of_a_bare_benchmark_gets_the_same_report(tmp_path: Path) -> No
     assert not any("merged" in note for note in document["notes"]), "only a baseline is known to be plain"
     (tmp_path / "benchmark.json").write_text("{}")
     assert "benchmark.json" in call("report", tmp_path, code=2).stderr
+
+
+def test_separators_that_only_text_knows_do_not_break_a_raw_file(tmp_path: Path) -> None:
+    """A model may write U+2028 or U+0085; JSON keeps them as they are, and a line ends at a line feed only."""
+    made = making.record([0.1, 0.2], tokens=2, variant="base", case="repeat-line", output="one\u2028two\x85three")
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.jsonl").write_text(made.model_dump_json() + "\n", encoding="utf-8")
+    (tmp_path / "experiment.yaml").write_text(to_yaml(load_preset("qwen3-32b")))
+    assert call("report", tmp_path).exit_code == 0
