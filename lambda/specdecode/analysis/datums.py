@@ -14,10 +14,12 @@ def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -
     `previous`: the last good run of the same experiment; with it also SpeedupOverLastRun, the ratio of both speed-ups
     (an alarm watches it). Cases that could not be judged give no Speedup: a figure without a fair sample is none.
     """
+    labels = {item.name: item.label for item in comparison.experiment.variants}
+    cases = {item.name: item.label for item in comparison.experiment.workload.cases}
     return [
         datum
         for name, value, variant, case in _values(comparison, previous)
-        for datum in _with_dimensions(comparison, name, value, variant, case)
+        for datum in _with_dimensions(comparison, name, value, variant=labels[variant], case=cases[case])
     ]
 
 
@@ -51,10 +53,9 @@ def _speedups(comparison: Comparison) -> dict[tuple[str, str], float]:
     return {key: result.headline.ratio for key, result in _judged(comparison).items() if result.headline}
 
 
-def _with_dimensions(comparison: Comparison, name: str, value: float, variant: str, case: str) -> Iterator[Datum]:
-    labels = {item.name: item.label for item in comparison.experiment.variants}
-    cases = {item.name: item.label for item in comparison.experiment.workload.cases}
-    arm = [{"Name": "Variant", "Value": labels[variant]}, {"Name": "TestCase", "Value": cases[case]}]
+def _with_dimensions(comparison: Comparison, name: str, value: float, *, variant: str, case: str) -> Iterator[Datum]:
+    """The figure for `variant` and `case`, which are labels."""
+    arm = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
     for dimensions in (arm, [{"Name": "Experiment", "Value": comparison.experiment.name}, *arm]):
         yield {
             "MetricName": name,

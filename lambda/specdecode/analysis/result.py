@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -203,7 +204,11 @@ class Comparison(Frozen):
 
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What `variant` did in `case`."""
-        return next((arm for arm in self.arms if arm.variant == variant and arm.case == case), None)
+        return self._arms_by_name.get((variant, case))
+
+    @cached_property
+    def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
+        return {(arm.variant, arm.case): arm for arm in self.arms}
 
     def json_document(self) -> str:
         """The comparison as report.json holds it."""
