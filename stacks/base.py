@@ -2,6 +2,7 @@
 
 from aws_cdk import Environment, PermissionsBoundary, Stack, Tags
 from constructs import Construct
+from specdecode import __version__
 
 from constructs_lib.settings import Settings
 
@@ -18,7 +19,7 @@ class ProjectStack(Stack):
             scope,
             id,
             env=Environment(region=settings.region, account=settings.account),
-            description=description,
+            description=f"{description} (specdecode {__version__})",
             permissions_boundary=PermissionsBoundary.from_arn(settings.permissions_boundary)
             if settings.permissions_boundary
             else None,

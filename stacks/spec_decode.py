@@ -38,7 +38,7 @@ class SpecDecodeStack(ProjectStack):
         settings: Settings,
     ) -> None:
         super().__init__(
-            scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline."
+            scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline"
         )
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
