@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from specdecode.experiment import credentials
 
 from constructs_lib.settings_rules import problems_across
 from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES, NeuronAmi
@@ -166,11 +167,17 @@ class Settings(BaseModel):
         """
         values = {key: value for key, value in context.items() if not re.search(r"[:/@]", key)}
         problems = []
-        for key in sorted(set(values) - set(cls.model_fields)):
+        for key in sorted(key for key in set(values) - set(cls.model_fields) if not credentials.kind_of(key)):
             near = get_close_matches(key, cls.model_fields, n=1)
             problems.append(f"{key}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
-        known = {key: value for key, value in values.items() if key in cls.model_fields and value != ""}
-        rejected: set[str] = set()
+        secret = {place: kind for place, kind in credentials.found(values)}
+        problems += [f"{place}: holds what looks like {kind}; {credentials.ADVICE}" for place, kind in secret.items()]
+        rejected = {place.partition(".")[0] for place in secret}
+        known = {
+            key: value
+            for key, value in values.items()
+            if key in cls.model_fields and value != "" and key not in rejected
+        }
         try:
             settings = cls(**known)
         except ValidationError as error:

@@ -11,6 +11,7 @@ from constructs_lib import logs, settings_page
 from constructs_lib.settings import Settings, SettingsError
 from constructs_lib.settings_rules import LOG_RETENTION_DAYS
 from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES
+from tests.canaries import HUGGING_FACE, WORD
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -154,3 +155,13 @@ def test_tables_fit_each_other() -> None:
             Settings.from_context({"kubernetes_version": version, "engine_generation": name}, now=NOW)
     spans = [edge for span in NEURON_AMIS for edge in (span.first, span.last)]
     assert spans == sorted(spans)
+
+
+@pytest.mark.parametrize("context", [{"tags": "owner=CANARY"}, {"alert_email": "CANARY"}, {"CANARY": "1"}])
+def test_a_credential_in_a_setting_is_refused_and_not_repeated(context: dict[str, str]) -> None:
+    """It would be in the template, in CloudFormation's events and on every resource."""
+    (problem,) = problems(
+        **{key.replace("CANARY", HUGGING_FACE): value.replace("CANARY", HUGGING_FACE) for key, value in context.items()}
+    )
+    assert "holds what looks like a Hugging Face token" in problem
+    assert WORD not in problem

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from specdecode import names
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.experiment import credentials
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.model import PromptKind, TestCase, Workload
@@ -88,6 +89,10 @@ def adhoc_spec(
 ) -> BenchmarkSpec:
     """The specification; `arms`: name -> k if known. Raises BadRequest with every value that is out of range."""
     try:
+        load = Workload.model_validate(workload)
+        places = [f"{place}: holds what looks like {kind}" for place, kind in credentials.found(load.model_dump())]
+        if places:
+            raise BadRequest("; ".join([*places, credentials.ADVICE]))
         return BenchmarkSpec(
             run_id=run_id,
             experiment=_PLACEHOLDER,
@@ -95,7 +100,7 @@ def adhoc_spec(
             round=0,
             model=model or "",
             arms=tuple(BenchmarkArm(variant=name, label=name, num_speculative_tokens=k) for name, k in arms.items()),
-            workload=Workload.model_validate(workload),
+            workload=load,
             **fields,
         )
     except ValidationError as error:

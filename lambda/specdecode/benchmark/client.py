@@ -108,6 +108,8 @@ class Client:
         lag = max(exchange.lag, self.loop_lag.largest_since(sent))
         if error is None and not answer.chunks:
             error = _error(ErrorKind.EMPTY, "the answer ended without any text")
+        if error is not None:
+            error = error.model_copy(update={"message": self.endpoint.without_key(error.message)})
         return RequestRecord.model_construct(
             run_id=self.run_id,
             variant=self.variant,

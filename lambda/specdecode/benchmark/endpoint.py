@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from specdecode import __version__
 from specdecode.benchmark.transport import Address
+
+_TELLING = 8
+"""Characters from a key's start that are hidden: fewer tell nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +23,22 @@ class Endpoint:
     address: Address
     root: str
     """Path before `/v1`."""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, url: str, *, api_key: str | None = None) -> Endpoint:
-        """Raises ValueError for what is no http(s) URL."""
+        """Raises ValueError for what is no http(s) URL, and for a key that no header can hold."""
+        address = Address.of(url)
         root = urlsplit(url).path.rstrip("/").removesuffix("/v1")
-        return cls(url=url, address=Address.of(url), root=root, api_key=api_key)
+        if api_key and not re.fullmatch(r"[!-~]+", api_key):
+            raise ValueError(f"the API key for {url} holds a space, a line break or a letter beyond ASCII: correct it")
+        return cls(url=url, address=address, root=root, api_key=api_key)
+
+    def without_key(self, text: str) -> str:
+        """`text` of the server as it may be stored and shown: some repeat the key that they refuse, whole or cut."""
+        for length in range(len(self.api_key or ""), _TELLING - 1, -1):
+            text = text.replace(str(self.api_key)[:length], "…")
+        return text
 
     def completions_path(self, body: dict[str, Any]) -> str:
         """Path of the endpoint that takes `body`."""

@@ -46,8 +46,18 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Address of an http(s) URL. Raises ValueError."""
+        """Address of an http(s) URL. Raises ValueError, which never repeats a name or password that the URL holds."""
+        if "@" in url:
+            raise ValueError(
+                "an endpoint's URL holds a name or a password (before @): leave it out and give the server's key in "
+                "OPENAI_API_KEY, which is sent as its Authorization header and stored nowhere"
+            )
         parts = urlsplit(url)
+        if parts.query or parts.fragment:
+            raise ValueError(
+                f"{url.partition('?')[0].partition('#')[0]}?…: an endpoint's URL has no query and no fragment; "
+                "give the server's key in OPENAI_API_KEY"
+            )
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not an http:// or https:// URL")
         tls = ssl.create_default_context() if parts.scheme == "https" else None

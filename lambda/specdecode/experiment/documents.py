@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import yaml
 
+from specdecode.experiment import credentials
 from specdecode.experiment.errors import ExperimentError, Problem
 
 MAX_BYTES = 256 * 1024
@@ -65,6 +66,20 @@ def check_depth(value: Any, *, origin: str, depth: int = 0) -> None:
     children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
     for child in children:
         check_depth(child, origin=origin, depth=depth + 1)
+
+
+def check_credentials(document: Any, *, overrides: Mapping[str, Any]) -> None:
+    """ExperimentError where a token or key was written into the document or an override, by mistake or not knowing."""
+    places = list(credentials.found(document))
+    for path, value in overrides.items():
+        parts = ("…",) if credentials.kind_of(path) else tuple(path.split("."))
+        places += credentials.found({path: None})
+        places += credentials.found(value, at=parts)
+    if places:
+        raise ExperimentError(
+            Problem(field=field, rule="no-secret", message=f"holds what looks like {kind}", fix=credentials.ADVICE)
+            for field, kind in places
+        )
 
 
 def refused(origin: str, message: str, fix: str) -> ExperimentError:

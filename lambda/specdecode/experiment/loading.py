@@ -103,6 +103,7 @@ def from_document(
     engine, the node and the load cannot do together (`specdecode.experiment.rules`).
     """
     documents.check_depth(document, origin="experiment")
+    documents.check_credentials(document, overrides=overrides or {})
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -117,21 +118,40 @@ class HubSource:
                 f"Secrets Manager ({'a token was given' if self._token else 'no token was given'})",
             ) from error
         except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
-            raise PodError(Exit.NOT_FOUND, f"{self._model}@{self._revision} is not on the hub: {error}") from error
+            message = f"{self._model}@{self._revision} is not on the hub: {self._readable(error)}"
+            raise PodError(Exit.NOT_FOUND, message) from error
         except (errors.HfHubHTTPError, OSError) as error:
             if isinstance(error, OSError) and error.errno == 28:
                 raise
-            raise PodError(Exit.UNAVAILABLE, f"the Hugging Face hub failed for {self._model}: {error}") from error
+            message = f"the Hugging Face hub failed for {self._model}: {self._readable(error)}"
+            raise PodError(Exit.UNAVAILABLE, message) from error
+
+    def _readable(self, error: Exception) -> str:
+        """What the library says, without the token and without the queries of URLs, which are signed."""
+        text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]+", r"\1?…", str(error))
+        return text.replace(self._token, "…") if self._token else text
 
 
 def hub_token() -> str | None:
-    """The token from HF_TOKEN, or from the Secrets Manager secret that HF_TOKEN_SECRET names; None without either."""
+    """The token from HF_TOKEN, or from the Secrets Manager secret that HF_TOKEN_SECRET names; None without either.
+
+    PodError for one that no header can hold: the libraries below would put it into their message, and so into the log.
+    """
     if token := os.environ.get("HF_TOKEN"):
-        return token
+        return _plain(token, "HF_TOKEN")
     if not (secret := os.environ.get("HF_TOKEN_SECRET")):
         return None
     try:
         value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"].strip()
     except Exception as error:
         raise PodError(Exit.NO_TOKEN, f"cannot read the secret {secret}: {error}") from error
-    return value or None
+    return _plain(value, f"the secret {secret}") if value else None
+
+
+def _plain(token: str, where: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._~+/=-]+", token):
+        raise PodError(
+            Exit.NO_TOKEN,
+            f"{where} is not a token alone. Store the token as plain text: no name before it, no JSON, no second line",
+        )
+    return token

@@ -6,7 +6,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_preset
+from specdecode.experiment import (
+    Capacity,
+    Experiment,
+    ExperimentError,
+    credentials,
+    documents,
+    from_document,
+    load_preset,
+)
 from specdecode.runs import DEFAULT_PRESET
 from specdecode.tasks.errors import InvalidExperiment
 
@@ -26,6 +34,16 @@ class RunRequest(BaseModel):
 
 def parse_request(given: Any) -> RunRequest:
     """The request in an execution's input (null counts as {})."""
+    try:
+        documents.check_depth(given, origin="input")
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
+    if places := list(credentials.found(given)):
+        raise InvalidExperiment(
+            "The input holds what looks like a credential, and an execution's input is kept in its history:\n"
+            + "\n".join(f"  {place or 'input'}: {kind}" for place, kind in places)
+            + f"\n{credentials.ADVICE[0].upper()}{credentials.ADVICE[1:]}."
+        )
     try:
         request = RunRequest.model_validate({} if given is None else given)
     except ValidationError as error:

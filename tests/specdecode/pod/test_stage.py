@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import boto3
 import pytest
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
-from specdecode.pod.sources import HubSource, ImportSource
+from specdecode.pod.sources import HubSource, ImportSource, hub_token
 from specdecode.pod.stage import stage
+
+from tests.canaries import HUGGING_FACE, WORD
 
 from .fake_s3 import FakeS3
 
@@ -105,10 +109,13 @@ class FakeHub:
 
     def model_info(self, model, *, revision, files_metadata):
         import hashlib
-        from types import SimpleNamespace as NS
+
+        NS = SimpleNamespace
 
         if self.error:
-            raise self.error("refused by the hub")
+            raise self.error(
+                f"Invalid header 'Bearer {HUGGING_FACE}' at https://cdn.host/a?X-Amz-Signature={HUGGING_FACE}&x=1"
+            )
         lfs = lambda data: NS(sha256="0" * 64 if self.lie else hashlib.sha256(data).hexdigest())  # noqa: E731
         return NS(
             sha="c0ffee",
@@ -158,8 +165,33 @@ def test_hub_bytes_that_differ_from_the_promise_are_refused():
     ],
 )
 def test_hub_errors_have_their_own_codes(error, code):
-    source = HubSource("acme/m", "main", token="secret-token", hub=FakeHub(HUB, error=error))
+    source = HubSource("acme/m", "main", token=HUGGING_FACE, hub=FakeHub(HUB, error=error))
     with pytest.raises(PodError) as caught:
         stage(Bucket("b", FakeS3()), PREFIX, source, rescale=False)
     assert caught.value.code == code
-    assert "secret-token" not in str(caught.value)
+    assert WORD not in str(caught.value)
+
+
+def test_signed_queries_of_urls_are_cut_off():
+    source = HubSource("acme/m", "main", token=None, hub=FakeHub(HUB, error=FakeHub.errors.HfHubHTTPError))
+    with pytest.raises(PodError, match=r"https://cdn\.host/a\?…"):
+        source.files()
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [f"{HUGGING_FACE}\nsecond", f"HF_TOKEN {HUGGING_FACE}", f'{{"token":"{HUGGING_FACE}"}}', f"{HUGGING_FACE}é"],
+)
+@pytest.mark.parametrize("variable", ["HF_TOKEN", "HF_TOKEN_SECRET"])
+def test_a_secret_that_is_no_token_is_refused_and_not_repeated(stored, variable, monkeypatch):
+    """A library would say `Invalid header value: 'Bearer …'`, and the pod's log is kept."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    monkeypatch.setenv(variable, stored if variable == "HF_TOKEN" else "specdecode/huggingface-token")
+    client = SimpleNamespace(get_secret_value=lambda SecretId: {"SecretString": stored})
+    monkeypatch.setattr(boto3, "client", lambda _service: client)
+    with pytest.raises(PodError, match="is not a token alone") as caught:
+        hub_token()
+    assert caught.value.code == Exit.NO_TOKEN
+    assert WORD not in str(caught.value)
+    monkeypatch.setenv("HF_TOKEN", f"{HUGGING_FACE}")
+    assert hub_token() == HUGGING_FACE
