@@ -85,3 +85,13 @@ def object_selector(labels: str, fields: str) -> Predicate:
     """Both selectors of a list request as one predicate."""
     by_label, by_field = label_selector(labels), field_selector(fields)
     return lambda obj: by_label(labels_of(obj)) and by_field(obj)
+
+
+def continued(token: str) -> tuple[int, int] | None:
+    """Resource version and position of a list that goes on; raises 400 for a token that is none of ours."""
+    if not token:
+        return None
+    version, dash, start = token.partition("-")
+    if not (dash and version.isdecimal() and start.isdecimal()):
+        raise errors.bad_request("continue key is not valid: invalid continue token")
+    return int(version), int(start)

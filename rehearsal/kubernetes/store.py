@@ -4,6 +4,7 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from rehearsal.kubernetes import errors
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of, now
@@ -46,7 +47,24 @@ class Store:
         """Changes after `version`; raises 410 where some of them are forgotten."""
         if self._history and version < self._history[0].version - 1:
             raise errors.gone(f"too old resource version: {version} ({self._history[0].version - 1})")
-        return (change for change in tuple(self._history) if change.version > version)
+        newer = list(takewhile(lambda change: change.version > version, reversed(self._history)))
+        return reversed(newer)
+
+    def list_at(self, version: int, resource: Resource, namespace: str = "") -> "list[Json]":
+        """The list as it was at `version`; raises 410 where that is forgotten."""
+        if version == self.version:
+            return self.list(resource, namespace)
+        found = {(namespace_of(obj), name_of(obj)): obj for obj in self.list(resource, namespace)}
+        for change in reversed(list(self.since(version))):
+            if change.resource is not resource or (namespace and namespace_of(change.object) != namespace):
+                continue
+            key = (namespace_of(change.object), name_of(change.object))
+            if change.type == "ADDED":
+                del found[key]
+            else:
+                assert change.old is not None
+                found[key] = change.old
+        return [found[key] for key in sorted(found)]
 
     def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
         return self._objects[resource].get((namespace, name))

@@ -35,14 +35,17 @@ class Verbs:
         return scaling.scale_of(target.resource, obj) if target.subresource == "scale" else obj
 
     def list(self, target: Target, query: Mapping[str, str]) -> Json:
+        """All pages of a list are of the moment of the first, as etcd's are."""
         chosen = queries.object_selector(query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        found = [obj for obj in self._store.list(target.resource, target.namespace) if chosen(obj)]
-        start = int(query.get("continue") or 0)
+        version, start = queries.continued(query.get("continue", "")) or (self._store.version, 0)
         limit = int(query.get("limit") or 0)
+        found = [obj for obj in self._store.list_at(version, target.resource, target.namespace) if chosen(obj)]
         page = found[start : start + limit] if limit else found[start:]
-        metadata: Json = {"resourceVersion": str(self._store.version)}
+        metadata: Json = {"resourceVersion": str(version)}
         if start + len(page) < len(found):
-            metadata |= {"continue": str(start + len(page)), "remainingItemCount": len(found) - start - len(page)}
+            metadata["continue"] = f"{version}-{start + len(page)}"
+            if not query.get("labelSelector") and not query.get("fieldSelector"):
+                metadata["remainingItemCount"] = len(found) - start - len(page)
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
         return {**kind, "metadata": metadata, "items": page}
 

@@ -20,6 +20,8 @@ from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 
 STACK = "SpecDecodeStack"
+MAX_INPUT_BYTES = 256 * 1024
+"""Of a StartExecution's input, in UTF-8."""
 
 
 class FunctionFailed(Exception):
@@ -78,8 +80,16 @@ class Deployment:
         return self.outputs["StateMachineArn"]
 
     def start(self, run_id: str, request: dict[str, Any]) -> str:
-        """Start an execution called `run_id`; returns its ARN."""
-        answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=json.dumps(request))
+        """Start an execution called `run_id`; returns its ARN. Ends the command with 2 if the request is too large."""
+        text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
+        if (size := len(text.encode())) > MAX_INPUT_BYTES:
+            raise stop_with(
+                f"the experiment is {size / 1024:.0f} KiB as an execution's input, of which Step Functions takes "
+                f"{MAX_INPUT_BYTES // 1024}: split its cases into several runs, or put their prompts into a file of "
+                "assets/prompts (kind: jsonl) and deploy again",
+                EXIT_USAGE,
+            )
+        answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=text)
         return str(answer["executionArn"])
 
     def executions(self, *, limit: int) -> Iterator[Execution]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,14 +14,19 @@ from specdecode.experiment import Experiment
 from specdecode.runs.state import RunState, load_state
 from specdecode.runs.store import Store
 
+LOOKED_AT = 500
+"""A bucket keeps its runs for ever; this many states are read in the report's minutes (docs/reliability.md)."""
+_TIME = re.compile(r"(?<=-)\d{8}-\d{6}(?=-)")
+
 
 def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comparison | None:
     """The newest earlier report on the same question with at least one verdict; None where there is none.
 
-    Reads one small object a run, and reports only of runs of the same experiment. What another version wrote and
-    this one cannot read is passed over.
+    Reads one small object a run, of the LOOKED_AT newest by the time in their ids, and reports only of runs of the same
+    experiment. What another version wrote and this one cannot read is passed over.
     """
-    states = [_state(store, run_id) for run_id in store.folders("runs/")]
+    newest = sorted(store.folders("runs/"), key=_began, reverse=True)[:LOOKED_AT]
+    states = [_state(store, run_id) for run_id in newest]
     earlier = [
         state
         for state in states
@@ -31,6 +37,12 @@ def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comp
         if found and _question(found.experiment) == _question(comparison.experiment) and _is_judged(found):
             return found
     return None
+
+
+def _began(run_id: str) -> str:
+    """The time in an id that the command line made; "" for others (the console's)."""
+    found = _TIME.search(run_id)
+    return found[0] if found else ""
 
 
 def _state(store: Store, run_id: str) -> RunState | None:

@@ -312,3 +312,18 @@ def test_run_ids_sort_by_time_and_fit_a_label():
     run_id = new_run_id("x" * 60, now=NOW, token="1a2b")
     assert len(run_id) <= 63
     assert run_id.endswith("-20260801-120000-1a2b")
+
+
+def test_an_experiment_too_large_for_an_execution_is_refused_in_words(capsys):
+    """A thousand cases with long prompts; what fits is sent compactly, and as UTF-8."""
+    sent = []
+    states = SimpleNamespace(start_execution=lambda **given: sent.append(given["input"]) or {"executionArn": "arn"})
+    made = Deployment(session=SimpleNamespace(client=lambda service: states))
+    made.__dict__["outputs"] = {"StateMachineArn": "machine"}
+    case = {"name": "c", "text": "ü" * 60}
+    assert made.start("r", {"experiment": {"workload": {"cases": [case] * 1000}}}) == "arn"
+    assert len(sent[0].encode()) < 150 * 1024
+    with pytest.raises(typer.Exit) as refused:
+        made.start("r", {"experiment": {"workload": {"cases": [case] * 2000}}})
+    assert refused.value.exit_code == 2 and len(sent) == 1
+    assert "279 KiB" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.runs.state import change_state
 from specdecode.tasks import release, report, run
 from specdecode.tasks.errors import ReportFailed
+from specdecode.tasks.previous import LOOKED_AT
 
 from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.world import World
@@ -166,6 +167,18 @@ def test_the_speed_up_is_held_against_the_last_run_that_asked_the_same():
         report.report(world.given(run_id), world.rt)
     (change,) = set(published(world, "SpeedupOverLastRun").values())
     assert change == pytest.approx(1.0 / 1.25, rel=0.02)
+
+
+def test_a_bucket_with_years_of_runs_is_not_read_whole():
+    """The newest by the time in their ids, whatever experiment they are of."""
+    world = measured()
+    for number in range(2 * LOOKED_AT):
+        world.s3.objects[f"runs/other-{20250101 + number}-120000-abcd/state.json"] = b"{}"
+    read = []
+    world.s3.before = lambda operation, key: read.append(key) if key.endswith("state.json") else None
+    report.report(world.given("run-1"), world.rt)
+    old = [key for key in read if key.startswith("runs/other-")]
+    assert len(old) == LOOKED_AT and min(old) > f"runs/other-{20250101 + LOOKED_AT - 1}"
 
 
 def test_what_another_version_wrote_is_passed_over():
