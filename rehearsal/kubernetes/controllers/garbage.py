@@ -1,6 +1,7 @@
 """Garbage collection by ownerReferences: background, foreground and orphaning."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.base import Controller
@@ -18,6 +19,9 @@ class GarbageCollector(Controller):
         super().__init__(cluster)
         self._dependents: dict[str, set[str]] = defaultdict(set)
         self._todo: set[str] = set()
+        """Uids of owners that are gone or going."""
+        self._unproven: set[str] = set()
+        """Uids of objects with owners that nobody has looked for yet."""
         self.store.subscribe(self._index)
 
     def _index(self, change: Change) -> None:
@@ -35,17 +39,21 @@ class GarbageCollector(Controller):
         elif terminating(change.object):
             self._todo |= {uid, *new}
         elif new - old:
-            self._todo |= new
-        if self._todo:
+            self._unproven.add(uid)
+            self._todo |= {owner for owner in new if self._is_terminating(owner)}
+        if self._todo or self._unproven:
             self.wake()
 
     def reconcile(self) -> None:
         todo, self._todo = self._todo, set()
+        unproven, self._unproven = self._unproven, set()
+        for uid in unproven:
+            self._collect_unless_owned(uid)
         for uid in todo:
             found = self.store.by_uid(uid)
             if found is None:
-                self._collect(uid, "Background")
-                self._dependents.pop(uid, None)
+                for dependent in self._dependents.pop(uid, ()):
+                    self._collect_unless_owned(dependent)
                 continue
             resource, owner = found
             finalizers = owner["metadata"].get("finalizers", ())
@@ -54,27 +62,55 @@ class GarbageCollector(Controller):
             if "orphan" in finalizers:
                 self._orphan(uid)
                 self._finish(resource, owner, "orphan")
-            elif _FOREGROUND in finalizers:
-                blocking = self._collect(uid, _FOREGROUND)
-                if not blocking:
-                    self._finish(resource, owner, _FOREGROUND)
+            elif _FOREGROUND in finalizers and not self._collect_blocking(uid):
+                self._finish(resource, owner, _FOREGROUND)
 
-    def _collect(self, owner: str, policy: str) -> int:
-        """Delete the dependents that no other living owner keeps; how many of them are still there."""
+    def _collect_unless_owned(self, uid: str) -> None:
+        """Delete an object in the background if none of its owners is there (any more, or ever was)."""
+        found = self.store.by_uid(uid)
+        if found is None or not (references := _references(found[1])):
+            return
+        if not any(self._is_there(reference, found[1]) for reference in references):
+            self._delete(*found, "Background")
+
+    def _collect_blocking(self, owner: str) -> int:
+        """Delete, in the foreground, the dependents that block `owner`'s deletion; how many of them are still there.
+
+        Those that do not block go when it is gone, as in the real collector.
+        """
         left = 0
+        for resource, obj in self._dependents_of(owner):
+            references = _references(obj)
+            blocks = any(ref["uid"] == owner and ref.get("blockOwnerDeletion") for ref in references)
+            kept = any(ref["uid"] != owner and self._is_there(ref, obj) for ref in references)
+            if blocks and not kept:
+                self._delete(resource, obj, "Foreground")
+                left += self.store.by_uid(uid_of(obj)) is not None
+        return left
+
+    def _delete(self, resource: r.Resource, obj: Json, policy: str) -> None:
+        if not terminating(obj):
+            self.cluster.delete(resource, namespace_of(obj), name_of(obj), {"propagationPolicy": policy})
+
+    def _dependents_of(self, owner: str) -> Iterator[tuple[r.Resource, Json]]:
         for uid in tuple(self._dependents.get(owner, ())):
             found = self.store.by_uid(uid)
-            if found is None:
-                continue
-            resource, obj = found
-            if any(other != owner and self.store.by_uid(other) for other in _owners(obj)):
-                continue
-            if not terminating(obj):
-                propagation = "Foreground" if policy == _FOREGROUND else "Background"
-                options = {"propagationPolicy": propagation}
-                self.cluster.delete(resource, namespace_of(obj), name_of(obj), options)
-            left += self.store.by_uid(uid) is not None
-        return left
+            if found is not None:
+                yield found
+
+    def _is_there(self, reference: Json, dependent: Json) -> bool:
+        """Whether the owner exists as the reference says: that uid under that kind and name, where it may be."""
+        found = self.store.by_uid(reference["uid"])
+        if found is None:
+            return False
+        resource, owner = found
+        said = (reference["apiVersion"], reference["kind"], reference["name"])
+        place = namespace_of(dependent) if resource.namespaced else ""
+        return said == (resource.api_version, resource.kind, name_of(owner)) and namespace_of(owner) == place
+
+    def _is_terminating(self, uid: str) -> bool:
+        found = self.store.by_uid(uid)
+        return found is not None and terminating(found[1])
 
     def _orphan(self, owner: str) -> None:
         def forget(obj: Json) -> None:
@@ -83,10 +119,8 @@ class GarbageCollector(Controller):
             if not kept:
                 del obj["metadata"]["ownerReferences"]
 
-        for uid in tuple(self._dependents.get(owner, ())):
-            found = self.store.by_uid(uid)
-            if found is not None:
-                self.cluster.modify(*found, forget, subresource="")
+        for resource, obj in self._dependents_of(owner):
+            self.cluster.modify(resource, obj, forget, subresource="")
 
     def _finish(self, resource: r.Resource, owner: Json, finalizer: str) -> None:
         def release(obj: Json) -> None:
@@ -95,5 +129,9 @@ class GarbageCollector(Controller):
         self.cluster.modify(resource, owner, release, subresource="")
 
 
+def _references(obj: Json) -> list[Json]:
+    return list(obj["metadata"].get("ownerReferences") or ())
+
+
 def _owners(obj: Json) -> set[str]:
-    return {ref["uid"] for ref in obj["metadata"].get("ownerReferences") or ()}
+    return {ref["uid"] for ref in _references(obj)}

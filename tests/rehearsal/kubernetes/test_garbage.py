@@ -1,0 +1,75 @@
+"""What goes with its owner, when, and what stays: as kube-controller-manager's garbage collector does it."""
+
+from typing import Any
+
+import pytest
+
+from tests.rehearsal.kubernetes.conftest import Double
+from tests.rehearsal.kubernetes.manifests import job
+
+
+def maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def reference(owner: Any, *, blocks: bool = True, **wrong: str) -> Any:
+    of = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+    return {**of, "blockOwnerDeletion": blocks, **wrong}
+
+
+def config(double: Double, namespace: str, name: str, *owners: Any) -> Any:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": list(owners)}}
+    return double.ok("POST", maps(namespace), body)
+
+
+def gone(double: Double, path: str) -> None:
+    double.wait(path, lambda obj: obj is None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"uid": "11111111-2222-3333-4444-555555555555"}, {"name": "another"}, {"kind": "Secret"}],
+    ids=["never existed", "another name", "another kind"],
+)
+def test_an_object_whose_owner_is_not_there_is_collected(double: Double, namespace: str, wrong: dict[str, str]) -> None:
+    owner = config(double, namespace, "owner")
+    config(double, namespace, "kept", reference(owner))
+    config(double, namespace, "stray", reference(owner, **wrong))
+    gone(double, f"{maps(namespace)}/stray")
+    assert double.get(f"{maps(namespace)}/kept")
+
+
+def test_an_owner_in_another_namespace_is_none(double: Double, namespace: str) -> None:
+    elsewhere = double.namespace(f"{namespace}-elsewhere")
+    config(double, elsewhere, "stray", reference(config(double, namespace, "owner")))
+    gone(double, f"{maps(elsewhere)}/stray")
+
+
+def test_an_owner_deleted_in_the_foreground_stays_until_what_blocks_it_is_gone(double: Double, namespace: str) -> None:
+    owner = config(double, namespace, "owner")
+    slow = job("slow", "trap 'sleep 1; exit' TERM; while :; do sleep 0.1; done")
+    slow["metadata"]["ownerReferences"] = [reference(owner)]
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    double.ok("POST", jobs, slow)
+    double.wait(f"{jobs}/slow", lambda j: j.get("status", {}).get("ready") == 1)
+    config(double, namespace, "blocking", reference(owner))
+    config(double, namespace, "not-blocking", reference(owner, blocks=False))
+    double.ok("DELETE", f"{maps(namespace)}/owner", {"propagationPolicy": "Foreground"})
+    gone(double, f"{maps(namespace)}/blocking")
+    assert "deletionTimestamp" in double.get(f"{maps(namespace)}/owner")["metadata"], "the Job's pod is still going"
+    assert double.get(f"{maps(namespace)}/not-blocking")
+    gone(double, f"{maps(namespace)}/owner")
+    assert double.get(f"/api/v1/namespaces/{namespace}/pods")["items"] == []
+    gone(double, f"{maps(namespace)}/not-blocking")
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Background"])
+def test_what_has_another_owner_stays(double: Double, namespace: str, policy: str) -> None:
+    first, second = (config(double, namespace, name) for name in ("first", "second"))
+    config(double, namespace, "shared", reference(first), reference(second))
+    config(double, namespace, "own", reference(first))
+    double.ok("DELETE", f"{maps(namespace)}/first", {"propagationPolicy": policy})
+    gone(double, f"{maps(namespace)}/own")
+    assert double.get(f"{maps(namespace)}/shared")
+    double.ok("DELETE", f"{maps(namespace)}/second")
+    gone(double, f"{maps(namespace)}/shared")
