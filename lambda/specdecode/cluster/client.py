@@ -112,9 +112,13 @@ class Kubernetes:
         query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
         return self._json("PATCH", target, query=query, body=obj, content_type="application/apply-patch+yaml")
 
-    def delete(self, kind: str, name: str, *, namespace: str | None = None) -> bool:
-        """Delete an object and, in the background, all that it owns. False if it was gone already."""
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+    def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
+        """Delete an object and all that it owns. False if it was gone already.
+
+        What it owns goes in the background, after it; with `foreground` the object stays until all of it has gone.
+        """
+        policy = "Foreground" if foreground else "Background"
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         try:
             self._json("DELETE", path(kind, namespace=namespace, name=name), body=body)
         except NotFound:

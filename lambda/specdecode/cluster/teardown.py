@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.resources import WORKLOAD_KINDS, name_of
+from specdecode.cluster.resources import WORKLOAD_KINDS, KubeObject, name_of
 
 
 def run_selector(run_id: str) -> str:
@@ -15,13 +15,20 @@ def run_selector(run_id: str) -> str:
 def delete_workloads(kube: Kubernetes, *, selector: str) -> list[str]:
     """Delete the run's workload objects; returns all that still exist, as `leftovers` does.
 
-    Call it again until the list is empty: pods drain, and a claim goes after its pod.
+    Call it again until the list is empty: pods drain, and a claim goes after its pod. The run's root is deleted in the
+    foreground: as long as it is there, something that it owns is, be it without the label or of a kind that cannot be
+    listed (Secrets), and the garbage collector deletes that.
     """
     for kind in WORKLOAD_KINDS:
         for obj in kube.list(kind, namespace=names.NAMESPACE, selector=selector):
             if "deletionTimestamp" not in obj["metadata"]:
-                kube.delete(kind, name_of(obj), namespace=names.NAMESPACE)
+                kube.delete(kind, name_of(obj), namespace=names.NAMESPACE, foreground=_is_root(obj))
     return leftovers(kube, selector=selector)
+
+
+def _is_root(obj: KubeObject) -> bool:
+    labels: dict[str, str] = obj["metadata"].get("labels") or {}
+    return labels.get(names.COMPONENT_LABEL) == names.ROOT_COMPONENT
 
 
 def leftovers(kube: Kubernetes, *, selector: str) -> list[str]:

@@ -6,6 +6,7 @@ from specdecode.manifests.context import RenderContext
 from specdecode.manifests.network import network_policies
 from specdecode.manifests.object_names import compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
+from specdecode.manifests.root import owned, run_root
 from specdecode.manifests.serving import serving
 from specdecode.manifests.staging import staging_job
 from specdecode.planning import Plan, first_served
@@ -21,6 +22,8 @@ __all__ = [
     "compile_name",
     "labels",
     "network_policies",
+    "owned",
+    "run_root",
     "serving",
     "serving_name",
     "smoke_job",

@@ -23,6 +23,11 @@ def object_name(run_id: str, *parts: str) -> str:
     return f"{name[: LIMIT - 7].strip('-')}-{sha256(full.encode()).hexdigest()[:6]}"
 
 
+def root_name(ctx: RenderContext) -> str:
+    """Name of the ConfigMap that owns the run's objects."""
+    return object_name(ctx.run_id, "run")
+
+
 def staging_name(model: ModelRef, ctx: RenderContext) -> str:
     return object_name(ctx.run_id, "stage", model.prefix.removeprefix("models/").rstrip("/"))
 

@@ -33,6 +33,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         done, message = advance_job(
             rt.kube,
             [job],
+            root=manifests.run_root(run.plan, ctx),
             now=rt.now(),
             limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
             failure=AccuracyFailed,

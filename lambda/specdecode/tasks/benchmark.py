@@ -24,6 +24,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     done, message = advance_job(
         rt.kube,
         manifests.benchmark(run.plan, wave, ctx),
+        root=manifests.run_root(run.plan, ctx),
         now=rt.now(),
         limit_min=run.plan.experiment.deadlines.benchmark,
         failure=BenchmarkFailed,

@@ -27,6 +27,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         done, message = advance_job(
             rt.kube,
             [job],
+            root=manifests.run_root(run.plan, ctx),
             now=rt.now(),
             limit_min=run.plan.experiment.deadlines.compile,
             failure=CompileFailed,

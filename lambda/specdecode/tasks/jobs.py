@@ -10,21 +10,22 @@ from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.jobs import Phase, created_at, job_state
 from specdecode.cluster.pods import Kind, Problem, problems
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.manifests import owned
 from specdecode.runs.store import Store
 from specdecode.tasks.errors import StepFailed
 
 
-def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject]) -> list[str]:
-    """Apply those of `objects` that do not exist; what the last try made stays as it is. Returns the names made.
+def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject) -> None:
+    """Apply those of `objects` that do not exist, owned by the run's `root`; what the last try made stays as it is.
 
     What pods refer to (Services, ConfigMaps) comes before what makes pods.
     """
-    made = []
-    for obj in sorted(objects, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
-        if kube.get(obj["kind"], name_of(obj), namespace=obj["metadata"].get("namespace")) is None:
-            kube.apply(obj)
-            made.append(name_of(obj))
-    return made
+    missing = [obj for obj in objects if kube.get(obj["kind"], name_of(obj), namespace=names.NAMESPACE) is None]
+    if not missing:
+        return
+    owner = kube.apply(root)
+    for obj in sorted(missing, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
+        kube.apply(owned(obj, owner))
 
 
 def look_at_pods(kube: Kubernetes, *, selector: str) -> tuple[list[KubeObject], list[Problem]]:
@@ -37,17 +38,22 @@ def look_at_pods(kube: Kubernetes, *, selector: str) -> tuple[list[KubeObject], 
 
 
 def advance_job(
-    kube: Kubernetes, objects: Sequence[KubeObject], *, now: datetime, limit_min: int, failure: type[StepFailed]
+    kube: Kubernetes,
+    objects: Sequence[KubeObject],
+    *,
+    root: KubeObject,
+    now: datetime,
+    limit_min: int,
+    failure: type[StepFailed],
 ) -> tuple[bool, str]:
     """Make the Job among `objects` exist and say whether it is complete, and how it stands.
 
     Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
     """
-    apply_missing(kube, [obj for obj in objects if obj["kind"] != "Job"])
     (job,) = [obj for obj in objects if obj["kind"] == "Job"]
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
-        kube.apply(job)
+        apply_missing(kube, objects, root=root)
         return False, f"started {name_of(job)}"
     state = job_state(live)
     if state.phase is Phase.COMPLETE:

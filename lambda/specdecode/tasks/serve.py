@@ -31,7 +31,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     ready, messages = 0, list[str]()
     for arm in run.wave(given.wave).arms:
         objects = manifests.serving(run.plan, arm, ctx)
-        apply_missing(rt.kube, objects)
+        apply_missing(rt.kube, objects, root=manifests.run_root(run.plan, ctx))
         pods, found = arm_pods(rt.kube, given.run_id, arm)
         for problem in found:
             if problem.fatal:

@@ -26,6 +26,7 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     done, message = advance_job(
         rt.kube,
         [job],
+        root=manifests.run_root(run.plan, ctx),
         now=rt.now(),
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,

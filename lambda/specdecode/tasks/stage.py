@@ -19,6 +19,7 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
         done, message = advance_job(
             rt.kube,
             [manifests.staging_job(run.plan, model, ctx)],
+            root=manifests.run_root(run.plan, ctx),
             now=rt.now(),
             limit_min=run.plan.experiment.deadlines.staging,
             failure=StagingFailed,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
@@ -40,6 +42,7 @@ class FakeCluster:
         self.fault: Fault = lambda method, path: None
         self.react: Callable[[], None] = lambda: None
         self.now = now
+        self._writes: Counter[tuple[str, str, str]] = Counter()
 
     def client(self) -> Kubernetes:
         return Kubernetes(self.send, token=lambda renew: "token", sleep=lambda s: None)
@@ -61,12 +64,30 @@ class FakeCluster:
         """Store an object as a controller would, without validation."""
         made = copy.deepcopy(dict(obj))
         meta = made["metadata"]
-        meta.setdefault("creationTimestamp", self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        self.objects[made["kind"], meta.get("namespace", ""), meta["name"]] = made
+        key = made["kind"], meta.get("namespace", ""), meta["name"]
+        kept = self.objects[key]["metadata"] if key in self.objects else {}
+        self._writes[key] += 1
+        uid = uuid.uuid5(uuid.NAMESPACE_URL, f"{key} {self._writes[key]}")
+        set_by_server = {"uid": str(uid), "creationTimestamp": self.now().strftime("%Y-%m-%dT%H:%M:%SZ")}
+        set_by_server |= {k: v for k, v in kept.items() if k in {*set_by_server, "deletionTimestamp"}}
+        meta.update({key: meta.get(key, value) for key, value in set_by_server.items()})
+        self.objects[key] = made
         return made
 
     def remove(self, kind: str, name: str) -> None:
         self.objects = {key: obj for key, obj in self.objects.items() if (key[0], key[2]) != (kind, name)}
+
+    def collect_garbage(self) -> None:
+        """What an owner's end takes with it; an owner that ends in the foreground ends after what blocks it."""
+        while True:
+            living = {o["metadata"]["uid"] for o in self.objects.values() if "deletionTimestamp" not in o["metadata"]}
+            doomed = {key for key, obj in self.objects.items() if (of := _owners(obj)) and not of & living}
+            owned = {uid for obj in self.objects.values() for uid in _owners(obj)}
+            ended = {k for k, o in self.objects.items() if o["metadata"].get("deletionTimestamp")}
+            doomed |= {key for key in ended if self.objects[key]["metadata"]["uid"] not in owned}
+            if not doomed:
+                return
+            self.objects = {key: obj for key, obj in self.objects.items() if key not in doomed}
 
     def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         path, _, query = target.partition("?")
@@ -109,6 +130,7 @@ class FakeCluster:
             assert options == {"fieldManager": "specdecode", "force": "true"}
             _validate(json.dumps(body))
             assert key == (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
+            assert name.endswith("-run") or _owners(body) & {o["metadata"]["uid"] for o in self.all("ConfigMap")}
             return _ok(self.put(body))
         if key not in self.objects:
             return status(404, f"{kind} {name} not found")
@@ -119,7 +141,10 @@ class FakeCluster:
             self.objects[key]["spec"]["replicas"] = body["spec"]["replicas"]
             return _ok({})
         if method == "DELETE":
-            del self.objects[key]
+            if body["propagationPolicy"] == "Foreground":
+                self.objects[key]["metadata"]["deletionTimestamp"] = self.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            else:
+                del self.objects[key]
             return _ok({})
         raise AssertionError(f"unexpected {method} {kind} {sub}")
 
@@ -148,6 +173,11 @@ class FakeCluster:
                 for label, equals, value in wanted
             )
         ]
+
+
+def _owners(obj: Mapping[str, Any]) -> set[str]:
+    """Uids of the owners; pods and claims name theirs without."""
+    return {owner["uid"] for owner in obj["metadata"].get("ownerReferences") or () if "uid" in owner}
 
 
 @cache

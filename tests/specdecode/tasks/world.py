@@ -200,7 +200,7 @@ class World:
         name = f"{owner['metadata']['name']}-0"
         known = self.cluster.objects.get(("Pod", names.NAMESPACE, name))
         template = owner["spec"]["template"]
-        component = owner["metadata"]["labels"][names.COMPONENT_LABEL]
+        component = template["metadata"]["labels"][names.COMPONENT_LABEL]
         if known is None:
             labels = {**template["metadata"]["labels"], "job-name": owner["metadata"]["name"]}
             pod = {"kind": "Pod", "metadata": _meta(name, labels, names.NAMESPACE), "spec": {"nodeName": NODE}}
@@ -217,7 +217,8 @@ class World:
         return known
 
     def _collect(self) -> None:
-        """Pods go with their owners, claims with their pods (and, as claims do, when the pod has ended)."""
+        """What is owned goes with its owner, claims with their pods (and, as claims do, when the pod has ended)."""
+        self.cluster.collect_garbage()
         owners = {obj["metadata"]["name"] for kind in ("Job", "Deployment") for obj in self.cluster.all(kind)}
         for pod in self.cluster.all("Pod"):
             if pod["metadata"]["ownerReferences"][0]["name"] not in owners:

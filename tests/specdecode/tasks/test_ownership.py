@@ -1,0 +1,124 @@
+"""Every object of a run is owned by the run's root, and goes with it: found by a label or not."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode import names
+from specdecode.experiment import preset_names
+from specdecode.tasks import release, stop_arms, watchdog
+
+from tests.specdecode.tasks import cluster_fake
+from tests.specdecode.tasks.test_faults import assert_nothing_left
+from tests.specdecode.tasks.world import World
+
+KINDS = ("Job", "Deployment", "Service", "ConfigMap")
+
+
+def root_of(world: World, run_id: str = "run-1") -> dict:
+    (root,) = [
+        obj
+        for obj in world.cluster.all("ConfigMap")
+        if obj["metadata"]["labels"][names.COMPONENT_LABEL] == names.ROOT_COMPONENT
+        and obj["metadata"]["labels"][names.RUN_LABEL] == run_id
+    ]
+    return root
+
+
+def of_run(world: World, run_id: str) -> list[str]:
+    return sorted(
+        f"{kind}/{obj['metadata']['name']}"
+        for kind in KINDS
+        for obj in world.cluster.all(kind)
+        if obj["metadata"]["labels"].get(names.RUN_LABEL) == run_id
+    )
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeypatch):
+    monkeypatch.setattr(cluster_fake, "_validate", lambda document: None)  # tests/specdecode/manifests does it
+    world = World()
+    applied = []
+    put = world.cluster.put
+    world.cluster.put = lambda obj: applied.append(obj) or put(obj)
+    world.run_through(request={"experiment": preset, "set": {"accuracy": True}}, until="Accuracy")
+    made = [obj for obj in applied if obj["kind"] in KINDS]
+    assert {obj["kind"] for obj in made} == set(KINDS)
+    root = made[0]
+    assert root["data"] == {"run": "run-1", "experiment": preset}
+    for obj in made:
+        if obj["metadata"]["name"] == root["metadata"]["name"]:
+            assert "ownerReferences" not in obj["metadata"]
+            continue
+        (reference,) = obj["metadata"]["ownerReferences"]
+        assert reference["blockOwnerDeletion"] is True
+        assert {key: reference[key] for key in ("apiVersion", "kind")} == {"apiVersion": "v1", "kind": "ConfigMap"}
+        assert reference["name"] == root["metadata"]["name"]
+        assert len(reference["uid"]) == 36
+
+
+def test_the_root_is_there_before_anything_else():
+    world = World()
+    world.run_through(until="StageModels")
+    written = [path for method, path in world.cluster.requests if method == "PATCH"]
+    assert written[0].endswith(root_of(world)["metadata"]["name"])
+
+
+@pytest.mark.parametrize("by", ["StopArms", "watchdog"])
+def test_an_object_without_its_labels_goes_with_the_root(by):
+    world = World()
+    world.run_through(until="Serve")
+    for deployment in world.cluster.all("Deployment"):
+        deployment["metadata"]["labels"] = {}
+    if by == "StopArms":
+        world.finish("StopArms")
+    else:
+        world.states.executions = dict.fromkeys(world.states.executions, "ABORTED")
+        watchdog.watch(world.given("watchdog"), world.rt)
+        watchdog.watch(world.given("watchdog"), world.rt)
+    release.release(world.given("run-1"), world.rt)
+    assert_nothing_left(world)
+
+
+def test_the_run_is_not_over_while_something_that_cannot_be_listed_is_left():
+    world = World()
+    world.run_through(until="Serve")
+    reference = {"kind": "ConfigMap", "name": "root", "uid": root_of(world)["metadata"]["uid"]}
+    metadata = {"name": "key", "namespace": names.NAMESPACE, "ownerReferences": [reference]}
+    collect, world.cluster.collect_garbage = world.cluster.collect_garbage, lambda: None
+    world.cluster.put({"kind": "Secret", "metadata": metadata})
+    for _ in range(3):
+        answer = stop_arms.stop_arms(world.given("run-1"), world.rt)
+        assert not answer.done
+    assert root_of(world)["metadata"]["name"] in answer.message
+    world.cluster.collect_garbage = collect
+    world.finish("StopArms")
+    assert world.cluster.all("Secret") == []
+
+
+def test_what_another_run_owns_is_not_touched():
+    world = World()
+    world.run_through("run-1", until="StageModels")
+    world.run_through("run-2", until="Serve")
+    before = of_run(world, "run-2")
+    assert len(before) > 4
+    world.finish("StopArms", "run-1")
+    assert of_run(world, "run-1") == []
+    assert of_run(world, "run-2") == before
+
+
+def test_a_run_that_begins_while_the_watchdog_looks_keeps_its_objects():
+    world = World()
+    world.run_through("run-1", until="StageModels")
+    running = world.states.executions
+    world.states.executions = {}
+    listed = world.cluster._select
+
+    def select(kind, namespace, selector):
+        found = listed(kind, namespace, selector)
+        if kind == "ConfigMap":
+            world.states.executions = running
+        return found
+
+    world.cluster._select = select
+    watchdog.watch(world.given("watchdog"), world.rt)
+    assert of_run(world, "run-1")
