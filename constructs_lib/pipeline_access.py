@@ -38,6 +38,8 @@ SCALE_POOL: list[dict[str, Any]] = [
 WRITE_NAMESPACE: list[dict[str, Any]] = [
     # Server-side apply of an object that does not exist yet is authorized as patch and as create.
     {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["create", "patch", "delete"]},
+    # The servers' API keys are made and never read: the garbage collector deletes them with the run's root.
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "patch", "delete"]},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"]},
 ]

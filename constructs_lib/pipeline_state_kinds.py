@@ -20,6 +20,7 @@ NEVER_AGAIN = (
     "TeardownStuck",
     "ReportFailed",
     "InvalidManifest",
+    "QuotaExceeded",
     "NodeLost",
 )
 """Errors with which a step says that trying again cannot help."""

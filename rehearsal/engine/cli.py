@@ -49,7 +49,7 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
     serve.add_argument("--override-neuron-config", default="{}", metavar="JSON", help=", ".join(NEURON_KEYS))
     serve.add_argument("--speculative-config", metavar="JSON", help=", ".join(SPECULATIVE_KEYS))
     serve.add_argument("--dtype", choices=("auto", "float32"), default="auto", help="it computes in float32")
-    serve.add_argument("--api-key", help="demand this bearer token on /v1")
+    serve.add_argument("--api-key", help="demand this bearer token on /v1 (or VLLM_API_KEY)")
     args = parser.parse_args(argv)
     problems: list[str] = []
     for name in ("tensor_parallel_size", "max_num_seqs", "max_model_len"):
@@ -75,7 +75,7 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         max_model_len=args.max_model_len,
         neuron_config=neuron_config,
         speculative=speculative,
-        api_key=args.api_key,
+        api_key=args.api_key or environment.get("VLLM_API_KEY") or None,
         artifacts=Path(artifacts) if artifacts else None,
     )
 

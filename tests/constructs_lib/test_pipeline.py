@@ -202,9 +202,8 @@ def test_rbac_is_what_a_run_needs_and_nothing_more():
     for method, path in world.cluster.requests:
         kind, _, name, sub = world.cluster._route(path)
         resource = RESOURCES[kind].plural + (f"/{sub}" if sub else "")
-        verbs = {"GET": ["get"] if name else ["list"], "DELETE": ["delete"], "PATCH": ["patch"]}[method]
-        if method == "PATCH" and not sub:
-            verbs = ["patch", "create"]
+        look, write = ["get"] if name else ["list"], ["patch"] if sub else ["patch", "create"]
+        verbs = {"GET": look, "DELETE": ["delete"], "PATCH": write, "POST": ["create"]}[method]
         used |= {(resource, verb) for verb in verbs}
     used |= {("pods/log", "get")}  # logs are read of containers that have run
     assert used == {(resource, verb) for resource, verb in granted()}

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from specdecode import names
 from specdecode.benchmark.client import Client, PlannedRequest
 from specdecode.benchmark.fetch import fetch
 from specdecode.benchmark.prompts import Prompt
@@ -76,6 +77,14 @@ async def _model(client: Client, wanted: str | None) -> str:
         reply = await fetch(client.endpoint, "GET", "/v1/models")
     except OSError as error:
         raise ArmNotReady(f"{where}: {error or type(error).__name__}") from None
+    if reply.status in (401, 403):
+        had = (
+            "refused the API key that it was given"
+            if client.endpoint.api_key
+            else "demands an API key, and none is set"
+        )
+        variable = names.api_key_variable(client.variant)
+        raise ArmNotReady(f"{where}: the server {had} (status {reply.status}): set {variable} or OPENAI_API_KEY")
     try:
         served = [str(entry["id"]) for entry in json.loads(reply.body)["data"]]
     except (ValueError, KeyError, TypeError):

@@ -86,8 +86,9 @@ def bench(
         specdecode bench base=http://host-a:8000 sd=http://host-b:8000 --case repeat-line --case meaning-of-life
 
     Tokens are the server's own count, times are those of the bytes' arrival. Raw records, a summary and LLMPerf's two
-    files are in the results folder; the key of a protected server is taken from OPENAI_API_KEY. Exit codes: 0 all
-    measured, 1 a server or too many requests failed, 2 bad input.
+    files are in the results folder. The key of a protected server is taken from OPENAI_API_KEY_BASE,
+    OPENAI_API_KEY_SD and so on, or from OPENAI_API_KEY for all. Exit codes: 0 all measured, 1 a server or too many
+    requests failed, 2 bad input.
     """
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch

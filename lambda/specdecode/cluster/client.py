@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import urllib3
 
 from specdecode import names
-from specdecode.cluster.errors import ClusterUnavailable, Expired, Forbidden, NotFound, from_response
+from specdecode.cluster.errors import ClusterUnavailable, Conflict, Expired, Forbidden, NotFound, from_response
 from specdecode.cluster.resources import KubeObject, path
 
 ATTEMPTS = 5
@@ -111,6 +111,17 @@ class Kubernetes:
         target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
         query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
         return self._json("PATCH", target, query=query, body=obj, content_type="application/apply-patch+yaml")
+
+    def create(self, obj: KubeObject) -> bool:
+        """Create an object; False if one of its name is there, which stays as it is."""
+        target = path(obj["kind"], namespace=obj["metadata"].get("namespace"))
+        try:
+            self._json("POST", target, query={"fieldManager": names.FIELD_MANAGER}, body=obj)
+        except Conflict as conflict:
+            if conflict.reason != "AlreadyExists":
+                raise
+            return False
+        return True
 
     def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
         """Delete an object and all that it owns. False if it was gone already.

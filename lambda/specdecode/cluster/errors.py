@@ -29,6 +29,10 @@ class Forbidden(KubernetesError):
     """401 or 403: the token was refused, or the pipeline's Role lacks the verb."""
 
 
+class QuotaExceeded(Forbidden):
+    """403: the quota of the namespace does not admit one object more; trying again cannot help while it is full."""
+
+
 class InvalidManifest(KubernetesError):
     """400 or 422: the API server refused the object itself; trying again cannot help."""
 
@@ -56,4 +60,6 @@ def from_response(*, what: str, status: int, body: dict[str, Any]) -> Kubernetes
     """The typed error for an answer: `what` is what was asked (`GET …/pods/x`), `body` the Status object or {}."""
     kind = _BY_STATUS.get(status, ClusterUnavailable if status == 429 or status >= 500 else KubernetesError)
     message = body.get("message") or "no message"
+    if kind is Forbidden and "exceeded quota: " in message:
+        kind = QuotaExceeded
     return kind(f"{what}: {status} {message}", status=status, reason=body.get("reason", ""))

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from specdecode.cluster.pods import condition, is_true
-from specdecode.cluster.resources import KubeObject
+from specdecode.cluster.resources import KubeObject, parse_time
 
 
 class Phase(StrEnum):
@@ -38,8 +38,3 @@ def job_state(job: KubeObject) -> JobState:
 def created_at(obj: KubeObject) -> datetime:
     """The creation time, with its zone."""
     return parse_time(str(obj["metadata"]["creationTimestamp"]))
-
-
-def parse_time(text: str) -> datetime:
-    """A time as the Kubernetes API and this project write it: RFC 3339, UTC."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.cluster.resources import KubeObject, name_of, parse_time
 
 PULL_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 EVENT_REASONS = {"FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox"}
 PULL_ERRORS_BEFORE_BACKOFF = {"ErrImagePull"}
+SECRET_ON_ITS_WAY = re.compile(r'secret ".+" not found|failed to sync secret cache')
+SECRET_GRACE = timedelta(minutes=2)
+"""Age of a pod until which a missing Secret is no failure: the kubelet sees new Secrets late, and tries again."""
 RESTARTS_ALLOWED = 2
 """A container may start a third time; after that it is looping, whatever the kubelet calls it."""
 
@@ -24,6 +29,7 @@ class Kind(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     EXITED = "exited"
     NOT_READY = "not-ready"
+    REFUSED = "refused"
     EVICTED = "evicted"
     NODE_LOST = "node-lost"
     MOUNT = "mount"
@@ -66,20 +72,38 @@ def restarts(pod: KubeObject) -> int:
 
 
 def problems(
-    pods: Iterable[KubeObject], *, nodes: Sequence[KubeObject] = (), events: Sequence[KubeObject] = ()
+    pods: Iterable[KubeObject],
+    *,
+    nodes: Sequence[KubeObject] = (),
+    events: Sequence[KubeObject] = (),
+    now: datetime | None = None,
 ) -> list[Problem]:
     """All that is wrong with `pods`, the fatal first.
 
     `nodes` are the nodes that exist (a pod bound to another one has lost its node; with none given that is not judged),
-    `events` those of the pods' namespace.
+    `events` those of the pods' namespace. Without `now` no pod is young.
     """
     known = {name_of(node): is_true(node, "Ready") for node in nodes}
     found: list[Problem] = []
     for pod in pods:
         if pod.get("status", {}).get("phase") == "Succeeded":
             continue
-        found += _of_pod(pod) + _of_node(pod, known) + _of_containers(pod) + _of_events(pod, events)
+        found += _of_pod(pod) + _of_node(pod, known) + _of_containers(pod, now) + _of_events(pod, events)
     return sorted(found, key=lambda problem: not problem.fatal)
+
+
+def refusals(owner: str, events: Sequence[KubeObject]) -> list[Problem]:
+    """Why the Job or Deployment `owner` has no pod, if its controller was not allowed to create one.
+
+    The namespace's quota and its Pod Security Standard refuse pods, not what makes them; only an Event tells of it.
+    """
+    found = []
+    for event in events:
+        about, message = event.get("involvedObject", {}), event.get("message", "")
+        names = {"Job": about.get("name"), "ReplicaSet": str(about.get("name", "")).rpartition("-")[0]}
+        if event.get("reason") == "FailedCreate" and names.get(about.get("kind", "")) == owner:
+            found.append(Problem(Kind.REFUSED, owner, message, "is forbidden:" in message))
+    return found
 
 
 def _of_pod(pod: KubeObject) -> list[Problem]:
@@ -106,7 +130,7 @@ def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[Problem]:
     return []
 
 
-def _of_containers(pod: KubeObject) -> list[Problem]:
+def _of_containers(pod: KubeObject, now: datetime | None) -> list[Problem]:
     name, found = name_of(pod), []
     for status in _statuses(pod):
         container, waiting = status["name"], status.get("state", {}).get("waiting") or {}
@@ -116,7 +140,8 @@ def _of_containers(pod: KubeObject) -> list[Problem]:
             fatal = reason not in PULL_ERRORS_BEFORE_BACKOFF
             found.append(Problem(Kind.IMAGE_PULL, name, f"{reason} of {status.get('image', '?')}: {detail}", fatal))
         elif reason in CONFIG_REASONS:
-            found.append(Problem(Kind.CONTAINER_CONFIG, name, f"{reason} of container {container}: {detail}", True))
+            fatal = not (SECRET_ON_ITS_WAY.search(detail) and _is_young(pod, now))
+            found.append(Problem(Kind.CONTAINER_CONFIG, name, f"{reason} of container {container}: {detail}", fatal))
         if not ended or ended.get("exitCode", 0) == 0:
             continue
         code = ended["exitCode"]
@@ -130,6 +155,11 @@ def _of_containers(pod: KubeObject) -> list[Problem]:
         else:
             found.append(Problem(Kind.EXITED, name, f"container {container} ended with exit code {code}", False, code))
     return found
+
+
+def _is_young(pod: KubeObject, now: datetime | None) -> bool:
+    started = pod["metadata"].get("creationTimestamp")
+    return now is not None and started is not None and now - parse_time(started) < SECRET_GRACE
 
 
 def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:

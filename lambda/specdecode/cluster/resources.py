@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 KubeObject = dict[str, Any]
@@ -26,6 +27,7 @@ RESOURCES: dict[str, Resource] = {
     "Pod": Resource("v1", "pods"),
     "Service": Resource("v1", "services"),
     "ConfigMap": Resource("v1", "configmaps"),
+    "Secret": Resource("v1", "secrets"),
     "Event": Resource("v1", "events"),
     "Node": Resource("v1", "nodes", namespaced=False),
     "Job": Resource("batch/v1", "jobs"),
@@ -37,7 +39,7 @@ RESOURCES: dict[str, Resource] = {
 }
 
 WORKLOAD_KINDS = ("Deployment", "Job", "Service", "ConfigMap")
-"""Kinds that a run creates; pods and claims follow them. Deleted in this order."""
+"""Kinds that a run creates and deletes, in this order; pods and claims follow them, and Secrets their owner."""
 
 
 def path(kind: str, *, namespace: str | None, name: str = "", sub: str = "") -> str:
@@ -53,3 +55,8 @@ def path(kind: str, *, namespace: str | None, name: str = "", sub: str = "") -> 
 
 def name_of(obj: KubeObject) -> str:
     return str(obj["metadata"]["name"])
+
+
+def parse_time(text: str) -> datetime:
+    """A time as the Kubernetes API and this project write it: RFC 3339, UTC."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,5 +1,6 @@
 """Pure functions from a plan to the Kubernetes objects of a run."""
 
+from specdecode.manifests.api_keys import api_key_secret, new_api_key
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, benchmark_spec, smoke_job
 from specdecode.manifests.compiling import compile_job
 from specdecode.manifests.context import RenderContext
@@ -16,12 +17,14 @@ __all__ = [
     "RenderContext",
     "accuracy_job",
     "all_objects",
+    "api_key_secret",
     "benchmark",
     "benchmark_spec",
     "compile_job",
     "compile_name",
     "labels",
     "network_policies",
+    "new_api_key",
     "owned",
     "run_root",
     "serving",
@@ -34,12 +37,15 @@ __all__ = [
 
 
 def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
-    """Every object of a run, in the order in which the pipeline makes them (done work is left out)."""
+    """Every object of a run, in the order in which the pipeline makes them (done work is left out).
+
+    Two things differ from the pipeline's: no object has an owner, and each call gives the servers new API keys.
+    """
     objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
     for wave in plan.waves:
         for arm in wave.arms:
-            objects += serving(plan, arm, ctx)
+            objects += [api_key_secret(arm, ctx, key=new_api_key()), *serving(plan, arm, ctx)]
         objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):
             objects.append(accuracy_job(plan, wave, ctx))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.manifests.api_keys import client_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
 from specdecode.manifests.pods import (
@@ -63,6 +64,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         image=plan.engine.tools_image or plan.engine.image,
         script=bundle_script("specdecode.benchmark", arguments),
         env=bundle_env(ctx),
+        secret_env=client_env(wave.arms, ctx),
         resources=plan.engine.resources.benchmark,
         mounts=[
             {"name": "spec", "mountPath": f"{names.WORKDIR}/spec", "readOnly": True},
@@ -80,6 +82,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         ],
         placement=on_trainium(),
         restart_policy="Never",
+        finds_services=True,
     )
     deadline = plan.experiment.deadlines.benchmark
     return [
@@ -122,6 +125,7 @@ def _client_job(
         image=plan.engine.tools_image or plan.engine.image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx),
+        secret_env=client_env(arms, ctx),
         resources=plan.engine.resources.benchmark,
         read_only_root=True,
     )
@@ -131,6 +135,7 @@ def _client_job(
         main=main,
         placement=on_trainium(),
         restart_policy="Never",
+        finds_services=True,
     )
     name = wave_name(wave, component, ctx)
     return job(

@@ -72,13 +72,17 @@ def container(
     image: str,
     script: str,
     env: Mapping[str, str],
+    secret_env: Sequence[KubeObject] = (),
     resources: Resources,
     weights_gib: float = 0.0,
     mounts: Sequence[Mapping[str, Any]] = (),
     read_only_root: bool,
     **more: Any,
 ) -> KubeObject:
-    """A container of a pod, the main one but for a `name` in `more`. `more`: probes, ports and the like."""
+    """A container of a pod, the main one but for a `name` in `more`.
+
+    `secret_env`: variables whose values come from Secrets. `more`: probes, ports and the like.
+    """
     requests = {
         "cpu": _number(resources.cpu),
         "memory": f"{resources.memory_request_gib(weights_gib)}Gi",
@@ -93,6 +97,7 @@ def container(
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
             *({"name": key, "value": value} for key, value in env.items()),
+            *secret_env,
         ],
         "resources": {"requests": requests, **limits},
         "volumeMounts": [
@@ -119,13 +124,19 @@ def pod_template(
     placement: Mapping[str, Any],
     restart_policy: str,
     grace_s: int = 30,
+    finds_services: bool = False,
 ) -> KubeObject:
-    """Pod template under the `restricted` Pod Security Standard."""
+    """Pod template under the `restricted` Pod Security Standard.
+
+    `finds_services`: it gets the variables that name the addresses of the namespace's Services. Others do not: what
+    runs in the namespace is not their business, and `VLLM_…` variables of a Service would be options to vLLM.
+    """
     return {
         "metadata": {"labels": dict(labels), "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
         "spec": {
             "serviceAccountName": service_account,
             "automountServiceAccountToken": False,
+            "enableServiceLinks": finds_services,
             "restartPolicy": restart_policy,
             "terminationGracePeriodSeconds": grace_s,
             "securityContext": {

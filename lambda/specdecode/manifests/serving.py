@@ -7,6 +7,7 @@ from typing import Any
 from specdecode import layout, names
 from specdecode.exits import Exit
 from specdecode.experiment.engine import Probe, Resources
+from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
@@ -41,6 +42,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         image=engine.image,
         script=_script(plan, arm),
         env={**OFFLINE, **serving_env(experiment, variant, engine), **engine.artifact.serve_env},
+        secret_env=server_env(arm, ctx),
         resources=engine.resources.serving,
         weights_gib=weights_gib,
         mounts=[

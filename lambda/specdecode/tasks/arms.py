@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from specdecode import names
 from specdecode.analysis.context import DeviceGroup
@@ -17,13 +18,15 @@ GROUP_ATTRIBUTES = ("resource.aws.com/devicegroup8_id", "resource.aws.com/device
 """Attributes of a device that name its group, the first published one counts."""
 
 
-def arm_pods(kube: Kubernetes, run_id: str, arm: Arm) -> tuple[list[KubeObject], list[Problem]]:
-    """The serving pods of `arm` in its wave, and all that is wrong with them."""
+def arm_pods(
+    kube: Kubernetes, run_id: str, arm: Arm, *, owner: str = "", now: datetime | None = None
+) -> tuple[list[KubeObject], list[Problem]]:
+    """The serving pods of `arm` in its wave, and all that is wrong with them, as look_at_pods() finds it."""
     selector = (
         f"{names.RUN_LABEL}={names.run_label(run_id)},{names.COMPONENT_LABEL}=serving,"
         f"{names.VARIANT_LABEL}={arm.variant},{names.WAVE_LABEL}={arm.wave}"
     )
-    return look_at_pods(kube, selector=selector)
+    return look_at_pods(kube, selector=selector, owner=owner, now=now)
 
 
 def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[StepFailed]) -> None:

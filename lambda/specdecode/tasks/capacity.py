@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.jobs import parse_time
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.pods import condition, is_true
-from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.cluster.resources import KubeObject, name_of, parse_time
 from specdecode.experiment import Capacity
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 

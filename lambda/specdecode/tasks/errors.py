@@ -6,7 +6,7 @@ S3 throttles, the function was killed) is retried with backoff.
 
 from __future__ import annotations
 
-from specdecode.cluster.errors import InvalidManifest
+from specdecode.cluster.errors import InvalidManifest, QuotaExceeded
 
 
 class StepFailed(Exception):
@@ -61,5 +61,5 @@ class ReportFailed(StepFailed):
     """The measurements do not make a report."""
 
 
-FINAL = sorted(error.__name__ for error in (*StepFailed.__subclasses__(), InvalidManifest))
+FINAL = sorted(error.__name__ for error in (*StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded))
 """Names for the state machine's Retry: never again."""

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.jobs import Phase, created_at, job_state
-from specdecode.cluster.pods import Kind, Problem, problems
+from specdecode.cluster.pods import Kind, Problem, problems, refusals
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.manifests import owned
 from specdecode.runs.store import Store
@@ -18,23 +18,33 @@ from specdecode.tasks.errors import StepFailed
 def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject) -> None:
     """Apply those of `objects` that do not exist, owned by the run's `root`; what the last try made stays as it is.
 
-    What pods refer to (Services, ConfigMaps) comes before what makes pods.
+    What pods refer to (Services, ConfigMaps, Secrets) comes before what makes pods. Secrets can be created and not be
+    looked at: they are made when anything else is missing, unless they are there.
     """
-    missing = [obj for obj in objects if kube.get(obj["kind"], name_of(obj), namespace=names.NAMESPACE) is None]
+    secrets = [obj for obj in objects if obj["kind"] == "Secret"]
+    others = [obj for obj in objects if obj["kind"] != "Secret"]
+    missing = [obj for obj in others if kube.get(obj["kind"], name_of(obj), namespace=names.NAMESPACE) is None]
     if not missing:
         return
     owner = kube.apply(root)
+    for secret in secrets:
+        kube.create(owned(secret, owner))
     for obj in sorted(missing, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
         kube.apply(owned(obj, owner))
 
 
-def look_at_pods(kube: Kubernetes, *, selector: str) -> tuple[list[KubeObject], list[Problem]]:
-    """The pods that match, and all that is wrong with them."""
+def look_at_pods(
+    kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
+) -> tuple[list[KubeObject], list[Problem]]:
+    """The pods that match, and all that is wrong with them (`now`: as problems() takes it).
+
+    Where there is none: why its Job or Deployment `owner` could not create it.
+    """
     pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
-    if not pods:
-        return [], []
     events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
-    return pods, problems(pods, nodes=kube.list("Node"), events=events)
+    if not pods:
+        return [], refusals(owner, events)
+    return pods, problems(pods, nodes=kube.list("Node"), events=events, now=now)
 
 
 def advance_job(
@@ -58,7 +68,7 @@ def advance_job(
     state = job_state(live)
     if state.phase is Phase.COMPLETE:
         return True, f"{name_of(job)} is complete"
-    pods, found = look_at_pods(kube, selector=f"job-name={name_of(job)}")
+    pods, found = look_at_pods(kube, owner=name_of(job), selector=f"job-name={name_of(job)}", now=now)
     if state.phase is Phase.FAILED:
         raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}")
     ended = {name_of(pod) for pod in pods if pod.get("status", {}).get("phase") == "Failed"}

@@ -30,9 +30,10 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     groups: list[DeviceGroup] = []
     ready, messages = 0, list[str]()
     for arm in run.wave(given.wave).arms:
-        objects = manifests.serving(run.plan, arm, ctx)
+        key = manifests.api_key_secret(arm, ctx, key=manifests.new_api_key())
+        objects = [key, *manifests.serving(run.plan, arm, ctx)]
         apply_missing(rt.kube, objects, root=manifests.run_root(run.plan, ctx))
-        pods, found = arm_pods(rt.kube, given.run_id, arm)
+        pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
         for problem in found:
             if problem.fatal:
                 raise ServeNotReady(f"arm {arm.variant}: {problem}")

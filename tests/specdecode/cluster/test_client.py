@@ -16,9 +16,36 @@ from specdecode.cluster.errors import (
     InvalidManifest,
     KubernetesError,
     NotFound,
+    QuotaExceeded,
 )
 
 ANSWER = Response(200, b'{"kind": "Pod"}')
+
+
+def refusal(code: int, message: str, reason: str) -> Response:
+    return Response(code, json.dumps({"message": message, "reason": reason}).encode())
+
+
+def test_create_leaves_what_is_there_as_it_is():
+    secret = {"kind": "Secret", "metadata": {"name": "a", "namespace": "n"}}
+    server = Server(ANSWER)
+    assert server.client().create(secret) is True
+    ((method, target, headers, body),) = server.seen
+    assert (method, target) == ("POST", "/api/v1/namespaces/n/secrets?fieldManager=specdecode")
+    assert headers["Content-Type"] == "application/json"
+    assert json.loads(body or b"") == secret
+    assert Server(refusal(409, "exists", "AlreadyExists")).client().create(secret) is False
+    with pytest.raises(Conflict):
+        Server(refusal(409, "namespace is being terminated", "Conflict")).client().create(secret)
+
+
+def test_a_full_quota_is_not_a_missing_right():
+    said = 'jobs.batch "a" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=9'
+    with pytest.raises(QuotaExceeded, match="exceeded quota: q, requested"):
+        Server(refusal(403, said, "Forbidden")).client().apply({"kind": "Job", "metadata": {"name": "a"}})
+    with pytest.raises(Forbidden) as caught:
+        Server(refusal(403, "cannot patch", "Forbidden")).client().get("Job", "a", namespace="n")
+    assert not isinstance(caught.value, QuotaExceeded)
 
 
 class Server:

@@ -1,8 +1,11 @@
 """What pods, Jobs and claims say about themselves."""
 
+from datetime import timedelta
+
 import pytest
 from specdecode.cluster.jobs import Phase, job_state
-from specdecode.cluster.pods import Kind, is_ready, problems
+from specdecode.cluster.pods import Kind, is_ready, problems, refusals
+from specdecode.cluster.resources import parse_time
 
 
 def pod(name="p", **status):
@@ -46,6 +49,47 @@ def waiting(reason):
 def test_one_problem(subject, kind, fatal):
     (found,) = problems([subject], nodes=[node()])
     assert (found.kind, found.fatal) == (kind, fatal)
+
+
+BORN = "2026-08-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("message", "age_s", "fatal"),
+    [
+        ('secret "r1-w0-base" not found', 30, False),
+        ("failed to sync secret cache: timed out waiting for the condition", 30, False),
+        ('secret "r1-w0-base" not found', 150, True),
+        ("couldn't find key api-key in Secret specdecode/r1-w0-base", 30, True),
+        ('configmap "spec" not found', 30, True),
+    ],
+)
+def test_a_secret_may_appear_a_little_later_than_its_pod(message, age_s, fatal):
+    state = {"waiting": {"reason": "CreateContainerConfigError", "message": message}}
+    subject = pod(containerStatuses=[container(state)])
+    subject["metadata"]["creationTimestamp"] = BORN
+    (found,) = problems([subject], now=parse_time(BORN) + timedelta(seconds=age_s))
+    assert (found.kind, found.fatal) == (Kind.CONTAINER_CONFIG, fatal)
+
+
+QUOTA = 'Error creating: pods "r1-w0-smoke-x" is forbidden: exceeded quota: specdecode, requested: pods=1, used: pods=9'
+
+
+@pytest.mark.parametrize(
+    ("about", "message", "fatal"),
+    [
+        ({"kind": "Job", "name": "r1-w0"}, QUOTA, [True]),
+        ({"kind": "ReplicaSet", "name": "r1-w0-6d4cf56db6"}, QUOTA, [True]),
+        ({"kind": "Job", "name": "r1-w0"}, "Error creating: Internal error occurred: the server is busy", [False]),
+        ({"kind": "Job", "name": "r1-w0-smoke"}, QUOTA, []),
+        ({"kind": "ReplicaSet", "name": "r1-w0-sd-6d4cf56db6"}, QUOTA, []),
+        ({"kind": "Pod", "name": "r1-w0"}, QUOTA, []),
+    ],
+)
+def test_why_a_job_or_a_deployment_has_no_pod(about, message, fatal):
+    event = {"type": "Warning", "reason": "FailedCreate", "message": message, "involvedObject": about}
+    other = {**event, "reason": "SuccessfulCreate"}
+    assert [problem.fatal for problem in refusals("r1-w0", [other, event])] == fatal
 
 
 def test_a_pod_whose_node_is_gone_or_not_ready():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import json
 import re
@@ -14,6 +15,8 @@ from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
+
+CLIENTS = ("benchmark", "smoke", "accuracy")
 
 
 @pytest.fixture(scope="module", params=preset_names())
@@ -43,7 +46,7 @@ def test_valid_for_kubernetes_1_35_strictly(rendered):
             kubernetes_validate.validate(obj, "1.35", strict=True)
         seen.add(shape)
     kinds = {obj["kind"] for obj in objects}
-    assert kinds == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap"}
+    assert kinds == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap", "Secret"}
 
 
 def test_every_arm_of_every_wave_is_there_once(rendered):
@@ -84,6 +87,7 @@ def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered)
     for component, _, template in pods(objects):
         spec, container = template["spec"], main(template)
         assert spec["automountServiceAccountToken"] is False
+        assert spec["enableServiceLinks"] is (component in CLIENTS)
         security = spec["securityContext"]
         assert security["runAsNonRoot"] and security["runAsUser"] == security["fsGroup"] == 1000
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -244,7 +248,6 @@ def test_the_hugging_face_token_reaches_gated_stagings_only(rendered):
             assert [e["value"] for e in container["env"] if e["name"] == "HF_TOKEN_SECRET"] == [names.HF_TOKEN_SECRET]
             with_token += 1
     assert with_token == len(gated)
-    assert "secretKeyRef" not in json.dumps(objects)
 
 
 def test_the_benchmarks_spec_can_be_read_back_and_says_what_the_plan_says(rendered, ctx):
@@ -276,6 +279,43 @@ def test_clients_name_every_arm_by_the_variable_of_its_service(rendered, ctx):
         for arm in first_served(plan.waves, wave) if tested else wave.arms:
             variable = serving_name(arm, ctx).upper().replace("-", "_") + "_SERVICE_HOST"
             assert f'--arm {arm.variant}="http://${variable}:8000"' in script
+
+
+def keys_of(template):
+    """Variable -> Secret of the variables that come from one."""
+    references = [(e["name"], e["valueFrom"]["secretKeyRef"]) for e in main(template)["env"] if "valueFrom" in e and
+                  "secretKeyRef" in e["valueFrom"]]  # fmt: skip
+    assert {reference["key"] for _, reference in references} <= {"api-key"}
+    return {name: reference["name"] for name, reference in references}
+
+
+def test_each_arm_has_a_key_that_its_server_and_its_clients_alone_refer_to(rendered, ctx):
+    plan, objects = rendered
+    secrets = {o["metadata"]["name"]: base64.b64decode(o["data"]["api-key"]) for o in objects if o["kind"] == "Secret"}
+    arms = [arm for wave in plan.waves for arm in wave.arms]
+    assert set(secrets) == {serving_name(arm, ctx) for arm in arms}
+    assert len(set(secrets.values())) == len(arms), "no two arms share a key"
+    assert all(len(base64.urlsafe_b64decode(key + b"=")) == 32 for key in secrets.values())
+    for component, obj, template in pods(objects):
+        labels = obj["metadata"]["labels"]
+        wave = plan.waves[int(labels.get(names.WAVE_LABEL, 0))]
+        asked = first_served(plan.waves, wave) if component == "accuracy" else wave.arms
+        if component == "serving":
+            assert keys_of(template) == {"VLLM_API_KEY": obj["metadata"]["name"]}
+        elif component in CLIENTS:
+            assert keys_of(template) == {names.api_key_variable(a.variant): serving_name(a, ctx) for a in asked}
+        else:
+            assert keys_of(template) == {}
+    elsewhere = json.dumps([o for o in objects if o["kind"] != "Secret"])
+    assert not any(key.decode() in elsewhere for key in secrets.values())
+
+
+def test_variables_of_keys_are_legal_and_never_shared():
+    given = ["base", "sd-k7", "a.b", "a-b", "a--b", "a.-b", "apb", "0"]
+    variables = [names.api_key_variable(name) for name in given]
+    assert len(set(variables)) == len(given)
+    assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable) for variable in variables)
+    assert names.api_key_variable("sd-k7") == "OPENAI_API_KEY_SD_K7"
 
 
 def chosen(selector, labels):

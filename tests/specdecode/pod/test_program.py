@@ -198,6 +198,7 @@ def test_accuracy_runs_the_pinned_tool_on_every_arm_and_uploads_its_results(monk
     assert all("--tasks gsm8k --num_fewshot 0 --limit 50" in c and "temperature=0" in c for c in evaluated)
     assert "base_url=http://b:1/v1/completions" in evaluated[1]
     assert keys[-2:] == ["common", "own"]
+    assert "own" not in str(commands[-1]).split()
 
 
 def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
@@ -208,5 +209,5 @@ def test_accuracy_fails_with_the_code_of_what_failed(monkeypatch, tmp_path):
         accuracy.install(tmp_path / "e")
     assert caught.value.code == Exit.UNAVAILABLE
     with pytest.raises(PodError) as caught:
-        accuracy.evaluate(tmp_path, "http://a", tmp_path, model="m", concurrency=1)
+        accuracy.evaluate(tmp_path, "http://a", tmp_path, model="m", concurrency=1, api_key=None)
     assert caught.value.code == Exit.BAD_ANSWER

@@ -119,6 +119,9 @@ class FakeCluster:
         body: Any,
     ) -> Response:
         key = (kind, namespace, name)
+        if kind == "Secret":
+            assert method == "POST", "the pipeline may create Secrets and nothing else"
+            return self._create(body, namespace)
         if method == "GET" and sub == "log":
             return Response(200, self.logs.get(name, "").encode())
         if method == "GET" and not name:
@@ -147,6 +150,14 @@ class FakeCluster:
                 del self.objects[key]
             return _ok({})
         raise AssertionError(f"unexpected {method} {kind} {sub}")
+
+    def _create(self, body: KubeObject, namespace: str) -> Response:
+        _validate(json.dumps({**body, "data": {}}))
+        assert _owners(body) & {o["metadata"]["uid"] for o in self.all("ConfigMap")}
+        key = body["kind"], namespace, body["metadata"]["name"]
+        if key in self.objects:
+            return Response(409, json.dumps({"reason": "AlreadyExists", "message": "already exists"}).encode())
+        return _ok(self.put(body))
 
     def _route(self, path: str) -> tuple[str, str, str, str]:
         for kind, resource in RESOURCES.items():

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.cluster.errors import ClusterUnavailable, Conflict, Forbidden
+from specdecode.cluster.errors import ClusterUnavailable, Conflict, Forbidden, QuotaExceeded
 from specdecode.cluster.resources import KubeObject
 from specdecode.experiment import Capacity
 from specdecode.runs.state import load_state
@@ -141,6 +141,59 @@ def test_job_fails(step, code):
         world.finish(step)
     world.clean_up(caught.value)
     assert diagnosis(world)["row"] == ("compiler-crash" if code == 70 else "job-failed")
+    assert_nothing_left(world)
+
+
+QUOTA = "is forbidden: exceeded quota: specdecode, requested: {0}=1, used: {0}=500, limited: {0}=500"
+
+
+def test_a_full_namespace_is_said_at_once():
+    world = World()
+    up_to(world, "Smoke")
+    message = 'jobs.batch "r1-w0-smoke" ' + QUOTA.format("count/jobs.batch")
+    world.cluster.fault = lambda method, path: status(403, message) if method == "PATCH" and "jobs" in path else None
+    with pytest.raises(QuotaExceeded) as caught:
+        world.finish("Smoke")
+    world.cluster.fault = lambda method, path: None
+    assert "did not admit count/jobs.batch=1, since it allows no more than count/jobs.batch=500" in (
+        world.clean_up(caught.value).Cause
+    )
+    assert_nothing_left(world)
+
+
+@pytest.mark.parametrize(
+    ("why", "row"),
+    [
+        (QUOTA.format("pods"), "namespace-quota"),
+        ('is forbidden: violates PodSecurity "restricted:latest": hostPath volumes', "pod-refused"),
+    ],
+)
+@pytest.mark.parametrize("step", POD_STATES)
+def test_pods_that_may_not_be_created_are_not_waited_for(step, why, row):
+    component, error_type = POD_STATES[step]
+    world = World()
+    up_to(world, step)
+    create_pod = world._pod
+
+    def refuse(owner: KubeObject, *, ready: bool) -> KubeObject:
+        if owner["spec"]["template"]["metadata"]["labels"][names.COMPONENT_LABEL] != component:
+            return create_pod(owner, ready=ready)
+        kind, name = owner["kind"], owner["metadata"]["name"]
+        about = {"kind": kind, "name": name} if kind == "Job" else {"kind": "ReplicaSet", "name": f"{name}-6d4cf"}
+        metadata = {"name": f"{name}.1", "namespace": names.NAMESPACE}
+        message = f'Error creating: pods "{name}-x" {why}'
+        event = {"kind": "Event", "metadata": metadata, "type": "Warning", "reason": "FailedCreate", "message": message}
+        world.cluster.put({**event, "involvedObject": about})
+        owner.setdefault("status", {})
+        return {}
+
+    world._pod = refuse
+    before = world.time
+    with pytest.raises(error_type, match="is forbidden") as caught:
+        world.finish(step)
+    assert world.time - before < timedelta(minutes=2)
+    world.clean_up(caught.value)
+    assert diagnosis(world)["row"] == row
     assert_nothing_left(world)
 
 

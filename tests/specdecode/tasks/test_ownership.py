@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+from datetime import timedelta
+
 import pytest
 from specdecode import names
+from specdecode.cluster.errors import ClusterUnavailable
 from specdecode.experiment import preset_names
-from specdecode.tasks import release, stop_arms, watchdog
+from specdecode.tasks import release, runtime, serve, stop_arms, watchdog
+from specdecode.tasks.errors import ServeNotReady
 
 from tests.specdecode.tasks import cluster_fake
-from tests.specdecode.tasks.test_faults import assert_nothing_left
-from tests.specdecode.tasks.world import World
+from tests.specdecode.tasks.cluster_fake import status
+from tests.specdecode.tasks.test_faults import assert_nothing_left, never_ready
+from tests.specdecode.tasks.world import World, arn
 
 KINDS = ("Job", "Deployment", "Service", "ConfigMap")
 
@@ -93,6 +99,37 @@ def test_the_run_is_not_over_while_something_that_cannot_be_listed_is_left():
     world.cluster.collect_garbage = collect
     world.finish("StopArms")
     assert world.cluster.all("Secret") == []
+
+
+def test_a_key_is_in_its_secret_and_nowhere_else(monkeypatch, capsys):
+    """Neither a record of the run nor a diagnosis of its objects nor a log line has it, whatever becomes of the run."""
+    world = World()
+    world.run_through(until="Serve")
+    keys = [base64.b64decode(secret["data"]["api-key"]).decode() for secret in world.cluster.all("Secret")]
+    assert len(set(keys)) == 2
+    monkeypatch.setattr(runtime, "process_runtime", lambda: world.rt)
+    world.trouble["serving"] = never_ready
+    world.time += timedelta(days=1)
+    event = {"run_id": "run-1", "execution_arn": arn("run-1")}
+    with pytest.raises(ServeNotReady) as caught:
+        serve.handler(event, None)
+    world.clean_up(caught.value)
+    seen = b"".join(world.s3.objects.values()).decode() + str(caught.value) + "".join(capsys.readouterr())
+    assert '"secretKeyRef"' in seen, "the diagnosis describes the pods"
+    assert not [key for key in keys if key in seen]
+    assert_nothing_left(world)
+
+
+def test_a_retried_step_keeps_the_key_that_is_there():
+    world = World()
+    world.run_through(until="Compile")
+    world.cluster.fault = lambda method, path: status(500) if "/deployments" in path and method == "PATCH" else None
+    with pytest.raises(ClusterUnavailable):
+        world.finish("Serve")
+    first = world.cluster.all("Secret")[0]["data"]
+    world.cluster.fault = lambda method, path: None
+    world.finish("Serve")
+    assert world.cluster.all("Secret")[0]["data"] == first
 
 
 def test_what_another_run_owns_is_not_touched():

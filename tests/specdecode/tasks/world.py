@@ -150,7 +150,7 @@ class World:
         return int(self.cluster.all("NodePool")[0]["spec"]["replicas"])
 
     def workloads(self) -> list[str]:
-        kinds = ("Job", "Deployment", "Service", "ConfigMap", "Pod", "ResourceClaim")
+        kinds = ("Job", "Deployment", "Service", "ConfigMap", "Secret", "Pod", "ResourceClaim")
         return [f"{kind}/{obj['metadata']['name']}" for kind in kinds for obj in self.cluster.all(kind)]
 
     # --- the controllers

@@ -1,0 +1,83 @@
+"""A server with VLLM_API_KEY as it is in a serving pod: who is let in, and what those who are not are told."""
+
+from __future__ import annotations
+
+import http.client
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from specdecode import names
+from specdecode.cli import app
+from specdecode.exits import Exit
+from specdecode.pod import smoke
+from specdecode.pod.program import PodError
+from typer.testing import CliRunner
+
+from .conftest import Served, serve
+
+KEY = "canary-8d1f0c7e5b"
+OWN = names.api_key_variable("base")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Served]:
+    with serve(environment={"VLLM_API_KEY": KEY}) as served:
+        yield served
+        assert served.stop() == 0
+        assert served.process.stderr is not None
+        assert KEY not in served.process.stderr.read()
+
+
+def test_without_the_key_nothing_of_v1_answers_and_probes_do(guarded: Served) -> None:
+    body = {"model": "pair", "prompt": "x", "max_tokens": 2}
+    for method, path in (("GET", "/v1/models"), ("POST", "/v1/completions"), ("POST", "/v1/chat/completions")):
+        status, answer = guarded.request(method, path, body)
+        assert (status, answer["error"]["message"]) == (401, "Unauthorized")
+    assert [guarded.request("GET", path)[0] for path in ("/health", "/metrics")] == [200, 200]
+    assert asked(guarded, f"Bearer {KEY}") == 200
+    assert [asked(guarded, given) for given in ("Bearer other", KEY, f"Bearer {KEY}x", "Bearer ")] == [401] * 4
+
+
+def asked(served: Served, authorization: str) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection.request("GET", "/v1/models", headers={"Authorization": authorization})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.parametrize(
+    ("environ", "code", "says"),
+    [
+        ({}, 1, f"demands an API key, and none is set (status 401): set {OWN} or OPENAI_API_KEY"),
+        ({OWN: "wrong"}, 1, "refused the API key that it was given (status 401)"),
+        ({OWN: KEY, "OPENAI_API_KEY": "of the others"}, 0, ""),
+        ({"OPENAI_API_KEY": KEY}, 0, ""),
+    ],
+    ids=["none", "wrong", "its own", "that of all"],
+)
+def test_the_benchmark_sends_the_arm_s_key_and_says_what_is_wrong_with_it(
+    guarded: Served, tmp_path: Path, environ: dict[str, str], code: int, says: str
+) -> None:
+    command = ["bench", f"base=http://127.0.0.1:{guarded.port}", "--requests", "1", "--warmup", "0"]
+    command += ["--output-tokens", "4", "--prompt", "x", "--endpoint", "completions", "--out", str(tmp_path / "out")]
+    clean = {name: None for name in os.environ if "API_KEY" in name}
+    result = CliRunner().invoke(app, command, env={**clean, **environ})
+    assert result.exit_code == code, result.output
+    assert says in " ".join(result.output.split())
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(written) > 2 if code == 0 else True
+    assert KEY not in "".join([result.output, *written])
+
+
+def test_the_smoke_test_sends_the_arm_s_key(guarded: Served, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    arguments = ["--model", "pair", "--endpoint", "completions", "--arm", f"base=http://127.0.0.1:{guarded.port}"]
+    monkeypatch.setenv(OWN, KEY)
+    smoke.main(arguments)
+    monkeypatch.setenv(OWN, "wrong")
+    with pytest.raises(PodError, match="base: HTTP 401") as caught:
+        smoke.main(arguments)
+    assert caught.value.code == Exit.BAD_ANSWER
+    assert KEY not in capsys.readouterr().out
