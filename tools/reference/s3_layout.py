@@ -34,7 +34,11 @@ FILES = (
         "benchmark pod",
         "LLMPerf's file of requests",
     ),
-    (("metrics-unsent.jsonl",), "benchmark pod", "metrics that CloudWatch did not take; only if there are any"),
+    (
+        ("metrics-unsent.jsonl",),
+        "benchmark pod",
+        "metrics that CloudWatch did not take yet; the next pod, the report or a resumed run sends them",
+    ),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),
     (("report.md",), "Report", "the same for a merge request or a wiki"),
@@ -45,6 +49,7 @@ FILES = (
     (("diagnostics", "problems.txt"), "Diagnose", "what is wrong with each pod"),
     (("diagnostics", "events.txt"), "Diagnose", "Kubernetes' events, Karpenter's among them, by time"),
     (("diagnostics", "KINDs.json"), "Diagnose", "descriptions: pods, jobs, claims, nodes and their kin"),
+    (("diagnostics", "ARM", "diagnosis.json"), "Compile, Serve", "the same, and all below, of an arm a sweep left out"),
     (("diagnostics", "logs", "POD.CONTAINER.log"), "Diagnose, Compile", "logs; `.previous.log` of what was restarted"),
 )
 

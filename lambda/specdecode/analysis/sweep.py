@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from specdecode.analysis.prediction import DECODING, STEPS
 from specdecode.analysis.result import Comparison, Estimate
@@ -80,19 +80,24 @@ def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (),
     return advise(candidates(experiment), observations(comparisons, group=group))
 
 
-def next_step(experiment: Experiment, comparisons: Sequence[Comparison]) -> SweepStep:
-    """What an adaptive sweep measures next. `comparisons`: one for each step so far, of that step's records alone.
+def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
+    """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
+    `lost`: arms that cannot be compiled or served.
 
     A compile where one is worth it, else again an arm that cannot be told from the best, else nothing.
     """
     seen = observations(comparisons)
     if len(seen) < len(comparisons):
         return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
-    advice = advise(candidates(experiment), seen)
+    measured = {Candidate(item.draft, item.k) for item in seen}
+    known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
+    left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
+    advice = advise(left, seen)
     chosen, reason = advice.compile_next, advice.reason
-    if chosen is None and advice.measure_again:
+    again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
+    if chosen is None and again:
         times = Counter(Candidate(item.draft, item.k) for item in seen)
-        chosen = min(advice.measure_again, key=lambda candidate: times[candidate])
+        chosen = min(again, key=lambda candidate: times[candidate])
         reason = (
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
         )

@@ -171,6 +171,8 @@ class Publisher:
 
     def _join(self, fresh: Sequence[list[Datum]]) -> None:
         """Add to what waits, without reading it."""
+        if not self._keeps:
+            return
         with self.spool.open("ab") as file:
             file.write("".join(json.dumps(call) + "\n" for call in fresh).encode())
 

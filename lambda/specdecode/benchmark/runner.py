@@ -63,6 +63,7 @@ class Benchmark:
         self._session = 0
         self._counters: dict[tuple[str, str], SpeculationCounters] = {}
         self._blocks: list[dict[str, Any]] = []
+        self._loaded: set[tuple[str, str]] = set()
         self._started_at = time.time()
         self._summed_up_at = -math.inf
 
@@ -170,6 +171,7 @@ class Benchmark:
 
         self._progress.begin(variant, case.name, requests=requests, measured=len(skip))
         if requests is None or len(skip) < requests:
+            self._loaded.add((variant, case.name))
             async with Recorder(keep).running() as recorder:
                 counters = await arm.load(
                     case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=recorder.add
@@ -220,7 +222,10 @@ class Benchmark:
         if time.monotonic() - self._summed_up_at > SUM_UP_EVERY_S:
             self._delivery.sum_up(self._summary())
             self._summed_up_at = time.monotonic()
-        problems = await asyncio.to_thread(self._delivery.block, block, variant, arm.label, case, arm.facts.model)
+        is_known = (variant, case.name) not in self._loaded
+        problems = await asyncio.to_thread(
+            self._delivery.block, block, variant, arm.label, case, arm.facts.model, is_known=is_known
+        )
         for problem in problems:
             self._progress.message(problem)
         self._problems += problems

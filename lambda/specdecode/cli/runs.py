@@ -19,6 +19,7 @@ from specdecode.cli.runs_deployment import STACK, Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
 from specdecode.runs import DEFAULT_PRESET
+from specdecode.runs.view import ClusterView
 
 Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -54,8 +55,9 @@ def run(
     Refuses what cannot work before anything is started. With --watch the exit code is the run's: 0 if it succeeded,
     1 if not.
     """
-    request, name = _resume_request(resume) if resume else _request(experiment, overrides or [])
+    asked = None if resume else _request(experiment, overrides or [])
     deployment = Deployment(stack=stack)
+    request, name = asked or _resume_request(deployment, str(resume))
     run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
     arn = deployment.start(run_id, request)
     if not watch:
@@ -72,19 +74,23 @@ def run(
 
 
 def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
-    """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause."""
+    """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
+
+    With --json, `pods` are those of a run that goes on, each with what is wrong with it; null if they cannot be looked
+    at now, and none after the end.
+    """
     deployment = Deployment(stack=stack)
     shown = watching.look(deployment, run_id)
+    pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
-        say_json(asdict(shown))
+        seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
+        say_json({**asdict(shown), "pods": seen})
         return
     say("\n".join(lines(shown)))
-    if shown.status not in TERMINAL:
-        pods = deployment.pods(shown.run_id)
-        if pods is None:
-            say("  pods        cannot be looked at now")
-        for pod in pods or ():
-            say(f"  pod         {pod_line(pod)}")
+    if pods is None:
+        say("  pods        cannot be looked at now")
+    for pod in pods or ():
+        say(f"  pod         {pod_line(pod)}")
 
 
 def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
@@ -133,7 +139,10 @@ def diagnose(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False
 
 
 def capacity(
-    release: Annotated[bool, typer.Option("--release", help="Stop the run that holds the node.")] = False,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Stop the run that holds the node; bring a node that nobody holds to zero."),
+    ] = False,
     stack: Stack = STACK,
     as_json: AsJson = False,
 ) -> None:
@@ -141,15 +150,7 @@ def capacity(
     deployment = Deployment(stack=stack)
     seen = deployment.cluster()
     if release:
-        if seen.lease.holder is None:
-            say("nobody holds the node")
-        else:
-            holder = seen.lease.holder.run_id
-            found = deployment.execution(holder)
-            if found.status not in TERMINAL:
-                deployment.stop(found.arn)
-                say(f"stopped {holder}")
-            _release(deployment, holder)
+        _free(deployment, seen)
         seen = deployment.cluster()
     if as_json:
         say_json(seen.model_dump(mode="json"))
@@ -207,8 +208,28 @@ def _request(experiment: str, overrides: list[str]) -> tuple[dict[str, Any], str
     raise AssertionError("load_preset refuses unknown names")
 
 
-def _resume_request(run_id: str) -> tuple[dict[str, Any], str]:
+def _resume_request(deployment: Deployment, run_id: str) -> tuple[dict[str, Any], str]:
+    """The input that resumes a run, refused here if there is none, or if it still goes on."""
+    if deployment.state(run_id) is None:
+        raise stop_with(f"there is no run {run_id} to resume (`specdecode list` shows the runs)", EXIT_USAGE)
+    found = deployment.find(run_id)
+    if found is not None and found.status not in TERMINAL:
+        raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
     return {"resume": run_id}, f"resume-{run_id}"[:40].rstrip("-")
+
+
+def _free(deployment: Deployment, seen: ClusterView) -> None:
+    """Take the node from whoever holds it, and let the watchdog bring replicas and workloads to what the lease says."""
+    if seen.lease.holder is None:
+        done = deployment.reconcile()
+        say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
+        return
+    holder = seen.lease.holder.run_id
+    found = deployment.find(holder)
+    if found is not None and found.status not in TERMINAL:
+        deployment.stop(found.arn)
+        say(f"stopped {holder}")
+    _release(deployment, holder)
 
 
 def _release(deployment: Deployment, run_id: str) -> None:

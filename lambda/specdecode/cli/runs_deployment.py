@@ -115,12 +115,19 @@ class Deployment:
             if newest is None:
                 raise stop_with("there is no run yet: start one with `specdecode run`", EXIT_USAGE)
             run_id = newest.run_id
+        found = self.find(run_id)
+        if found is None:
+            raise stop_with(f"there is no run {run_id} (`specdecode list` shows the runs)", EXIT_USAGE)
+        return found
+
+    def find(self, run_id: str) -> Execution | None:
+        """The run's execution; None where Step Functions knows none (it forgets after 90 days, the bucket does not)."""
         arn = f"{self.machine.replace(':stateMachine:', ':execution:')}:{run_id}"
         try:
             found = self._states.describe_execution(executionArn=arn)
         except ClientError as error:
             if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
-                raise stop_with(f"there is no run {run_id} (`specdecode list` shows the runs)", EXIT_USAGE) from None
+                return None
             raise
         stopped = found.get("stopDate")
         return Execution(

@@ -27,12 +27,12 @@ class RunState(BaseModel):
     stopping_since: AwareDatetime | None = None
     """When StopArms first found something to wait for; None while nothing is being stopped."""
     node: str | None = None
-    smoke_tested: tuple[int, ...] = ()
-    """Waves whose arms all answered their first request."""
     measured: tuple[int, ...] = ()
     """Waves whose benchmark is complete."""
     inherited: tuple[int, ...] = ()
     """Those of them that were measured by the run that this one resumes; their arms are not served again."""
+    lost: tuple[int, ...] = ()
+    """Waves of an adaptive sweep that are not measured since their arm cannot be served; a resumed run tries again."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 

@@ -24,6 +24,8 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
     wave = run.wave(given.wave)
     if given.wave in run.state.inherited:
         return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")
+    if given.wave in run.state.lost:
+        return Progress(done=True, message="the sweep goes on without this arm")
     if not first_served(run.plan.waves, wave):
         return Progress(done=True, message="these arms had their test in an earlier wave")
     require_node(given, rt, run)

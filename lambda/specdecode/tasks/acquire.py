@@ -29,7 +29,7 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 def acquire(given: StepInput, rt: Runtime) -> Progress:
     """Done when this run holds the lease and a Ready node of the pool has published its devices."""
     now, run = rt.now(), load_run(rt.store, given.run_id)
-    if run.is_all_measured:
+    if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
     lease = rt.lease.update(partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now))
     position = lease.position(given.run_id)

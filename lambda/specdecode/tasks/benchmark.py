@@ -16,8 +16,8 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
 def benchmark(given: StepInput, rt: Runtime) -> Progress:
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
-    if run.is_measured(given.wave):
-        return Progress(done=True, message="measured already")
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
     require_node(given, rt, run)
     wave = run.wave(given.wave)
     check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)

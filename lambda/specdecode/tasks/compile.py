@@ -9,6 +9,7 @@ from specdecode.cluster.resources import name_of
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
+from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -16,22 +17,25 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     """Done when the artifact of every arm of the wave is complete in the bucket."""
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
-    if run.is_measured(given.wave):
-        return Progress(done=True, message="measured already")
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
     require_node(given, rt, run)
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
     for arm in missing:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
-        done, message = advance_job(
-            rt.kube,
-            [job],
-            root=manifests.run_root(run.plan, ctx),
-            now=rt.now(),
-            limit_min=run.plan.experiment.deadlines.compile,
-            failure=CompileFailed,
-        )
+        try:
+            done, message = advance_job(
+                rt.kube,
+                [job],
+                root=manifests.run_root(run.plan, ctx),
+                now=rt.now(),
+                limit_min=run.plan.experiment.deadlines.compile,
+                failure=CompileFailed,
+            )
+        except CompileFailed as error:
+            return go_on_without(arm, error, run=run, rt=rt)
         if not done:
             return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=run.plan.poll_seconds)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):

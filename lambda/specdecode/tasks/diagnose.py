@@ -17,6 +17,8 @@ from specdecode.runs.state import load_state, save_state
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
 TABLE = "diagnosis.yaml"
+LONGEST_DETAIL = 4000
+"""Characters. Step Functions takes 32,768 as the Cause of a Fail state, and ends a longer one without any."""
 
 
 class Diagnosis(BaseModel):
@@ -31,21 +33,33 @@ class Diagnosis(BaseModel):
 def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
     error = str((given.error or {}).get("Error") or "Unknown")
     detail = error_message((given.error or {}).get("Cause"))
-    found = _collect(rt, given.run_id)
-    row, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}", **found.kinds})
-    where = layout.run_key(given.run_id, "diagnostics")
-    cause = f"{paragraph} ({detail}) Diagnostics: {rt.store.url(where)}/"
-    for path, text in found.files.items():
-        rt.store.write(f"{where}/{path}", text, content_type="text/plain; charset=utf-8")
-    summary = {"cause": paragraph, "row": row, "error": error, "detail": detail, "missing": found.missing}
-    rt.store.write(f"{where}/diagnosis.json", json.dumps(summary, indent=1))
-    rt.store.write(f"{where}/README.txt", f"{paragraph}\n\n{error}: {detail}\n", content_type="text/plain")
+    where = "diagnostics"
+    _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
     state = load_state(rt.store, given.run_id)
     if state is not None:
-        failure = Failure(stage=error, message=paragraph, diagnostics="diagnostics/")
+        failure = Failure(stage=error, message=paragraph, diagnostics=f"{where}/")
         if failure not in state.failures:
             save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
-    return Diagnosis(Error=error, Cause=cause)
+    link = rt.store.url(layout.run_key(given.run_id, where))
+    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) Diagnostics: {link}/")
+
+
+def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:
+    """Keep the evidence in the run's folder `where`; name of the cause found, and the paragraph on it."""
+    found = _collect(rt, run_id)
+    row, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}", **found.kinds})
+    for path, text in found.files.items():
+        rt.store.write(layout.run_key(run_id, where, path), text, content_type="text/plain; charset=utf-8")
+    summary = {"cause": paragraph, "row": row, "error": error, "detail": detail, "missing": found.missing}
+    rt.store.write(layout.run_key(run_id, where, "diagnosis.json"), json.dumps(summary, indent=1))
+    text = f"{paragraph}\n\n{error}: {detail}\n"
+    rt.store.write(layout.run_key(run_id, where, "README.txt"), text, content_type="text/plain")
+    return row, paragraph
+
+
+def short(detail: str) -> str:
+    """At most LONGEST_DETAIL characters of an error's message; the whole is in diagnosis.json."""
+    return detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]} … (the rest is in the diagnostics)"
 
 
 def error_message(cause: Any) -> str:

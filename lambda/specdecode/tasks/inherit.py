@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from specdecode import layout
+from specdecode.benchmark.publish import SPOOL
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState
@@ -12,7 +13,7 @@ from specdecode.runs.store import Store
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Copy records, scores and summary of `old` and say which waves are measured.
+    """Copy records, scores and summary of `old`, take its unsent metrics, and say which waves are measured.
 
     Whole waves are not measured again. Of others the benchmark sends only the requests that have no record yet, and
     those that failed: what broke the wave off may be why they did.
@@ -25,6 +26,11 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     for folder in ("llmperf/", "accuracy/"):
         for key in store.keys(base + folder):
             store.copy(key, target + key[len(base) :])
+    unsent = store.read(base + SPOOL)
+    if unsent:
+        # In this order, and never emptied here: a retry in between finds the metrics in one place or in both.
+        store.write(target + SPOOL, unsent, content_type="application/jsonl")
+        store.write(base + SPOOL, "", content_type="application/jsonl")
     summary = store.read_json(base + "summary.json")
     if summary is not None:
         store.write(target + "summary.json", json.dumps({**summary, "run_id": state.run_id}))

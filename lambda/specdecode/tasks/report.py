@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,15 +69,20 @@ def publish(comparison: Comparison, state: RunState, rt: Runtime) -> tuple[str, 
     A figure not sent fails no run.
     """
     spool = layout.run_key(state.run_id, SPOOL)
-    waiting = [datum for call in spooled(rt.store.read(spool) or b"") for datum in call]
-    data = [*waiting, *metric_data(comparison, previous=last_good(rt.store, comparison, before=state))]
     publisher = Publisher(namespace=names.METRIC_NAMESPACE, folder=None, client=rt.clients("cloudwatch"))
-    problems = tuple(dict.fromkeys(publisher.publish(data)))
+    waiting, problems = spooled(rt.store.read(spool) or b""), list[str]()
+    sent = 0
+    while sent < len(waiting) and not problems:
+        problems = publisher.publish(waiting[sent])
+        sent += not problems
+    if sent:
+        left = "".join(json.dumps(call) + "\n" for call in waiting[sent:])
+        rt.store.write(spool, left, content_type="application/jsonl")
+    own = metric_data(comparison, previous=last_good(rt.store, comparison, before=state))
+    problems += publisher.publish(own, at_once=True)
     if problems:
         logs.info("unpublished", problems=problems)
-    elif waiting:
-        rt.store.write(spool, "", content_type="application/jsonl")
-    return problems
+    return tuple(dict.fromkeys(problems))
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:

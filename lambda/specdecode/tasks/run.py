@@ -28,9 +28,21 @@ class Run:
         """Whether the wave's benchmark is complete, by this run or by the one that it resumes."""
         return wave in self.state.measured
 
+    def settled(self, wave: int) -> str | None:
+        """Why nothing is left to do for the wave; None where there is."""
+        if self.is_measured(wave):
+            return "measured already"
+        return "the sweep goes on without this arm" if wave in self.state.lost else None
+
     @property
-    def is_all_measured(self) -> bool:
-        return all(self.is_measured(wave.index) for wave in self.plan.waves)
+    def is_all_settled(self) -> bool:
+        return all(self.settled(wave.index) for wave in self.plan.waves)
+
+    @property
+    def lost_arms(self) -> set[str]:
+        """Arms that an adaptive sweep goes on without."""
+        served = {arm.variant for wave in self.plan.waves if wave.index in self.state.lost for arm in wave.arms}
+        return {item.name for item in self.plan.experiment.variants if item.compare_to is not None} & served
 
 
 def load_run(store: Store, run_id: str) -> Run:

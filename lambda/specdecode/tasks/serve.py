@@ -9,13 +9,15 @@ from typing import Any
 from specdecode import manifests, names
 from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.jobs import created_at
-from specdecode.cluster.pods import is_ready
+from specdecode.cluster.pods import Problem, is_ready
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.planning import Arm
 from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
 from specdecode.tasks.jobs import apply_missing
+from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.pace import soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -24,8 +26,8 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 def serve(given: StepInput, rt: Runtime) -> Progress:
     """Done when every arm of the wave is ready and its devices are noted."""
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
-    if run.is_measured(given.wave):
-        return Progress(done=True, message="measured already")
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
     require_node(given, rt, run)
     groups: list[DeviceGroup] = []
     ready, messages = 0, list[str]()
@@ -34,12 +36,9 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         objects = [key, *manifests.serving(run.plan, arm, ctx)]
         apply_missing(rt.kube, objects, root=manifests.run_root(run.plan, ctx))
         pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
-        for problem in found:
-            if problem.fatal:
-                raise ServeNotReady(f"arm {arm.variant}: {problem}")
         age = _age(objects, rt)
-        if age > timedelta(minutes=run.plan.experiment.deadlines.serve):
-            raise ServeNotReady(f"arm {arm.variant} is not ready after {age}{f': {found[0]}' if found else ''}")
+        if failure := _hopeless(arm, found, age=age, limit_min=run.plan.experiment.deadlines.serve):
+            return go_on_without(arm, failure, run=run, rt=rt)
         claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
         own = [claim for pod in pods for claim in claims_of(pod, claims)]
         if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
@@ -56,6 +55,16 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))
     return Progress(done=True, message=f"all {wanted} arms are ready")
+
+
+def _hopeless(arm: Arm, found: Sequence[Problem], *, age: timedelta, limit_min: int) -> ServeNotReady | None:
+    """Why the arm will never be ready, or is not in time."""
+    for problem in found:
+        if problem.fatal:
+            return ServeNotReady(f"arm {arm.variant}: {problem}")
+    if age > timedelta(minutes=limit_min):
+        return ServeNotReady(f"arm {arm.variant} is not ready after {age}{f': {found[0]}' if found else ''}")
+    return None
 
 
 def _keys(groups: Sequence[DeviceGroup]) -> set[tuple[str, int]]:

@@ -18,13 +18,14 @@ from specdecode.tasks.runtime import Runtime
 
 
 def grow(run_id: str, rt: Runtime) -> Plan:
-    """The run's plan, with the next step once all that is planned is measured; stored, with the step's reason."""
+    """The run's plan, with the next step once all that is planned is measured or lost; stored, with its reason."""
     run = load_run(rt.store, run_id)
     sweep = run.plan.sweep
-    if sweep is None or sweep.is_over or not run.is_all_measured:
+    if sweep is None or sweep.is_over or not run.is_all_settled:
         return run.plan
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    step = _bounded(next_step(run.plan.experiment, _comparisons(run, sweep, rt)), sweep, run, capacity, rt)
+    step = next_step(run.plan.experiment, _comparisons(run, sweep, rt), lost=run.lost_arms)
+    step = _bounded(step, sweep, run, capacity, rt)
     experiment, engine = run.plan.experiment, run.plan.engine
     plan = make_plan(
         experiment,
@@ -39,10 +40,11 @@ def grow(run_id: str, rt: Runtime) -> Plan:
 
 
 def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
-    """One for each step, of its own rounds: an arm against the baseline that served beside it."""
+    """One for each measured step, of its own rounds: an arm against the baseline that served beside it."""
     records = list(read_records(rt.store, run.state.run_id))
     context = run_context(run.plan, run.state, rt)
     rounds = run.plan.experiment.workload.rounds
+    lost = {wave.round // rounds for wave in run.plan.waves if wave.index in run.state.lost}
     return [
         compare(
             experiment=run.plan.experiment,
@@ -50,6 +52,7 @@ def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
             context=context,
         )
         for step in range(len(sweep.arms))
+        if step not in lost
     ]
 
 

@@ -21,11 +21,12 @@ from specdecode.benchmark.publish import (
     calls,
     metric_data,
     problems,
+    spooled,
 )
 from specdecode.benchmark.records import ErrorKind
 from specdecode.benchmark.s3 import S3Error, S3Folder
 
-from tests.specdecode.benchmark.making import record, spec
+from tests.specdecode.benchmark.making import case, record, spec
 from tests.specdecode.benchmark.pace import Pace
 from tests.specdecode.benchmark.running import records, run
 
@@ -145,6 +146,45 @@ def test_a_summary_of_many_blocks_is_not_written_and_sent_with_each(tmp_path: Pa
     assert aws.puts.count("runs/run/summary.json") == 2  # with the first block, and at the end
     assert len(json.loads(aws.objects["bucket/runs/run/summary.json"])["blocks"]) == 9
     assert len(set(aws.puts)) == 1 + 3 * 9
+
+
+def test_what_waits_is_sent_once_by_whoever_goes_on(tmp_path: Path, aws: FakeAws) -> None:
+    """The next wave's pod, or a resumed run's, sends what lies in S3, which then holds it no more for the report."""
+    aws.down = {"cloudwatch"}
+    upload = "s3://bucket/runs/run/"
+    run(spec(), Options(folder=tmp_path / "first", upload=upload, publish=True), Pace())
+    waiting = [datum for call in spooled(aws.objects["bucket/runs/run/metrics-unsent.jsonl"]) for datum in call]
+    aws.down = set()
+    second = spec(arms=("sd",)).model_copy(update={"round": 1, "wave": 1})
+    run(second, Options(folder=tmp_path / "second", upload=upload, publish=True), Pace())
+    assert aws.sent[: len(waiting)] == waiting
+    assert sum(datum in waiting for datum in aws.sent) == len(waiting)
+    assert aws.objects["bucket/runs/run/metrics-unsent.jsonl"] == b""
+
+
+def test_metrics_wait_in_s3_as_soon_as_their_block_is_over(tmp_path: Path, aws: FakeAws) -> None:
+    """A pod that is killed later loses none."""
+    given, states = spec(cases=(case(name="one"), case(name="two"))), list[bytes]()
+    aws.down = {"cloudwatch"}
+    stored = aws.put_object
+
+    def watched(**put: Any) -> None:
+        stored(**put)
+        states.append(aws.objects.get("bucket/runs/run/metrics-unsent.jsonl", b""))
+
+    aws.put_object = watched  # type: ignore[method-assign]
+    run(given, Options(folder=tmp_path, upload="s3://bucket/runs/run/", publish=True), Pace())
+    sizes = [len(spooled(state)) for state in states]
+    assert sizes == sorted(sizes)
+    assert {0, 1, 2} == set(sizes)
+
+
+def test_a_finished_block_is_not_published_again(tmp_path: Path, aws: FakeAws) -> None:
+    upload = "s3://bucket/runs/run/"
+    run(spec(), Options(folder=tmp_path / "first", upload=upload, publish=True), Pace())
+    sent = list(aws.sent)
+    run(spec(), Options(folder=tmp_path / "second", upload=upload, publish=True), Pace())
+    assert aws.sent == sent
 
 
 def test_an_upload_that_fails_is_tried_again_at_the_end(tmp_path: Path, aws: FakeAws) -> None:

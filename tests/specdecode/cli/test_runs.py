@@ -59,6 +59,8 @@ class FakeDeployment:
         FakeDeployment.last = self
 
     looks = 0
+    reconciled = 0
+    remembered = True
     asked_for_pods = 0
     seen_pods: tuple[PodView, ...] | None = (POD,)
     ends_as = "SUCCEEDED"
@@ -78,14 +80,19 @@ class FakeDeployment:
         failed = {"error": "ServeNotReady", "cause": "the engine crashed"} if self.ends_as == "FAILED" else {}
         return Execution(**{**vars(RUNNING), **over, **failed, "output": '{"verdict": "pays"}'})
 
+    def find(self, run_id: str) -> Execution | None:
+        if not FakeDeployment.remembered:
+            return None
+        return RUNNING if FakeDeployment.looks < 3 else Execution(**{**vars(RUNNING), "status": self.ends_as})
+
     def executions(self, *, limit: int) -> list[Execution]:
         return [RUNNING][:limit]
 
     def events(self, arn: str) -> list[dict[str, Any]]:
         return [entered("Serve"), exited("1 of 2 arms are ready")]
 
-    def state(self, run_id: str) -> RunState:
-        return STATE
+    def state(self, run_id: str) -> RunState | None:
+        return STATE if run_id == "r" else None
 
     def plan(self, run_id: str) -> Any:
         return PLAN
@@ -95,7 +102,8 @@ class FakeDeployment:
 
     def reconcile(self) -> dict[str, Any]:
         FakeDeployment.held = False
-        return {}
+        FakeDeployment.reconciled += 1
+        return {"replicas": 0}
 
     def cluster(self) -> ClusterView:
         claim = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
@@ -119,6 +127,7 @@ def command(monkeypatch):
     FakeDeployment.looks, FakeDeployment.held, FakeDeployment.ends_as = 0, True, "SUCCEEDED"
     FakeDeployment.started, FakeDeployment.stopped = [], []
     FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, (POD,)
+    FakeDeployment.reconciled, FakeDeployment.remembered = 0, True
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
     monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
@@ -159,14 +168,27 @@ def test_run_refuses_before_it_starts_anything(command, arguments, words):
 
 
 def test_resume_names_the_run_only(command):
-    command("run", "--resume", "old-run")
-    assert FakeDeployment.started[0][1] == {"resume": "old-run"}
+    FakeDeployment.looks = 5
+    command("run", "--resume", "r")
+    assert FakeDeployment.started[0][1] == {"resume": "r"}
+
+
+def test_a_run_that_step_functions_has_forgotten_can_be_resumed_all_the_same(command):
+    FakeDeployment.remembered = False
+    assert command("run", "--resume", "r").exit_code == 0
+
+
+@pytest.mark.parametrize(("run_id", "words"), [("nonsense", "there is no run nonsense"), ("r", "r still runs")])
+def test_resume_refuses_what_cannot_be_resumed_before_it_starts_anything(command, run_id, words):
+    result = command("run", "--resume", run_id)
+    assert (result.exit_code, FakeDeployment.started) == (2, [])
+    assert words in result.output
 
 
 @pytest.mark.parametrize(("ends_as", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("ABORTED", 1)])
 def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, code):
     FakeDeployment.ends_as = ends_as
-    result = command("run", "rehearsal", "--watch")
+    result = command("run", "rehearsal", "--watch", "--interval", "0.2")
     assert result.exit_code == code
     assert "Serve  1 of 2 arms are ready" in result.output
     assert "$" in result.output
@@ -176,13 +198,13 @@ def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, 
 
 
 def test_watch_as_json_prints_one_document(command):
-    result = command("run", "rehearsal", "--watch", "--json")
+    result = command("run", "rehearsal", "--watch", "--interval", "0.2", "--json")
     assert json.loads(result.stdout)["status"] == "SUCCEEDED"
 
 
 def test_watch_goes_on_without_pods_that_cannot_be_seen(command):
     FakeDeployment.seen_pods = None
-    result = command("run", "rehearsal", "--watch")
+    result = command("run", "rehearsal", "--watch", "--interval", "0.2")
     assert result.exit_code == 0
     assert "1 of 2 arms are ready" in result.output
 
@@ -273,9 +295,31 @@ def test_capacity_shows_the_holder_and_releases(command):
     assert FakeDeployment.stopped == ["arn:r"]
 
 
+def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
+    FakeDeployment.remembered = False
+    result = command("capacity", "--release")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, [])
+    assert "released; the node pool has 0 replicas" in result.output
+
+
+def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
+    FakeDeployment.held = False
+    result = command("capacity", "--release")
+    assert FakeDeployment.reconciled == 1
+    assert "nobody holds the node; the node pool has 0 replicas" in result.output
+
+
 def test_list_and_status_have_json(command):
     assert json.loads(command("list", "--json").stdout)[0]["run_id"] == "r"
     assert json.loads(command("status", "r", "--json").stdout)["step"] == "Serve"
+
+
+@pytest.mark.parametrize(
+    ("seen", "looks", "shown"), [((POD,), 0, [POD.model_dump(mode="json")]), (None, 0, None), ((POD,), 5, [])]
+)
+def test_status_as_json_has_the_pods_of_a_run_that_goes_on(command, seen, looks, shown):
+    FakeDeployment.seen_pods, FakeDeployment.looks = seen, looks
+    assert json.loads(command("status", "r", "--json").stdout)["pods"] == shown
 
 
 def test_waits_and_questions_belong_to_their_step():

@@ -205,23 +205,58 @@ def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
     assert "runs/run-1/report.html" in world.s3.objects
 
 
-def test_metrics_that_cloudwatch_did_not_take_during_the_benchmark_are_sent_with_the_report():
-    world = measured()
-    datum = {
-        "MetricName": "TTFT",
+def waiting_metric(name):
+    return {
+        "MetricName": name,
         "Dimensions": [{"Name": "Variant", "Value": "Base"}],
         "Timestamp": 1_800_000_000.0,
         "Unit": "Seconds",
         "Values": [0.25],
         "Counts": [8.0],
     }
-    spool = "runs/run-1/metrics-unsent.jsonl"
-    world.s3.objects[spool] = (json.dumps([datum]) + "\n").encode()
+
+
+def spool_of(world, run_id, *metrics):
+    """Metrics that wait under a run, each in a call of its own."""
+    lines = [json.dumps([waiting_metric(name)]) + "\n" for name in metrics]
+    world.s3.objects[f"runs/{run_id}/metrics-unsent.jsonl"] = "".join(lines).encode()
+
+
+def test_metrics_that_cloudwatch_did_not_take_during_the_benchmark_are_sent_with_the_report():
+    world = measured()
+    spool_of(world, "run-1", "TTFT")
     report.report(world.given("run-1"), world.rt)
     assert published(world, "TTFT") == {("Base",): 0.25}
     world.cloudwatch.data.clear()
     report.report(world.given("run-1"), world.rt)
     assert published(world, "TTFT") == {}
+
+
+def test_of_waiting_metrics_only_those_that_were_not_sent_go_on_waiting():
+    world = measured()
+    spool_of(world, "run-1", "TTFT", "EndToEndLatency")
+    taken = world.cloudwatch.put_metric_data
+
+    def second_is_throttled(**given):
+        if given["MetricData"][0]["MetricName"] == "EndToEndLatency":
+            raise client_error("Throttling", "PutMetricData")
+        taken(**given)
+
+    world.cloudwatch.put_metric_data = second_is_throttled
+    assert "Throttling" in report.report(world.given("run-1"), world.rt).unpublished[0]
+    (line,) = world.s3.objects["runs/run-1/metrics-unsent.jsonl"].splitlines()
+    assert [datum["MetricName"] for datum in json.loads(line)] == ["EndToEndLatency"]
+
+
+def test_a_resumed_run_sends_what_its_predecessor_could_not_once():
+    world = measured()
+    spool_of(world, "run-1", "TTFT")
+    for resumed in ("run-2", "run-3"):
+        world.plan(resumed, {"resume": "run-1"})
+        world.plan(resumed, {"resume": "run-1"})  # the function was retried
+        report.report(world.given(resumed), world.rt)
+    assert [datum["Values"] for datum in world.cloudwatch.data if datum["MetricName"] == "TTFT"] == [[0.25]]
+    assert world.s3.objects["runs/run-1/metrics-unsent.jsonl"] == b""
 
 
 def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():

@@ -6,9 +6,11 @@ import json
 from datetime import timedelta
 
 import pytest
+from specdecode import names
 from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.planning import Plan
 from specdecode.planning.sweep import AGAIN
+from specdecode.runs.state import load_state
 from specdecode.tasks import advise, release, report
 from specdecode.tasks.errors import CompileFailed
 
@@ -194,6 +196,106 @@ def test_figures_that_cannot_be_compared_end_it():
     for step in world.asked:
         world.finish(step)
     assert advise.advise(world.given("run-1"), world.rt).waves == 1
+
+
+class Failing(Measured):
+    """A world in which some arms cannot be compiled, and the pods of others crash when they serve."""
+
+    def __init__(self, *, compiles=(), serves=()):
+        super().__init__()
+        self.cannot = {"compile": set(compiles), "serving": set(serves)}
+
+    def _is_hopeless(self, obj):
+        labels = obj["metadata"]["labels"]
+        return labels.get(names.VARIANT_LABEL) in self.cannot.get(labels[names.COMPONENT_LABEL], ())
+
+    def _job(self, job):
+        self.job_fails = {"compile": 70} if self._is_hopeless(job) else {}
+        super()._job(job)
+
+    def _pod(self, owner, *, ready):
+        self.trouble = {"serving": crash} if self._is_hopeless(owner) else {}
+        try:
+            return super()._pod(owner, ready=ready)
+        finally:
+            self.trouble = {}
+
+    def sweep(self, run_id="run-1", request=SWEEP):
+        self.run_through(run_id, request=request)
+        release.release(self.given(run_id), self.rt)
+        report.report(self.given(run_id), self.rt)
+        return json.loads(self.s3.objects[f"runs/{run_id}/report.json"])
+
+
+def crash(pod):
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    status = {"name": "main", "image": "e", "restartCount": 5, "lastState": ended}
+    pod["status"] = {"phase": "Running", "containerStatuses": [status]}
+
+
+@pytest.mark.parametrize(("component", "error"), [("compiles", "CompileFailed"), ("serves", "ServeNotReady")])
+def test_it_goes_on_without_an_arm_that_cannot_be_had(swept, component, error):
+    lost = swept.stored().sweep.arms[1]
+    world = Failing(**{component: {lost}})
+    document = world.sweep()
+    steps = world.stored().sweep
+    assert steps.is_over
+    assert steps.arms.count(lost) == 1
+    assert len(set(steps.arms)) >= 3, "another arm was asked for in its place"
+    assert lost not in {pair["variant"] for pair in document["pairs"] if pair["cases"]}
+    (failure,) = document["context"]["failures"]
+    assert (failure["stage"], failure["variant"]) == (error, lost)
+    assert failure["diagnostics"] == f"diagnostics/{lost}/"
+    assert "resume" in failure["message"] if component == "compiles" else "keeps ending" in failure["message"]
+    found = json.loads(world.s3.objects[f"runs/run-1/diagnostics/{lost}/diagnosis.json"])
+    assert found["row"] == ("compiler-crash" if component == "compiles" else "crash-loop")
+    assert (world.workloads(), world.replicas) == ([], 0)
+
+
+def test_nothing_is_served_in_the_wave_of_a_lost_arm(swept):
+    lost = swept.stored().sweep.arms[1]
+    world = Failing(compiles={lost})
+    world.sweep()
+    (wave,) = [wave for wave in world.stored().waves if lost in {arm.variant for arm in wave.arms}]
+    made = [path for method, path in world.cluster.requests if method == "PATCH" and "/deployments/" in path]
+    assert made
+    assert not [path for path in made if f"-w{wave.index}-" in path]
+
+
+def test_a_resumed_sweep_tries_the_lost_arm_again(swept):
+    lost = swept.stored().sweep.arms[1]
+    world = Failing(compiles={lost})
+    world.sweep()
+    world.cannot["compile"].clear()
+    document = world.sweep("run-2", {"resume": "run-1"})
+    assert lost in {pair["variant"] for pair in document["pairs"]}
+    assert document["context"]["failures"] == []
+
+
+def test_a_retried_step_loses_an_arm_once(swept):
+    lost = swept.stored().sweep.arms[0]
+    world = Failing(compiles={lost})
+    world.plan(request=SWEEP)
+    for step in ("StageModels", "AcquireCapacity"):
+        world.finish(step)
+    for _ in range(3):
+        world.finish("Compile")
+    assert len(load_state(world.rt.store, "run-1").failures) == 1
+
+
+@pytest.mark.parametrize("hopeless", [{"base"}, {"sd-k2", "sd-k4", "sd-k6", "sd-k8"}], ids=["baseline", "every arm"])
+def test_without_a_baseline_or_any_arm_it_fails(hopeless):
+    world = Failing(compiles=hopeless)
+    with pytest.raises(CompileFailed) as caught:
+        world.sweep()
+    world.clean_up(caught.value)
+    assert world.replicas == 0
+
+
+def test_a_grid_fails_with_the_arm_that_cannot_be_compiled():
+    world = Failing(compiles={"sd"})
+    with pytest.raises(CompileFailed):
+        world.sweep(request={"experiment": "rehearsal"})
 
 
 def test_a_node_that_slows_down_during_the_sweep_changes_no_verdict():

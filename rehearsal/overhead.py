@@ -1,0 +1,152 @@
+"""What the orchestration itself costs of the node's time: an execution's history, laid over what the objects did. Pure.
+
+A run's time on the node is work (a Job or a server from its creation to its completion or readiness), or it is the
+orchestration's: looking, waiting though the work is over, the smoke test, the teardown. Where waits were shortened,
+only they are stretched back; a wait during work costs nothing, since the work goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+WORK = ("StageModels", "Compile", "Serve", "Benchmark")
+"""States whose spans are what the node is for."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Something that went on by itself, in seconds since the epoch: a Job, servers that load, pods that end."""
+
+    state: str
+    """The state that waits for it."""
+    started: float
+    ended: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """One state's part of a run."""
+
+    state: str
+    looks: int
+    """How often its function was asked."""
+    functions_s: float
+    """In the function, the questions and the transitions around it."""
+    waits_s: float
+    """In waits, at their full length."""
+    work_s: float
+    """Of the node's time: spans of work, as long as they took."""
+    lost_s: float
+    """Of the node's time: everything else, waits at their full length."""
+
+
+@dataclass(frozen=True)
+class _Interval:
+    state: str
+    waiting: bool
+    started: float
+    ended: float
+
+
+def events_on_aws(events: Sequence[Mapping[str, Any]]) -> int:
+    """Length of the history as AWS counts it: the emulator leaves TaskStarted out."""
+    kinds = [event["type"] for event in events]
+    return len(kinds) + kinds.count("TaskScheduled") - kinds.count("TaskStarted")
+
+
+def shares(
+    events: Sequence[Mapping[str, Any]], *, wait_scale: float, node: Span | None = None, spans: Sequence[Span] = ()
+) -> list[Share]:
+    """What each state took, in the order in which they were first entered.
+
+    `events`: GetExecutionHistory's, oldest first. `wait_scale`: how much shorter the waits were than the definition's.
+    `node`: from the node being usable to its being given back; without it no time of the node is counted.
+    """
+    timeline = list(_timeline(events))
+    spans = [_within_its_state(span, timeline) for span in spans]
+    looks = [_base(e["stateEnteredEventDetails"]["name"]) for e in events if e["type"] == "TaskStateEntered"]
+    found = []
+    for state in dict.fromkeys(looks):
+        own = [interval for interval in timeline if interval.state == state]
+        idle = [part for part in own if node for part in _outside(part, node, spans)]
+        own_spans = [_clipped(span, node) for span in spans if node and span.state == state]
+        went_on = sum(ended - started for started, ended in _union(own_spans))
+        found.append(
+            Share(
+                state=state,
+                looks=looks.count(state),
+                functions_s=_length(own, waiting=False),
+                waits_s=_length(own, waiting=True) / wait_scale,
+                work_s=went_on if state in WORK else 0.0,
+                lost_s=_length(idle, waiting=False)
+                + _length(idle, waiting=True) / wait_scale
+                + (0.0 if state in WORK else went_on),
+            )
+        )
+    return found
+
+
+def _timeline(events: Sequence[Mapping[str, Any]]) -> Iterator[_Interval]:
+    """The whole history as intervals: whose state, and whether it waits (a Wait, or before a retry)."""
+    state, waiting, before = "", False, 0.0
+    for event in events:
+        now = _seconds(event["timestamp"])
+        if state:
+            yield _Interval(state, waiting, before, now)
+        if "stateEnteredEventDetails" in event:
+            state = _base(event["stateEnteredEventDetails"]["name"])
+        waiting, before = event["type"] in {"WaitStateEntered", "TaskFailed", "TaskTimedOut"}, now
+
+
+def _within_its_state(span: Span, timeline: Sequence[_Interval]) -> Span:
+    """The span, ended with its state: a step goes on as soon as the artifact is there, a moment before the Job ends."""
+    ended = span.ended
+    for interval in timeline:
+        if interval.ended > span.started and interval.state != span.state:
+            ended = min(ended, max(interval.started, span.started))
+            break
+    return Span(span.state, span.started, ended)
+
+
+def _base(name: str) -> str:
+    """The step that a question or a wait belongs to."""
+    return name.removesuffix(" done?").removesuffix(": wait")
+
+
+def _seconds(stamp: datetime | float) -> float:
+    return stamp.timestamp() if isinstance(stamp, datetime) else float(stamp)
+
+
+def _length(intervals: Sequence[_Interval], *, waiting: bool) -> float:
+    return sum(i.ended - i.started for i in intervals if i.waiting is waiting)
+
+
+def _clipped(span: Span, node: Span) -> tuple[float, float]:
+    return max(span.started, node.started), min(span.ended, node.ended)
+
+
+def _union(parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same time, no moment twice."""
+    merged: list[tuple[float, float]] = []
+    for started, ended in sorted(part for part in parts if part[1] > part[0]):
+        if merged and started <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], ended))
+        else:
+            merged.append((started, ended))
+    return merged
+
+
+def _outside(interval: _Interval, node: Span, spans: Sequence[Span]) -> Iterator[_Interval]:
+    """The parts of `interval` within the node's time in which no span went on."""
+    at, end = max(interval.started, node.started), min(interval.ended, node.ended)
+    for started, ended in _union([(span.started, span.ended) for span in spans]):
+        if started >= end:
+            break
+        if started > at:
+            yield _Interval(interval.state, interval.waiting, at, started)
+        at = max(at, ended)
+    if at < end:
+        yield _Interval(interval.state, interval.waiting, at, end)

@@ -1,0 +1,148 @@
+"""What the fault cases share: the running embedded cloud as they use it, and the rows that they write."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from specdecode import layout, names
+from specdecode.benchmark.records import RequestRecord
+from specdecode.cli.runs_deployment import Execution
+from specdecode.cli.runs_view import current_step
+from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease_store import LeaseStore
+
+from rehearsal.execution import Run
+from rehearsal.rehearse import Rehearsal
+from rehearsal.services import WAIT_SCALE
+
+SMALL = {
+    "workload.cases": ["repeat-line"],
+    "workload.requests": 2,
+    "workload.output_tokens": 32,
+    "deadlines.capacity": 1,
+    "deadlines.serve": 1,
+}
+LONG = SMALL | {"workload.requests": 500, "workload.output_tokens": 512}
+WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", "services", "configmaps")}
+
+
+@dataclass
+class Cloud:
+    """The rehearsal with what the cases share, and the rows of the table."""
+
+    running: Rehearsal
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+
+    def start(self, name: str, changes: dict[str, Any] | None = None) -> Run:
+        return self.running.start(name, {"experiment": "rehearsal", "set": changes or SMALL})
+
+    def control(self, action: str, **body: Any) -> None:
+        self.running.kubernetes.request("POST", f"/_rehearsal/{action}", body)
+
+    def listed(self, path: str) -> list[dict[str, Any]]:
+        return list(self.running.kubernetes.request("GET", path)["items"])
+
+    def pods(self, component: str) -> list[dict[str, Any]]:
+        selector = f"labelSelector={names.COMPONENT_LABEL}%3D{component}"
+        return self.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods?{selector}")
+
+    def kill(self, component: str) -> bool:
+        """Kill the running pods of a component; False if there is none yet."""
+        found = [pod for pod in self.pods(component) if pod["status"].get("phase") == "Running"]
+        for pod in found:
+            self.control("kill", namespace=names.NAMESPACE, pod=pod["metadata"]["name"])
+        return bool(found)
+
+    @contextlib.contextmanager
+    def waits(self, scale: float) -> Iterator[None]:
+        """The state machine's waits take `scale` of their length meanwhile."""
+        self._scale_waits(scale)
+        try:
+            yield
+        finally:
+            self._scale_waits(WAIT_SCALE)
+
+    def _scale_waits(self, scale: float) -> None:
+        body = json.dumps({"stepfunctions._SFN_WAIT_SCALE": scale}).encode()
+        endpoint = f"{self.running.services.endpoint}/_ministack/config"
+        with urllib.request.urlopen(endpoint, data=body, timeout=10) as answer:
+            assert json.loads(answer.read())["applied"]
+
+    def forget(self, prefix: str) -> None:
+        """Remove a finished folder's mark, so that it is made again."""
+        s3, bucket = self.running.services.client("s3"), self.running.bucket
+        for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", []):
+            if item["Key"].endswith(layout.COMPLETE):
+                s3.delete_object(Bucket=bucket, Key=item["Key"])
+
+    def lease(self) -> Lease:
+        return LeaseStore(s3=self.running.services.client("s3"), bucket=self.running.bucket).read()
+
+    def workloads(self) -> list[str]:
+        selector = f"labelSelector={names.RUN_LABEL}"
+        found = []
+        for version, plurals in WORKLOADS.items():
+            root = "/api/v1" if version == "v1" else f"/apis/{version}"
+            for plural in plurals:
+                items = self.listed(f"{root}/namespaces/{names.NAMESPACE}/{plural}?{selector}")
+                found += [f"{plural}/{item['metadata']['name']}" for item in items]
+        claims = self.listed(f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaims")
+        return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
+
+    def until(self, condition: Callable[[], Any], *, seconds: float = 90, what: str = "it") -> Any:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.running.services.check()
+            if found := condition():
+                return found
+            time.sleep(0.2)
+        raise AssertionError(f"{what} did not happen within {seconds:.0f} s")
+
+    def until_step(self, run: Run, step: str) -> None:
+        def reached() -> bool:
+            name, _ = current_step(run.deployment.events(run.arn))
+            assert run.look().status == "RUNNING", run.look().cause
+            return name == step
+
+        self.until(reached, what=f"{run.run_id} in {step}")
+
+    def ended(self, run: Run, *, seconds: float = 200) -> Execution:
+        self.until(lambda: run.look().status != "RUNNING", seconds=seconds, what=f"the end of {run.run_id}")
+        return run.look()
+
+    def at_rest(self) -> None:
+        """No money is being spent, and nothing of a run is left."""
+        self.until(lambda: not self.workloads(), seconds=40, what=f"the end of all workloads ({self.workloads()})")
+        self.until(lambda: self.running.replicas() == 0, seconds=40, what="0 replicas")
+        assert self.lease().claims == ()
+
+    def stored(self, key: str) -> bytes:
+        answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=key)
+        return bytes(answer["Body"].read())
+
+    def diagnosis(self, run: Run) -> dict[str, Any]:
+        return json.loads(self.stored(layout.run_key(run.run_id, "diagnostics", "diagnosis.json")))
+
+    def records(self, run: Run) -> dict[tuple[str, str], list[RequestRecord]]:
+        """The uploaded records by variant and case."""
+        s3, root = self.running.services.client("s3"), layout.run_key(run.run_id, "raw") + "/"
+        found = {}
+        for item in s3.list_objects_v2(Bucket=self.running.bucket, Prefix=root).get("Contents", []):
+            variant, _, case = item["Key"][len(root) :].removesuffix(".jsonl").partition("/")
+            lines = self.stored(item["Key"]).splitlines()
+            found[variant, case] = [RequestRecord.model_validate_json(line) for line in lines]
+        return found
+
+    def note(self, fault: str, where: str, run: Run, *, cause: str = "", remark: str = "") -> None:
+        end = run.look()
+        seconds = 0.0
+        found = run.services.client("stepfunctions").describe_execution(executionArn=run.arn)
+        if found.get("stopDate"):
+            seconds = (found["stopDate"] - found["startDate"]).total_seconds()
+        self.rows.append((fault, where, end.status, cause, f"{seconds:.0f} s{remark}"))

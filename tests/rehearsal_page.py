@@ -1,0 +1,49 @@
+"""The parts of docs/reliability.md that the fault cases write; what people wrote around them stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+BY = "written by tests/rehearsal_faults.py"
+HEAD = ["| fault | where | execution | cause, as the user reads it | took |", "|---|---|---|---|---|"]
+Row = tuple[str, ...]
+
+
+def write_faults(rows: Sequence[Row]) -> None:
+    """Put the rows into the table; those of cases that did not run this time stay as they are."""
+    text = PAGE.read_text("utf-8")
+    table = [line for line in part(text, "faults") if line.startswith("| ")][1:]
+    fresh = [tuple(cell.replace("|", "/") for cell in row) for row in rows]
+    renewed = {row[0] for row in fresh}
+    kept = [row for row in (tuple(line.strip("| ").split(" | ")) for line in table) if row[0] not in renewed]
+    lines = [f"| {' | '.join(row)} |" for row in [*kept, *fresh]]
+    PAGE.write_text(replaced(text, "faults", [*HEAD, *lines]), "utf-8")
+
+
+def write_part(name: str, lines: Sequence[str]) -> None:
+    """Replace the part `name` of the page."""
+    PAGE.write_text(replaced(PAGE.read_text("utf-8"), name, lines), "utf-8")
+
+
+def part(text: str, name: str) -> list[str]:
+    """The lines of the part `name`."""
+    return text.partition(_begin(name))[2].partition(_end(name))[0].splitlines()
+
+
+def replaced(text: str, name: str, lines: Sequence[str]) -> str:
+    """`text` with other lines in the part `name`. A part that is not there is an error."""
+    before, found, rest = text.partition(_begin(name))
+    _, closed, after = rest.partition(_end(name))
+    assert found, f"{PAGE.name} has no part {name}"
+    assert closed, f"{PAGE.name}: the part {name} has no end"
+    return "".join([before, _begin(name), "\n\n", "\n".join(lines), "\n\n", _end(name), after])
+
+
+def _begin(name: str) -> str:
+    return f"<!-- {name}: {BY} -->"
+
+
+def _end(name: str) -> str:
+    return f"<!-- end of {name} -->"
