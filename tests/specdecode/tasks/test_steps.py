@@ -99,8 +99,8 @@ def test_compiles_run_one_at_a_time():
 
 
 def test_an_engine_that_compiles_nothing_passes_the_step_at_once():
-    world = World("rehearsal-vllm")
-    world.run_through("run-1")
+    world = World()
+    world.run_through(request={"experiment": "rehearsal-vllm"})
     assert not [name for name in written(world, "Job") if "compile" in name]
 
 
