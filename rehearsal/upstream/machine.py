@@ -16,8 +16,8 @@ INSTALLED_GB = 2.4
 """The packages and the two model folders."""
 RUN_GB = 3.0
 """On disk during a run: the models in the bucket and in each arm's pod, the embedded cloud."""
-MEMORY_GB = 9.0
-"""Two arms of 3.3 GB each, and the embedded cloud."""
+MEMORY_GB = 8.0
+"""Two arms of 3.2 GB each, and the embedded cloud."""
 GB = 1e9
 
 
