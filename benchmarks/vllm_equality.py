@@ -36,7 +36,7 @@ from rehearsal.engine.packing import pack_weights, plan_tables  # noqa: E402
 from rehearsal.engine.tokenizer import Tokenizer  # noqa: E402
 from rehearsal.tools import LLAMA, VLLM  # noqa: E402
 
-TOKENS, WINDOW, START_S = 128, 1024, 1800
+TOKENS, WINDOW, START_S = 64, 1024, 1800
 PORTS = {"base": 8711, "sd": 8712}
 MORE = {"one letter": "T", "a line break": "\n", "two lines": "alpha\nbeta\n", "digits": "1 2 3 4 5 6 7 8 9 10 11"}
 
