@@ -46,6 +46,8 @@ RETRY_CLEANUP = [
         "JitterStrategy": "FULL",
     }
 ]
+RETRY_DIAGNOSIS = [{**RETRY[1], "MaxAttempts": 2}]
+"""Fewer: the node is held meanwhile, and a diagnosis that timed out takes five minutes each time."""
 TO_DIAGNOSIS = {
     "ErrorEquals": ["States.ALL"],
     "Assign": {"failure": "{% $states.errorOutput %}"},

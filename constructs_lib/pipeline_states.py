@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from constructs_lib.pipeline_state_kinds import RETRY, RETRY_CLEANUP, TO_DIAGNOSIS, State, task, waiting
+from constructs_lib.pipeline_state_kinds import (
+    RETRY,
+    RETRY_CLEANUP,
+    RETRY_DIAGNOSIS,
+    TO_DIAGNOSIS,
+    State,
+    task,
+    waiting,
+)
 
 INPUT_HELP = (
     'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
@@ -132,7 +140,7 @@ def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
             payload=error,
             assign={"failure": "{% $states.result.Payload %}"},
             following=stop,
-            retry=RETRY,
+            retry=RETRY_DIAGNOSIS,
             catch=[{"ErrorEquals": ["States.ALL"], "Next": stop}],
         ),
         **waiting(

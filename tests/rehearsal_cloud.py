@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
 
+from rehearsal import tools
 from rehearsal.execution import Run
 from rehearsal.rehearse import Rehearsal
 from rehearsal.services import WAIT_SCALE
@@ -52,9 +54,14 @@ class Cloud:
         selector = f"labelSelector={names.COMPONENT_LABEL}%3D{component}"
         return self.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods?{selector}")
 
-    def kill(self, component: str) -> bool:
-        """Kill the running pods of a component; False if there is none yet."""
-        found = [pod for pod in self.pods(component) if pod["status"].get("phase") == "Running"]
+    def kill(self, component: str, *, variant: str | None = None) -> bool:
+        """Kill the running pods of a component (and of one arm); False if there is none yet."""
+        found = [
+            pod
+            for pod in self.pods(component)
+            if pod["status"].get("phase") == "Running"
+            and variant in (None, pod["metadata"]["labels"].get(names.VARIANT_LABEL))
+        ]
         for pod in found:
             self.control("kill", namespace=names.NAMESPACE, pod=pod["metadata"]["name"])
         return bool(found)
@@ -73,6 +80,64 @@ class Cloud:
         endpoint = f"{self.running.services.endpoint}/_ministack/config"
         with urllib.request.urlopen(endpoint, data=body, timeout=10) as answer:
             assert json.loads(answer.read())["applied"]
+
+    def command(self, *arguments: str) -> str:
+        """What `specdecode` prints, run as a user runs it; it must end well."""
+        result = subprocess.run(
+            [tools.ROOT / ".venv" / "bin" / "specdecode", *arguments],
+            env=tools.environment(tools.aws_environment(self.running.services.endpoint)),
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    @contextlib.contextmanager
+    def denied(self, action: str, key: str) -> Iterator[None]:
+        """The bucket's policy denies everybody `action` on the object meanwhile."""
+        s3, bucket = self.running.services.client("s3"), self.running.bucket
+        before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
+        policy = json.loads(before)
+        resource = f"arn:aws:s3:::{bucket}/{key}"
+        policy["Statement"].append({"Effect": "Deny", "Principal": "*", "Action": action, "Resource": resource})
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+        try:
+            yield
+        finally:
+            s3.put_bucket_policy(Bucket=bucket, Policy=before)
+
+    @contextlib.contextmanager
+    def throttled_cloudwatch(self) -> Iterator[None]:
+        """CloudWatch takes no metric meanwhile."""
+        switch = self.running.processes.folder / "aws" / "cloudwatch-throttles"
+        switch.touch()
+        try:
+            yield
+        finally:
+            switch.unlink()
+
+    def metric_samples(self, run: Run, metric: str) -> float:
+        """How many samples of a metric, over both arms, CloudWatch has with times within the run."""
+        found = run.services.client("stepfunctions").describe_execution(executionArn=run.arn)
+        cloudwatch = self.running.services.client("cloudwatch")
+        series = cloudwatch.list_metrics(Namespace=names.METRIC_NAMESPACE, MetricName=metric)["Metrics"]
+        points = [
+            point
+            for one in series
+            if len(one["Dimensions"]) == 2
+            for point in cloudwatch.get_metric_statistics(
+                Namespace=names.METRIC_NAMESPACE,
+                MetricName=metric,
+                Dimensions=one["Dimensions"],
+                StartTime=found["startDate"],
+                EndTime=found["stopDate"],
+                Period=60,
+                Statistics=["SampleCount"],
+            )["Datapoints"]
+        ]
+        return sum(point["SampleCount"] for point in points)
 
     def forget(self, prefix: str) -> None:
         """Remove a finished folder's mark, so that it is made again."""
@@ -95,7 +160,7 @@ class Cloud:
         claims = self.listed(f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaims")
         return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
 
-    def until(self, condition: Callable[[], Any], *, seconds: float = 90, what: str = "it") -> Any:
+    def until(self, condition: Callable[[], Any], *, seconds: float = 240, what: str = "it") -> Any:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.running.services.check()
@@ -112,14 +177,21 @@ class Cloud:
 
         self.until(reached, what=f"{run.run_id} in {step}")
 
-    def ended(self, run: Run, *, seconds: float = 200) -> Execution:
+    def ended(self, run: Run, *, seconds: float = 400) -> Execution:
         self.until(lambda: run.look().status != "RUNNING", seconds=seconds, what=f"the end of {run.run_id}")
         return run.look()
 
+    def stop_all(self) -> None:
+        """End what a failed case left running: the next one must find the node free."""
+        states = self.running.services.client("stepfunctions")
+        machine = self.running.deployment.outputs()["StateMachineArn"]
+        for item in states.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
+            states.stop_execution(executionArn=item["executionArn"])
+
     def at_rest(self) -> None:
         """No money is being spent, and nothing of a run is left."""
-        self.until(lambda: not self.workloads(), seconds=40, what=f"the end of all workloads ({self.workloads()})")
-        self.until(lambda: self.running.replicas() == 0, seconds=40, what="0 replicas")
+        self.until(lambda: not self.workloads(), seconds=120, what=f"the end of all workloads ({self.workloads()})")
+        self.until(lambda: self.running.replicas() == 0, seconds=120, what="0 replicas")
         assert self.lease().claims == ()
 
     def stored(self, key: str) -> bytes:

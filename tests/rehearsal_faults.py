@@ -23,7 +23,6 @@ from rich.console import Console
 from specdecode import layout, names
 from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset
-from specdecode.tasks.pace import poll_seconds, worst_case_events
 
 from rehearsal import overhead, overhead_table, tools
 from rehearsal.console import Progress
@@ -34,7 +33,7 @@ from rehearsal.rehearse import rehearsal
 from tests.rehearsal_cloud import LONG, SMALL, Cloud
 from tests.rehearsal_page import write_faults, write_part
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 LONGER_WAITS = 0.25
 OVERHEAD = tools.ROOT / "benchmarks" / "results" / "overhead.json"
 
@@ -56,6 +55,7 @@ def cloud() -> Iterator[Cloud]:
 def _no_faults(cloud: Cloud) -> Iterator[None]:
     yield
     cloud.control("faults", reset=True)
+    cloud.stop_all()
 
 
 def fails(cloud: Cloud, run: Run, *, fault: str, where: str, error: str, row: str) -> None:
@@ -67,14 +67,13 @@ def fails(cloud: Cloud, run: Run, *, fault: str, where: str, error: str, row: st
     cloud.note(fault, where, run, cause=found["cause"])
 
 
-def succeeds(cloud: Cloud, run: Run, *, fault: str, where: str, remark: str = "", seconds: float = 200) -> None:
-    end = cloud.ended(run, seconds=seconds)
+def succeeds(cloud: Cloud, run: Run, *, fault: str, where: str, remark: str = "") -> None:
+    end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
     cloud.at_rest()
     cloud.note(fault, where, run, cause="-", remark=remark)
 
 
-@pytest.mark.timeout(480)
 def test_nothing_goes_wrong(cloud):
     """From nothing, with staging and compiles. What the orchestration took of the node's time is written too.
 
@@ -86,7 +85,7 @@ def test_nothing_goes_wrong(cloud):
     seen.watch()
     with cloud.waits(LONGER_WAITS):
         run = cloud.start("fine", SMALL | {"deadlines.capacity": 10, "deadlines.serve": 10})
-        succeeds(cloud, run, fault="none", where="-", remark=", waits a quarter", seconds=400)
+        succeeds(cloud, run, fault="none", where="-", remark=", waits a quarter")
     state, plan = run.deployment.state(run.run_id), run.deployment.plan(run.run_id)
     history, spans = run.deployment.events(run.arn, newest=1000), seen.spans()
     found = overhead_table.document(
@@ -94,7 +93,7 @@ def test_nothing_goes_wrong(cloud):
         spans,
         wait_scale=LONGER_WAITS,
         events=overhead.events_on_aws(history),
-        worst=worst_case_events(plan, poll_s=poll_seconds(plan)),
+        worst=plan.worst_case_events,
     )
     assert sum(share["work_s"] for share in found["shares"]) > 0
     assert found["events"]["run"] < found["events"]["worst_case"] < 20_000
@@ -264,33 +263,72 @@ def test_the_node_vanishes_under_load(cloud):
 def test_a_function_is_killed_midway(cloud):
     run = cloud.start("function-killed")
     cloud.until_step(run, "Serve")
-    killed: set[int] = set()
-
-    def kill() -> bool:
-        for pid in processes_naming(cloud.running.processes.folder):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                if b"-PipelineServeFunction" in Path(f"/proc/{pid}/environ").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
-                    killed.add(pid)
-        return len(killed) >= 3
-
-    cloud.until(kill, what="three of the Serve function's processes")
+    _kill_function(cloud, "Serve", times=3)
     succeeds(cloud, run, fault="the Serve function is killed three times midway", where="Serve")
+
+
+def test_the_advisor_is_killed_midway(cloud):
+    run = _sweep(cloud, "advisor-killed")
+    cloud.until_step(run, "Advise")
+    _kill_function(cloud, "Advise", times=2)
+    succeeds(cloud, run, fault="the Advise function is killed twice midway", where="Advise")
+    steps = run.deployment.plan(run.run_id).sweep.steps
+    assert steps[-1].arm is None
+    assert len(steps) >= 2, "it goes on as if nothing had happened"
+
+
+def test_the_advisor_cannot_store_its_plan(cloud):
+    run = _sweep(cloud, "advisor-denied")
+    cloud.until_step(run, "Benchmark")
+    with cloud.denied("s3:PutObject", layout.run_key(run.run_id, "plan.json")):
+        end = cloud.ended(run)
+    assert end.status == "FAILED"
+    assert cloud.diagnosis(run)["row"] == "s3-denied"
+    assert run.deployment.state(run.run_id).measured, "what was measured before is kept"
+    cloud.at_rest()
+    cloud.note("the Advise function fails every time", "Advise", run, cause=cloud.diagnosis(run)["cause"])
+
+
+def test_a_sweep_goes_on_without_an_arm_that_does_not_compile(cloud):
+    cloud.forget("compiled/")
+    run = _sweep(cloud, "arm-lost")
+    cloud.until_step(run, "Compile")
+    lost = run.deployment.plan(run.run_id).sweep.arms[0]
+
+    def given_up() -> bool:
+        cloud.kill("compile", variant=lost)
+        return bool(run.deployment.state(run.run_id).lost)
+
+    cloud.until(given_up, what=f"the loss of {lost}")
+    succeeds(cloud, run, fault="an arm of an adaptive sweep never compiles", where="Compile")
+    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    (failure,) = report["context"]["failures"]
+    assert (failure["stage"], failure["variant"]) == ("CompileFailed", lost)
+    assert cloud.stored(layout.run_key(run.run_id, "diagnostics", lost, "diagnosis.json"))
+    assert [pair["variant"] for pair in report["pairs"] if pair["cases"]] == [f"sd-k{6 - int(lost[-1])}"]
+
+
+def test_cloudwatch_throttles_and_what_waits_is_sent_once_by_the_resumed_run(cloud):
+    with cloud.throttled_cloudwatch():
+        run = cloud.start("throttled", SMALL | {"workload.requests": 4})
+        succeeds(cloud, run, fault="CloudWatch throttles all the time", where="Benchmark, Report")
+    assert any("Throttling" in problem for problem in json.loads(run.look().output)["unpublished"])
+    spool = layout.run_key(run.run_id, "metrics-unsent.jsonl")
+    assert cloud.stored(spool)
+    assert cloud.metric_samples(run, "TTFT") == 0
+    for number in range(2):
+        again = cloud.running.start(f"resumed-{number}", {"resume": run.run_id})
+        assert cloud.ended(again).status == "SUCCEEDED"
+        assert cloud.metric_samples(run, "TTFT") == 2 * 4, "each arm's requests, once"
+    assert cloud.stored(spool) == b""
+    cloud.note("the same run is resumed; its metrics are sent, once", "Report", again, cause="-")
 
 
 def test_the_bucket_denies_the_functions(cloud):
     run = cloud.start("s3-denied", LONG)
     cloud.until_step(run, "Benchmark")
-    s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
-    before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
-    policy = json.loads(before)
-    plan = f"arn:aws:s3:::{bucket}/{layout.run_key(run.run_id, 'plan.json')}"
-    policy["Statement"].append({"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": plan})
-    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
-    try:
+    with cloud.denied("s3:GetObject", layout.run_key(run.run_id, "plan.json")):
         end = cloud.ended(run)
-    finally:
-        s3.put_bucket_policy(Bucket=bucket, Policy=before)
     assert (end.status, end.error) in {("FAILED", "AccessDenied"), ("FAILED", "ClientError")}
     assert cloud.diagnosis(run)["row"] == "s3-denied"
     cloud.at_rest()
@@ -319,6 +357,25 @@ def test_a_person_stops_a_run_that_holds_the_node(cloud):
     cloud.note("a person stops the run; the watchdog alone cleans up", "Benchmark", run, cause="stopped by a person")
 
 
+def test_a_person_stops_a_run_with_the_command_line(cloud):
+    """As a user does it, in a process of its own: it ends the run, waits until all is released, and says so."""
+    run = cloud.start("stop-command", LONG)
+    cloud.until_step(run, "Benchmark")
+    shown = json.loads(cloud.command("status", run.run_id, "--json"))
+    assert {(pod["variant"], pod["ready"]) for pod in shown["pods"] if pod["component"] == "serving"} == {
+        ("base", True),
+        ("sd", True),
+    }
+    said = cloud.command("stop", run.run_id)
+    assert f"stopped {run.run_id}" in said
+    assert "released; the node pool has 0 replicas" in said
+    assert (cloud.workloads(), cloud.running.replicas(), cloud.lease().claims) == ([], 0, ())
+    assert cloud.ended(run).status == "ABORTED"
+    assert "has already ended: ABORTED" in cloud.command("stop", run.run_id)
+    cloud.at_rest()
+    cloud.note("`specdecode stop` while it measures", "Benchmark", run, cause="stopped by a person")
+
+
 def test_three_runs_one_stopped_while_waiting_one_while_holding(cloud):
     cloud.forget("compiled/")
     first = cloud.start("first", LONG)
@@ -336,6 +393,28 @@ def test_three_runs_one_stopped_while_waiting_one_while_holding(cloud):
     assert _looks(third, "Compile") == 1, "the third run compiles what the first had compiled"
     for run, what in ((second, "stopped while waiting"), (first, "stopped while holding"), (third, "goes on")):
         cloud.note(f"three runs queued: {what}", "queue", run, cause="-")
+
+
+def _sweep(cloud: Cloud, name: str) -> Run:
+    """An adaptive sweep of two arms."""
+    preset = load_preset("rehearsal-sweep").model_dump(mode="json")
+    kept = [item for item in preset["variants"] if item["name"] in {"base", "sd-k2", "sd-k4"}]
+    return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL})
+
+
+def _kill_function(cloud: Cloud, step: str, *, times: int) -> None:
+    """Kill processes of the step's function until `times` of them are dead."""
+    killed: set[int] = set()
+
+    def kill() -> bool:
+        for pid in processes_naming(cloud.running.processes.folder):
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if f"-Pipeline{step}Function".encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+        return len(killed) >= times
+
+    cloud.until(kill, what=f"{times} processes of the {step} function")
 
 
 def _looks(run: Run, step: str) -> int:

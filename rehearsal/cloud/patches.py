@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.cloud import custom_resources, eks, functions, identity, resources, workflows
+from rehearsal.cloud import custom_resources, eks, functions, identity, metrics, resources, workflows
 from rehearsal.cloud.kubernetes import Kubernetes
 
 
@@ -68,6 +68,12 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             attribute="_fail_execution",
             why="ending those states must not turn a stopped execution into a failed one",
             replace=workflows.only_while_running,
+        ),
+        Patch(
+            module="ministack.services.cloudwatch",
+            attribute="_put_metric_data",
+            why="it never throttles, so that nobody could see what becomes of metrics that it does not take",
+            replace=lambda put: metrics.throttling(put, runtime.parent / metrics.SWITCH),
         ),
         Patch(
             module="ministack.core.iam_actions",

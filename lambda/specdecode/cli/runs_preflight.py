@@ -12,8 +12,10 @@ from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import layout, names
+from specdecode import names
 from specdecode.cli.runs_deployment import Deployment
+from specdecode.cli.runs_view import clock
+from specdecode.cluster.lease_store import LeaseStore
 from specdecode.experiment import Capacity, Experiment
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.experiment.model import ModelRef
@@ -55,7 +57,7 @@ def preflight(
         yield _guarded("reservation", lambda: _reservation(deployment, reservation))
     if capacity.block_end is not None:
         yield _window(capacity, now)
-    yield _guarded("capacity", lambda: _queue(deployment))
+    yield _guarded("capacity", lambda: _queue(deployment, now))
     for model in {model.prefix: model for v in experiment.variants for model in experiment.models_of(v)}.values():
         yield _guarded(f"model {model.id}", partial(_model, deployment, model, probe))
 
@@ -104,6 +106,8 @@ def _reservation(deployment: Deployment, reservation: str) -> Check:
     detail = f"{reservation} is {state}, {free} of {item['TotalInstanceCount']} {item['InstanceType']} free"
     if item["InstanceType"] != INSTANCE_TYPE or state not in {"active", "scheduled", "pending"}:
         return Check("reservation", "fail", detail, f"deploy with an active reservation of a {INSTANCE_TYPE}")
+    if state == "active" and not free:
+        return Check("reservation", "warn", detail, "somebody uses it: a run (`specdecode capacity`), or who else may?")
     return Check("reservation", "ok" if state == "active" else "warn", detail, "wait until it is active")
 
 
@@ -118,11 +122,14 @@ def _window(capacity: Capacity, now: datetime) -> Check:
     return Check("window", "ok", f"{left / 60:.1f} hours until the block's node is drained")
 
 
-def _queue(deployment: Deployment) -> Check:
-    data = deployment.store.read(layout.CAPACITY_KEY)
-    if data is None or b'"holder": null' in data:
+def _queue(deployment: Deployment, now: datetime) -> Check:
+    lease = LeaseStore(s3=deployment.store.s3, bucket=deployment.store.bucket).read()
+    if lease.holder is None:
         return Check("capacity", "ok", "nobody holds the node")
-    return Check("capacity", "warn", "a run holds the node: a new one waits", "see `specdecode capacity`")
+    since = clock((now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds())
+    waiting = f", {len(lease.queue)} more wait" if lease.queue else ""
+    detail = f"{lease.holder.run_id} has held the node for {since}{waiting}: a new run stands behind"
+    return Check("capacity", "warn", detail, "see `specdecode capacity`")
 
 
 def _model(deployment: Deployment, model: ModelRef, probe: Callable[[str], int]) -> Check:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdecode import layout, manifests
+from specdecode import layout, manifests, names
+from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.resources import name_of
+from specdecode.cluster.teardown import run_selector
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
@@ -24,6 +26,9 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
+    if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
+        text = f"{ending} has stored its artifact and still holds its devices"
+        return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
     for arm in missing:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
@@ -43,6 +48,16 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
             raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")
+
+
+def _ending(kube: Kubernetes, run_id: str, *, still_to_do: set[str]) -> str | None:
+    """A compile pod that is done but not gone: what starts beside it would get another device group than planned."""
+    selector = f"{run_selector(run_id)},{names.COMPONENT_LABEL}=compile"
+    for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=selector):
+        is_active = pod.get("status", {}).get("phase", "Pending") in {"Pending", "Running"}
+        if is_active and pod["metadata"]["labels"].get(names.VARIANT_LABEL) not in still_to_do:
+            return name_of(pod)
+    return None
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import NoCredentialsError
 from specdecode.cli.runs_preflight import QUOTA, preflight
+from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
+from specdecode.layout import CAPACITY_KEY
 from specdecode.runs.store import Store
 
 from tests.specdecode.tasks.aws_fake import FakeS3, client_error
@@ -85,6 +87,25 @@ def test_all_is_well(deployment):
 def test_no_credentials(deployment):
     deployment.clients.identity = NoCredentialsError()
     assert checks(deployment)["credentials"].verdict == "fail"
+
+
+def test_a_held_node_is_named_with_who_waits(deployment):
+    at = NOW - timedelta(minutes=90)
+    claim = Claim(run_id="r-1", execution_arn="arn", queued_at=at, held_since=at)
+    lease = Lease(holder=claim, queue=(claim.model_copy(update={"run_id": "r-2"}),))
+    deployment.store.write(CAPACITY_KEY, lease.model_dump_json())
+    found = checks(deployment)["capacity"]
+    assert (found.verdict, found.detail) == (
+        "warn",
+        "r-1 has held the node for 1:30:00, 1 more wait: a new run stands behind",
+    )
+
+
+def test_a_reservation_in_use_is_a_warning(deployment):
+    deployment.outputs["CapacityReservation"] = "cr-1"
+    deployment.clients.reservation["AvailableInstanceCount"] = 0
+    found = checks(deployment)["reservation"]
+    assert (found.verdict, "0 of 1" in found.detail) == ("warn", True)
 
 
 def test_a_quota_below_one_node(deployment):

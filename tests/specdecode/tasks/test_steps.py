@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from specdecode import names
 from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.runs.state import load_state
@@ -267,3 +268,19 @@ def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
     changes = {"sweep": "grid", "workload.rounds": 20, "serving.devices": 16, "serving.tensor_parallel_size": 64}
     with pytest.raises(InvalidExperiment, match="461 waves"):
         World().plan(request={"experiment": "qwen3-32b-tuning", "set": changes})
+
+
+def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
+    """Its artifact is complete before the pod is gone: what is served meanwhile would get the other device group."""
+    world = World()
+    world.plan()
+    for step in ("StageModels", "AcquireCapacity"):
+        world.finish(step)
+    world.finish("Compile")
+    pod = next(pod for pod in world.cluster.all("Pod") if pod["metadata"]["labels"][names.COMPONENT_LABEL] == "compile")
+    pod["status"] = {"phase": "Running"}
+    answer = compiling.compile_arms(world.given("run-1"), world.rt)
+    assert not answer.done
+    assert pod["metadata"]["name"] in answer.message
+    pod["status"] = {"phase": "Succeeded"}
+    assert compiling.compile_arms(world.given("run-1"), world.rt).done
