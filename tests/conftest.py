@@ -18,6 +18,22 @@ from tests.templates import Templates
 ROOT = Path(__file__).resolve().parents[1]
 STACKS = ("TrainiumClusterStack", "SpecDecodeStack")
 Template = dict[str, Any]
+DEAR = ("rehearsal", "synth")
+"""Marks of tests that share something that costs much, the dearest first."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests one of `make test`'s processes runs by itself: all of a dear mark, else all of a file.
+
+    The dear ones come first, so that no process is left alone with them at the end.
+    """
+    groups: dict[str, list[pytest.Item]] = {mark: [] for mark in DEAR}
+    for item in items:
+        name = next((mark for mark in DEAR if item.get_closest_marker(mark)), item.nodeid.split("::")[0])
+        item.add_marker(pytest.mark.xdist_group(name))
+        groups.setdefault(name, []).append(item)
+    items[:] = [item for group in groups.values() for item in group]
 
 
 @dataclass(frozen=True)

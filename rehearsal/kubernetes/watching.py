@@ -78,8 +78,7 @@ async def events(
                 yield event
         while True:
             try:
-                async with asyncio.timeout(_BOOKMARK_EVERY):  # wait_for may swallow a cancellation (Python 3.11)
-                    change = await queue.get()
+                change = await asyncio.wait_for(queue.get(), _BOOKMARK_EVERY)
             except TimeoutError:
                 if asked.get("allowWatchBookmarks") == "true":
                     yield "BOOKMARK", _bookmark(target, cluster.store.version, {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import Distribution
@@ -28,6 +29,8 @@ USED = {
     "requirements-audit": "make audit",
 }
 """Lock -> what its parts are for. A part of the first is not listed again for the next two, which include it."""
+_EXPRESSION = re.compile(r"\(*[\w.+-]+\)*( (AND|OR|WITH) \(*[\w.+-]+\)*)*")
+"""What may be an SPDX expression: no wording, and no text of a whole licence."""
 _INCLUDED = {
     "requirements": ("lambda/requirements",),
     "requirements-dev": ("lambda/requirements", "requirements"),
@@ -83,7 +86,7 @@ def licence_of(package: Distribution) -> str:
     stated += [text.split("::")[-1].strip() for text in metadata.get_all("Classifier") or () if text[:7] == "License"]
     for text in stated:
         candidate = POLICY["spellings"].get(text, text)
-        if candidate and len(candidate) < 100 and not SPDX.validate(candidate).errors:
+        if candidate and _EXPRESSION.fullmatch(candidate) and not SPDX.validate(candidate).errors:
             return str(SPDX.parse(candidate))
     raise UnknownLicence(
         f"{name}: its metadata says {[text[:60] for text in stated if text]}; read the licence file of its wheel and "
