@@ -35,7 +35,9 @@ class WatchdogSchedule(Construct):
         longest_run_hours: int,
     ) -> None:
         super().__init__(scope, id)
-        target = targets.LambdaFunction(function, retry_attempts=2, max_event_age=Duration.minutes(15))
+        # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
+        nothing = events.RuleTargetInput.from_object({})
+        target = targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=Duration.minutes(15))
         events.Rule(
             self,
             "Schedule",

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import load_preset
+from specdecode.names import HF_TOKEN_SECRET
 
 from rehearsal import tools
 from rehearsal.console import Progress
@@ -21,8 +22,11 @@ from rehearsal.processes import processes_naming
 from rehearsal.rehearse import rehearsal
 from tests.access import trial
 from tests.access.principals import PODS
+from tests.canaries import HUGGING_FACE
 from tests.conftest import STACKS
 from tests.templates import Templates
+
+from .came_out import came_out
 
 SMALL = {
     "workload.cases": ["repeat-line", "library-docs"],
@@ -30,6 +34,8 @@ SMALL = {
     "workload.output_tokens": 48,
 }
 """Enough to exercise every step; too little to measure anything."""
+MARKER = "C4nary that may be seen"
+"""In the description of the first run's experiment: it shows which of what comes out is looked at."""
 LONG = SMALL | {"workload.requests": 400, "workload.output_tokens": 512}
 """Load that lasts until the engine is killed."""
 
@@ -61,6 +67,10 @@ class Rehearsed:
     """Calls of AWS that were made with the pods' own credentials."""
     strangers: set[str] | None = None
     """Tokens that are not quite a pod's, and were taken for it."""
+    came_out: dict[str, bytes] | None = None
+    """All that both runs left for somebody to read."""
+    administrator: str = ""
+    """The bearer token of the cluster's administrator."""
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +84,8 @@ def rehearsed(tmp_path_factory):
         running.deploy()
         running.import_models(experiment)
 
-        run = running.start("first", {"experiment": "rehearsal", "set": SMALL})
+        running.services.client("secretsmanager").create_secret(Name=HF_TOKEN_SECRET, SecretString=HUGGING_FACE)
+        run = running.start("first", {"experiment": "rehearsal", "set": SMALL | {"description": MARKER}})
         out.succeeded = run.follow(running.progress)
         out.folder = running.download(run.run_id, to=target)
         out.replicas["after success"] = running.replicas()
@@ -93,6 +104,9 @@ def rehearsed(tmp_path_factory):
         while (claims := running.claims()) and time.monotonic() < deadline:
             time.sleep(0.5)
         out.claims = claims
+
+        out.came_out = came_out(running)
+        out.administrator = running.services.kubernetes_token
 
         running.destroy()
         out.assembly = tmp_path_factory.mktemp("assembly") / "cdk.out"

@@ -1,0 +1,43 @@
+"""No secret in anything that a rehearsal leaves, its run that fails included."""
+
+import pytest
+
+from tests.canaries import HUGGING_FACE, traces
+
+from .came_out import INTERNAL
+from .conftest import MARKER
+
+pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
+
+
+def test_all_that_comes_out_is_looked_at(rehearsed):
+    """What is no secret, the description of an experiment, is found wherever it goes."""
+    where = traces(MARKER, rehearsed.came_out)
+    run = rehearsed.folder.name
+    assert {f"history/{run}", f"s3/runs/{run}/experiment.yaml", f"s3/runs/{run}/report.html"} <= set(where)
+    kinds = {name.partition("/")[0] for name in rehearsed.came_out}
+    assert kinds >= {"cdk.out", "s3", "logs", "history", "metrics", "alarms", "dashboard", "stacks", "function", "rule"}
+    said = {name for name, text in rehearsed.came_out.items() if name.startswith("logs/") and b'"begin"' in text}
+    assert len(said) >= 12, "functions' logs"
+    assert [name for name in rehearsed.came_out if "/diagnostics/logs/" in name], "pods' logs"
+    assert [name for name in rehearsed.came_out if name.startswith("cdk.out/") and name.endswith(".py")], "the bundle"
+
+
+def test_the_hugging_face_token_is_nowhere(rehearsed):
+    assert traces(HUGGING_FACE, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
+
+
+def test_the_clusters_administrator_is_nowhere(rehearsed):
+    assert traces(rehearsed.administrator, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
+
+
+def test_no_key_session_or_bearer_token_is_anywhere(rehearsed):
+    texts = rehearsed.came_out | {"console": rehearsed.log.encode()}
+    # The code names the prefix of EKS's tokens; what has been made with it is looked for elsewhere.
+    leaks = {
+        (name, match[0][:12])
+        for name, text in texts.items()
+        if not name.startswith("cdk.out/asset.")
+        for match in INTERNAL.finditer(text)
+    }
+    assert leaks == set()
