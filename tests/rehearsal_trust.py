@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from specdecode import names
 from specdecode.experiment import load_preset
 
 from rehearsal import tools
@@ -24,7 +25,9 @@ from tests.access import table, trial
 from tests.access.calls import Call
 from tests.access.calls_control import CALLS
 from tests.access.principals import ROLES, Deployed
+from tests.canaries import HUGGING_FACE, traces
 from tests.conftest import STACKS
+from tests.rehearsal.came_out import INTERNAL, came_out
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(600)
@@ -51,6 +54,21 @@ def cloud() -> Iterator[Cloud]:
         yield Cloud(running=running, there=trial.from_cloud(running.services, templates))
     assert running.left() == []
     running.forget()
+
+
+def test_a_staging_that_breaks_with_the_token_in_hand_says_nothing_of_it(cloud: Cloud) -> None:
+    """The pod reads the token with its role, then the hub's library, which this image lacks, is not found."""
+    running = cloud.running
+    running.services.client("secretsmanager").create_secret(Name=names.HF_TOKEN_SECRET, SecretString=HUGGING_FACE)
+    gated = {"target.import_prefix": None, "target.gated": True, "target.revision": "trial", "deadlines.staging": 1}
+    run = running.start("gated", {"experiment": "rehearsal", "set": gated})
+    end = run.follow(running.progress)
+    assert (end.status, end.error) == ("FAILED", "StagingFailed"), end.cause
+    left = came_out(running)
+    logs = b"".join(text for name, text in left.items() if f"runs/{run.run_id}/diagnostics/logs/" in name)
+    assert b"No module named 'huggingface_hub'" in logs, "the token was not read, or the image has the library"
+    assert traces(HUGGING_FACE, left) == []
+    assert {name for name, text in left.items() if "/asset." not in name and INTERNAL.search(text)} == set()
 
 
 @pytest.fixture(scope="module")

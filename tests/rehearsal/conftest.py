@@ -1,5 +1,6 @@
 """One short rehearsal, inspected by many tests: a run that succeeds, then one whose engine is killed."""
 
+import base64
 import io
 import json
 import os
@@ -14,7 +15,7 @@ import pytest
 from rich.console import Console
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import load_preset
-from specdecode.names import HF_TOKEN_SECRET
+from specdecode.names import HF_TOKEN_SECRET, NAMESPACE
 
 from rehearsal import tools
 from rehearsal.console import Progress
@@ -69,6 +70,8 @@ class Rehearsed:
     """Tokens that are not quite a pod's, and were taken for it."""
     came_out: dict[str, bytes] | None = None
     """All that both runs left for somebody to read."""
+    keys: set[str] | None = None
+    """The API keys that the servers of the second run demanded."""
     administrator: str = ""
     """The bearer token of the cluster's administrator."""
 
@@ -97,7 +100,9 @@ def rehearsed(tmp_path_factory):
         out.tried, out.strangers = _tried(running)
 
         run = running.start("second", {"experiment": "rehearsal", "set": LONG})
-        out.failed = run.follow(running.progress, watching=_Killer(running.processes.folder))
+        killer = _Killer(running)
+        out.failed = run.follow(running.progress, watching=killer)
+        out.keys = killer.keys
         out.diagnostics = running.download(run.run_id, to=target)
         out.replicas["after failure"] = running.replicas()
         deadline = time.monotonic() + 30
@@ -118,10 +123,11 @@ def rehearsed(tmp_path_factory):
 
 
 class _Killer:
-    """Kills the serving engines once the benchmark is well under way."""
+    """Kills the serving engines once the benchmark is well under way; `keys` are those that they demanded."""
 
-    def __init__(self, folder):
-        self.folder, self.seen, self.done = folder, 0, False
+    def __init__(self, running):
+        self.running, self.folder = running, running.processes.folder
+        self.seen, self.done, self.keys = 0, False, set()
 
     def __call__(self, state, message):
         if state != "Benchmark" or self.done:
@@ -129,6 +135,8 @@ class _Killer:
         self.seen += 1
         if self.seen < 5:
             return
+        secrets = self.running.kubernetes.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets")["items"]
+        self.keys = {base64.b64decode(value).decode() for secret in secrets for value in secret["data"].values()}
         for pid in processes_naming(self.folder):
             if b"vllm\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)

@@ -27,6 +27,12 @@ def test_the_hugging_face_token_is_nowhere(rehearsed):
     assert traces(HUGGING_FACE, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
 
 
+def test_the_servers_keys_are_nowhere(rehearsed):
+    assert len(rehearsed.keys) == 2
+    for key in rehearsed.keys:
+        assert traces(key, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
+
+
 def test_the_clusters_administrator_is_nowhere(rehearsed):
     assert traces(rehearsed.administrator, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
 
