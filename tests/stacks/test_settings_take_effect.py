@@ -86,6 +86,10 @@ def test_alarms_and_budgets_may_publish(choices: Templates) -> None:
         assert len(alarm["AlarmActions"]) == 1, name
 
 
+def test_the_address_for_alerts_is_in_its_subscription_alone(other: Assembly) -> None:
+    assert sum(path.read_text().count("team@example.com") for path in other.folder.glob("*.json")) == 1
+
+
 def test_the_driver_guard_leaves_pods_pending_on_another_driver(choices: Templates) -> None:
     claim = choices.manifest("ResourceClaimTemplate", names.claim_template(8, 2))
     selectors = claim["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
