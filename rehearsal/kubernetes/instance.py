@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rehearsal.kubernetes import admission, certificates, nodes, rbac
+from rehearsal.kubernetes import admission, certificates, nodes, quotas, rbac
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.control import Control
 from rehearsal.kubernetes.controllers import base
@@ -18,6 +18,7 @@ from rehearsal.kubernetes.controllers.deployments import Deployments, ReplicaSet
 from rehearsal.kubernetes.controllers.garbage import GarbageCollector
 from rehearsal.kubernetes.controllers.jobs import Jobs, generate_selector
 from rehearsal.kubernetes.controllers.namespaces import Namespaces
+from rehearsal.kubernetes.controllers.quotas import Quotas
 from rehearsal.kubernetes.controllers.scheduler import Scheduler
 from rehearsal.kubernetes.controllers.services import Endpoints, address_services
 from rehearsal.kubernetes.controllers.slices import Slices
@@ -77,6 +78,7 @@ class Instance:
         self._guardian = guardian.start(self._marker)
         self._network = Network()
         cluster, faults = Cluster(), Faults()
+        cluster.hooks.add(quotas.default_requests)
         cluster.hooks.add(admission.pod_identity_webhook(o.region))
         cluster.hooks.add(generate_selector)
         cluster.hooks.add(address_services(self._network))
@@ -105,6 +107,7 @@ class Instance:
         controllers: list[base.Controller] = [
             Namespaces(cluster),
             GarbageCollector(cluster),
+            Quotas(cluster),
             Volumes(cluster),
             Jobs(cluster, backoff=o.backoff),
             Deployments(cluster),

@@ -5,7 +5,7 @@ import random
 import uuid
 from collections.abc import Callable
 
-from rehearsal.kubernetes import admission, defaults, deletion, errors, fields, ownership, schema, validation
+from rehearsal.kubernetes import admission, defaults, deletion, errors, fields, ownership, quotas, schema, validation
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.fields import Owner
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
@@ -58,6 +58,7 @@ class Cluster:
         defaults.fill(resource, obj)
         self.hooks.admit(self.store, resource, obj)
         validation.check(self.store, resource, obj, None)
+        quotas.admit(self.store, resource, obj)
         return obj
 
     def insert(self, resource: Resource, obj: Json, *, dry_run: bool = False) -> Json:

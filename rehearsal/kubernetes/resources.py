@@ -92,6 +92,8 @@ ENDPOINTS = _core("Endpoints", "endpoints", short="ep")
 SERVICE_ACCOUNTS = _core("ServiceAccount", "serviceaccounts", short="sa")
 CONFIG_MAPS = _core("ConfigMap", "configmaps", short="cm")
 SECRETS = _core("Secret", "secrets")
+QUOTAS = _core("ResourceQuota", "resourcequotas", short="quota", sub="status")
+LIMIT_RANGES = _core("LimitRange", "limitranges", short="limits")
 VOLUMES = _core("PersistentVolume", "persistentvolumes", namespaced=False, short="pv", sub="status")
 VOLUME_CLAIMS = _core("PersistentVolumeClaim", "persistentvolumeclaims", short="pvc", sub="status")
 JOBS = _built_in("batch", "v1", "batch.v1", "Job", "jobs", sub="status", all_=True)
@@ -126,9 +128,9 @@ NODE_OVERLAYS = _custom("karpenter.sh", "NodeOverlay", "nodeoverlays", short="ov
 NODE_CLASSES = _custom("karpenter.k8s.aws", "EC2NodeClass", "ec2nodeclasses", short="ec2nc ec2ncs")
 
 BUILT_IN: tuple[Resource, ...] = (
-    NAMESPACES, PODS, NODES, EVENTS, SERVICES, ENDPOINTS, SERVICE_ACCOUNTS, CONFIG_MAPS, SECRETS, VOLUMES,
-    VOLUME_CLAIMS, JOBS, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, ROLES, ROLE_BINDINGS, CLUSTER_ROLES,
-    CLUSTER_ROLE_BINDINGS, CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES, DISRUPTION_BUDGETS, CRDS,
+    NAMESPACES, PODS, NODES, EVENTS, SERVICES, ENDPOINTS, SERVICE_ACCOUNTS, CONFIG_MAPS, SECRETS, QUOTAS,
+    LIMIT_RANGES, VOLUMES, VOLUME_CLAIMS, JOBS, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, ROLES, ROLE_BINDINGS,
+    CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES, DISRUPTION_BUDGETS, CRDS,
     _built_in("networking.k8s.io", "v1", "networking.v1", "NetworkPolicy", "networkpolicies", short="netpol"),
     _built_in("coordination.k8s.io", "v1", "coordination.v1", "Lease", "leases"),
     _built_in("scheduling.k8s.io", "v1", "scheduling.v1", "PriorityClass", "priorityclasses", namespaced=False),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from rehearsal.kubernetes import cel, errors, karpenter_rules, pod_rules, quantity, queries
+from rehearsal.kubernetes import cel, errors, karpenter_rules, pod_rules, quantity, queries, quotas
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.objects import Json, dig, name_of
 from rehearsal.kubernetes.resources import Resource
@@ -234,6 +234,8 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.JOBS: (_immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions")), _template, _job),
     r.SERVICES: (_immutable(("spec", "clusterIP")), _service),
     r.CONFIG_MAPS: (_data_size,),
+    r.QUOTAS: (quotas.check_quota,),
+    r.LIMIT_RANGES: (quotas.check_limits,),
     r.SECRETS: (_data_size, _immutable(("type",))),
     r.VOLUMES: (_volume,),
     r.VOLUME_CLAIMS: (_volume_claim,),

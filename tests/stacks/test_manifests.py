@@ -130,6 +130,14 @@ def test_the_namespace_is_restricted(templates: Templates) -> None:
     assert labels == {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
+def test_the_namespace_is_bounded_and_nothing_of_it_is_reached_from_outside(templates: Templates) -> None:
+    hard = templates.manifest("ResourceQuota", names.NAMESPACE)["spec"]["hard"]
+    assert hard["services.nodeports"] == hard["services.loadbalancers"] == "0"
+    assert {"pods", "count/jobs.batch", "count/deployments.apps", "services", "secrets", "configmaps"} <= set(hard)
+    (limit,) = templates.manifest("LimitRange", names.NAMESPACE)["spec"]["limits"]
+    assert set(limit) == {"type", "defaultRequest"}, "with a `max` or a `default` containers would get limits"
+
+
 def test_the_network_policies_are_those_of_the_command_line_and_no_others(templates: Templates) -> None:
     """Policies are additive: one more, or a wider one, would undo them."""
     applied = [obj for obj in templates.manifests().values() if obj["kind"] == "NetworkPolicy"]

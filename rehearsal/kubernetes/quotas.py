@@ -1,0 +1,95 @@
+"""ResourceQuota and LimitRange: what a namespace may hold, and what a container asks for that says nothing."""
+
+from collections.abc import Iterator, Mapping
+
+from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
+from rehearsal.kubernetes.resources import Resource
+from rehearsal.kubernetes.store import Store
+
+_BY_PLURAL = ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers")
+_OF_SERVICES = ("services.nodeports", "services.loadbalancers")
+_LIMIT_FIELDS = {"type", "defaultRequest"}
+_ANNOTATION = "kubernetes.io/limit-ranger"
+
+
+def check_quota(obj: Json, old: Json | None) -> Iterator[Json]:
+    """The double counts objects; a quota that bounds anything else would be ignored, and is refused."""
+    for field in ("scopes", "scopeSelector"):
+        if dig(obj, "spec", field):
+            yield errors.unsupported(f"spec.{field}", "a quota with scopes")
+    for key in dig(obj, "spec", "hard", default={}):
+        if key not in (*_BY_PLURAL, *_OF_SERVICES) and not key.startswith("count/"):
+            yield errors.unsupported(f"spec.hard[{key}]", "a quota for anything but numbers of objects")
+
+
+def check_limits(obj: Json, old: Json | None) -> Iterator[Json]:
+    for index, limit in enumerate(obj["spec"]["limits"]):
+        if limit["type"] != "Container" or set(limit) - _LIMIT_FIELDS:
+            yield errors.unsupported(f"spec.limits[{index}]", "a limit range for anything but a container's requests")
+
+
+def admit(store: Store, resource: Resource, obj: Json) -> None:
+    """Raise 403 where a quota of the namespace does not admit one object more like `obj`."""
+    if not resource.namespaced:
+        return
+    asked = usage(resource, obj)
+    for quota in store.list(r.QUOTAS, namespace_of(obj)):
+        hard = {key: int(amount) for key, amount in dig(quota, "spec", "hard", default={}).items()}
+        bounded = {key: amount for key, amount in asked.items() if key in hard}
+        if not bounded:
+            continue
+        used = used_of(store, resource, namespace_of(obj))
+        exceeded = {key for key, amount in bounded.items() if used.get(key, 0) + amount > hard[key]}
+        if exceeded:
+            words = [_shown(amounts, exceeded) for amounts in (bounded, used, hard)]
+            why = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(name_of(quota), *words)
+            raise errors.forbidden(resource, name_of(obj), why)
+
+
+def _shown(amounts: Mapping[str, int], keys: set[str]) -> str:
+    return ",".join(f"{key}={amounts.get(key, 0)}" for key in sorted(keys))
+
+
+def used_of(store: Store, resource: Resource, namespace: str) -> dict[str, int]:
+    """What all objects of a kind in a namespace use together."""
+    total: dict[str, int] = {}
+    for obj in store.list(resource, namespace):
+        for key, amount in usage(resource, obj).items():
+            total[key] = total.get(key, 0) + amount
+    return total
+
+
+def usage(resource: Resource, obj: Json) -> dict[str, int]:
+    """What one object counts for. A pod that has ended is no longer one of `pods`."""
+    found = {f"count/{resource.qualified}": 1}
+    ended = resource is r.PODS and dig(obj, "status", "phase") in ("Succeeded", "Failed")
+    if not resource.group and resource.plural in _BY_PLURAL and not ended:
+        found[resource.plural] = 1
+    if resource is r.SERVICES:
+        kind = dig(obj, "spec", "type")
+        found["services.loadbalancers"] = int(kind == "LoadBalancer")
+        outside = kind in ("NodePort", "LoadBalancer")
+        found["services.nodeports"] = len(dig(obj, "spec", "ports", default=())) if outside else 0
+    return {key: amount for key, amount in found.items() if amount}
+
+
+def default_requests(store: Store, resource: Resource, obj: Json) -> None:
+    """Admission: requests of containers that have none, from the namespace's limit ranges."""
+    if resource is not r.PODS:
+        return
+    for limit_range in store.list(r.LIMIT_RANGES, namespace_of(obj)):
+        for limit in limit_range["spec"]["limits"]:
+            for container in [*obj["spec"].get("initContainers", ()), *obj["spec"]["containers"]]:
+                _fill(obj, container, limit.get("defaultRequest") or {})
+
+
+def _fill(pod: Json, container: Json, requests: Mapping[str, str]) -> None:
+    has = container.setdefault("resources", {}).setdefault("requests", {})
+    missing = {key: value for key, value in requests.items() if key not in has}
+    if missing:
+        has.update(missing)
+        said = f"LimitRanger plugin set: {', '.join(sorted(missing))} request for container {container['name']}"
+        annotations = pod["metadata"].setdefault("annotations", {})
+        annotations[_ANNOTATION] = "; ".join(filter(None, (annotations.get(_ANNOTATION), said)))
