@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from aiohttp import web
@@ -12,7 +13,7 @@ from rehearsal.kubernetes.identity import Authenticator, User
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.requests import Target
-from rehearsal.kubernetes.verbs import Verbs, decode
+from rehearsal.kubernetes.verbs import APPLY, Verbs, decode
 
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -73,10 +74,18 @@ class Server:
         if target is None:
             self._authorize(user, rbac.Request(verb=request.method.lower(), path=path))
             return self._discover(request)
-        access = target.access()
-        if not rbac.allowed(self._cluster.store, user, access):
-            raise errors.forbidden(target.resource, target.name, rbac.refusal(user, access))
+        for access in self._accesses(request, target):
+            if not rbac.allowed(self._cluster.store, user, access):
+                raise errors.forbidden(target.resource, target.name, rbac.refusal(user, access))
         return await self._serve(request, target)
+
+    def _accesses(self, request: web.Request, target: Target) -> list[rbac.Request]:
+        """What the request needs: its verb, and `create` beside it for an apply of what does not exist."""
+        access = target.access()
+        applies = target.verb == "patch" and _content_type(request) == APPLY and not target.subresource
+        if applies and self._cluster.store.get(target.resource, target.namespace, target.name) is None:
+            return [access, replace(access, verb="create")]
+        return [access]
 
     def _authorize(self, user: User, access: rbac.Request) -> None:
         if not rbac.allowed(self._cluster.store, user, access):
@@ -129,7 +138,7 @@ class Server:
                 remove = self._verbs.delete if target.verb == "delete" else self._verbs.delete_collection
                 return web.json_response(remove(target, options or {}, query))
         raw = await request.read()
-        kind = request.headers.get("Content-Type", "").split(";")[0].strip()
+        kind = _content_type(request)
         if target.verb == "patch":
             obj, created = self._verbs.patch(target, kind, raw, query, manager)
             return self._reply(request, target, obj, 201 if created else 200)
@@ -156,6 +165,10 @@ class Server:
             return response
         await response.write_eof()
         return response
+
+
+def _content_type(request: web.Request) -> str:
+    return request.headers.get("Content-Type", "").split(";")[0].strip()
 
 
 def _fields(target: Target, query: Mapping[str, str]) -> str:

@@ -38,6 +38,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     namespaced: list[Any] = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "get", "list"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]},
     ]
     subject = [{"kind": "Group", "name": "specdecode:pipeline"}]
     head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "pipeline"}}
@@ -98,6 +99,20 @@ def test_a_refusal_says_who_what_and_where(guarded: Double) -> None:
     assert answer["message"] == (
         f'secrets is forbidden: User "{who}" cannot list resource "secrets" in API group "" in the namespace "apps"'
     )
+
+
+def test_an_apply_that_creates_needs_the_right_to_create(guarded: Double) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    path = "/api/v1/namespaces/apps/configmaps"
+
+    def apply() -> tuple[int, Any]:
+        url, kind = f"{path}/a?fieldManager=x", "application/apply-patch+yaml"
+        return guarded.request("PATCH", url, body, kind=kind, token=eks_token("pipeline"))
+
+    status, answer = apply()
+    assert status == 403 and 'cannot create resource "configmaps"' in answer["message"]
+    guarded.ok("POST", path, body)
+    assert apply()[0] == 200
 
 
 STALE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
