@@ -113,7 +113,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
     for method, reason in engine.refused.items():
         methods.add_row(method, f"no: {reason}")
     lines = [
-        f"image     {engine.image}",
+        f"image     {engine.reference}",
         f"dialect   {engine.dialect}",
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",

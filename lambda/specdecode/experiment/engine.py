@@ -6,7 +6,7 @@ import math
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
 
@@ -14,10 +14,21 @@ AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
 
 
+def _without_digest(image: object) -> object:
+    if isinstance(image, str) and "@" in image:
+        raise ValueError("write the tag here and the digest (sha256:…) into the field of its own beside it")
+    return image
+
+
 Image = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[A-Za-z0-9_.-]+)?(@sha256:[0-9a-f]{64})?$")
+    str,
+    BeforeValidator(_without_digest),
+    StringConstraints(pattern=r"^[a-z0-9.:-]+(/[a-z0-9._-]+)+(:[A-Za-z0-9_.-]+)?$"),
 ]
-"""Reference of a container image with its tag or digest."""
+"""Repository of a container image and its tag."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+"""Digest of an image's manifest (or index): what is pulled then cannot change under its tag."""
 
 
 class Dialect(StrEnum):
@@ -141,9 +152,13 @@ class Engine(Frozen):
     caveat: str = ""
     """What a reader of a report must know before relying on figures of this engine; shown above them."""
     image: Image
+    digest: Digest | None = None
+    """Of `image`, where known."""
     tools_image: Image | None = None
     """Image for pods that run the bundle without the engine (staging, benchmark): the bundle needs CPython 3.11.
     None: `image` has it."""
+    tools_digest: Digest | None = None
+    """Of `tools_image`, where known."""
     dialect: Dialect
     methods: dict[Method, MethodSupport]
     refused: dict[Method, str]
@@ -165,6 +180,22 @@ class Engine(Frozen):
     estimates: Estimates
     source: str
 
+    @property
+    def reference(self) -> str:
+        """`image` as pods name it: with its digest, where one is known."""
+        return _reference(self.image, self.digest)
+
+    @property
+    def tools_reference(self) -> str:
+        """The image of the pods that run the bundle without the engine."""
+        return _reference(self.tools_image, self.tools_digest) if self.tools_image else self.reference
+
+    @model_validator(mode="after")
+    def _a_digest_has_its_image(self) -> Self:
+        if self.tools_digest and not self.tools_image:
+            raise ValueError("tools_digest is of tools_image, which is not given")
+        return self
+
     @model_validator(mode="after")
     def _every_method_is_answered(self) -> Self:
         both = set(self.methods) & set(self.refused)
@@ -174,3 +205,7 @@ class Engine(Frozen):
                 f"a method belongs in `methods` or in `refused`; in both {sorted(both)}, in neither {sorted(neither)}"
             )
         return self
+
+
+def _reference(image: str, digest: str | None) -> str:
+    return f"{image}@{digest}" if digest else image

@@ -61,7 +61,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     arguments = ["--spec", "spec/spec.json", *_arms(wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
     main = container(
-        image=plan.engine.tools_image or plan.engine.image,
+        image=plan.engine.tools_reference,
         script=bundle_script("specdecode.benchmark", arguments),
         env=bundle_env(ctx),
         secret_env=client_env(wave.arms, ctx),
@@ -122,7 +122,7 @@ def _client_job(
     own = labels(ctx, component, wave=wave.index)
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(arms, ctx)]
     main = container(
-        image=plan.engine.tools_image or plan.engine.image,
+        image=plan.engine.tools_reference,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx),
         secret_env=client_env(arms, ctx),

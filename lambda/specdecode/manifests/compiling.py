@@ -42,7 +42,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     arguments += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
     arguments += ["--", *serve_words(experiment, variant, engine, compiled=False)]
     main = container(
-        image=engine.image,
+        image=engine.reference,
         script=bundle_script("specdecode.pod.compile", arguments),
         env={**bundle_env(ctx), **OFFLINE, **serving_env(experiment, variant, engine)},
         resources=engine.resources.compile,

@@ -20,7 +20,7 @@ def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) ->
     script = bundle_script("specdecode.pod.neuron_metrics", ["--variant", word(arm.label)])
     beside = container(
         name=CONTAINER,
-        image=plan.engine.image,
+        image=plan.engine.reference,
         script=f"sh -c {word(script)} || true\nexec sleep infinity",
         env=bundle_env(ctx),
         resources=MONITOR,

@@ -39,7 +39,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
     probes, weights_gib = engine.probes, experiment.weights_gib(variant)
     main = container(
-        image=engine.image,
+        image=engine.reference,
         script=_script(plan, arm),
         env={**OFFLINE, **serving_env(experiment, variant, engine), **engine.artifact.serve_env},
         secret_env=server_env(arm, ctx),

@@ -35,7 +35,7 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
     arguments += ["--rescale-fp8"] if model.rescale_fp8 else []
     env = bundle_env(ctx) | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
     main = container(
-        image=plan.engine.tools_image or plan.engine.image,
+        image=plan.engine.tools_reference,
         script=bundle_script("specdecode.pod.stage", arguments),
         env=env,
         resources=plan.engine.resources.staging,

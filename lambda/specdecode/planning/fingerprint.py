@@ -30,7 +30,7 @@ def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[s
     """
     serving, speculation = experiment.serving, variant.speculation
     return {
-        "image": engine.image,
+        "image": engine.reference,
         "target": _identity(experiment.target_of(variant)),
         "quantization": variant.quantization,
         "tensor_parallel_size": serving.tensor_parallel_size,

@@ -114,7 +114,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         capacity_type="capacity-block" if capacity.block_end else "on-demand",
         device_groups=state.device_groups,
         counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
-        versions={"specdecode": __version__, "engine image": plan.engine.image},
+        versions={"specdecode": __version__, "engine image": plan.engine.reference},
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
         sweep=plan.sweep.steps if plan.sweep else (),

@@ -31,6 +31,7 @@ LAYER = (
     "failed open: unexpected status code https://prod-us-east-2-starport-layer-bucket.s3.us-east-2.amazonaws.com/"
     "sha256:0a1b: 403 Forbidden"
 )
+PINNED = waiting("ErrImagePull", "not found") | {"image": f"{IMAGE}@sha256:{'0a' * 32}"}
 CLAIMS = (
     "0/4 nodes are available: 1 cannot allocate all claims, 3 node(s) didn't match Pod's node affinity/selector. "
     "still not schedulable, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
@@ -46,6 +47,7 @@ MEMORY = "The node was low on resource: memory. Threshold quantity: 100Mi, avail
     ("subject", "row", "words"),
     [
         (pod(containerStatuses=[waiting("ImagePullBackOff", LAYER)]), "image-pull", IMAGE),
+        (pod(containerStatuses=[PINNED]), "image-pull", f"image {PINNED['image']} could not be pulled"),
         (
             pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": CLAIMS}]),
             "unschedulable",
@@ -61,7 +63,16 @@ MEMORY = "The node was low on resource: memory. Threshold quantity: 100Mi, avail
         ),
         (pod(phase="Failed", containerStatuses=[ended(70)]), "compiler-crash", "resume the run"),
     ],
-    ids=["image-pull", "unschedulable", "oom", "evicted-memory", "evicted-disk", "disk-pressure", "exit-70"],
+    ids=[
+        "image-pull",
+        "image-by-digest",
+        "unschedulable",
+        "oom",
+        "evicted-memory",
+        "evicted-disk",
+        "disk-pressure",
+        "exit-70",
+    ],
 )
 def test_the_state_of_a_pod(subject, row, words):
     status = "\n".join(str(problem) for problem in problems([subject]))

@@ -6,6 +6,7 @@ import shutil
 
 import kubernetes_validate
 import pytest
+import yaml
 from specdecode.experiment import ExperimentError, assets_dir, engine_names, load_engine, load_preset
 from specdecode.experiment.model import Method
 from specdecode.manifests import RenderContext, all_objects
@@ -114,3 +115,57 @@ def test_a_wrong_engine_file_says_what_is_wrong(tmp_path):
     )
     with pytest.raises(ExperimentError, match="did you mean 'greedy_only'"):
         load_engine("broken", root=root)
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def pinned(tmp_path, **fields):
+    """The 0.16 engine, which has a tools_image, with fields of its file set."""
+    root = tmp_path / "assets"
+    shutil.copytree(assets_dir(), root)
+    document = yaml.safe_load((root / "engines" / "0.16.0-sdk2.31.1.yaml").read_text())
+    (root / "engines" / "pinned.yaml").write_text(yaml.safe_dump({**document, "name": "pinned", **fields}))
+    return load_engine("pinned", root=root)
+
+
+def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
+    preset = load_preset("qwen3-32b", overrides={"serving.neuron_metrics": True, "accuracy": True})
+    experiment = preset.model_copy(update={"variants": preset.variants[:1]})
+    tag, tools = (getattr(load_engine("0.16.0-sdk2.31.1"), name) for name in ("image", "tools_image"))
+    ctx = RenderContext(run_id="r", bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="us-east-2")
+    for fields, server, client in (
+        ({}, tag, tools),
+        ({"digest": DIGEST}, f"{tag}@{DIGEST}", tools),
+        ({"digest": DIGEST, "tools_digest": DIGEST}, f"{tag}@{DIGEST}", f"{tools}@{DIGEST}"),
+    ):
+        engine = pinned(tmp_path / str(len(fields)), **fields)
+        images = {}
+        for obj in all_objects(make_plan(experiment, inventory=Inventory(), engine=engine), ctx):
+            for container in obj.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+                images.setdefault(obj["metadata"]["labels"]["app.kubernetes.io/component"], set()).add(
+                    container["image"]
+                )
+        assert {component for component, found in images.items() if found == {server}} == {"compile", "serving"}
+        others = {"staging", "benchmark", "smoke", "accuracy"}
+        assert {component for component, found in images.items() if found == {client}} == others
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("digest", DIGEST[:-1], "digest"),
+        ("digest", "0123", "digest"),
+        ("tools_digest", f"md5:{'0' * 32}", "tools_digest"),
+        ("image", f"example.com/a/b:1@{DIGEST}", "into the field of its own beside it"),
+    ],
+)
+def test_a_digest_that_is_none_is_refused(tmp_path, field, value, says):
+    with pytest.raises(ExperimentError, match=says):
+        pinned(tmp_path, **{field: value})
+
+
+def test_a_digest_of_no_image_is_refused():
+    engine = load_engine("rehearsal-cpu").model_dump()
+    with pytest.raises(ValueError, match="tools_digest is of tools_image, which is not given"):
+        type(load_engine("rehearsal-cpu")).model_validate({**engine, "tools_digest": DIGEST})
