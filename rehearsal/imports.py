@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from specdecode.experiment import Experiment
+from specdecode.experiment import Experiment, load_engine
 from specdecode.experiment.model import ModelRef
 
 from rehearsal import tools
 
-WEIGHTS = tools.ROOT / "rehearsal" / "engine" / "weights"
+WEIGHTS = (tools.ROOT / "rehearsal" / "engine" / "weights", tools.LLAMA)
+"""Folders of model folders."""
 
 
 def models(experiment: Experiment) -> Iterator[ModelRef]:
@@ -27,6 +28,9 @@ def models(experiment: Experiment) -> Iterator[ModelRef]:
 
 def check(experiment: Experiment) -> None:
     """Raise tools.Unusable, with a line for each, if it needs models that this repository does not have."""
+    image = load_engine(experiment.engine).image
+    if image in tools.IMAGES and not (tools.IMAGES[image] / ".models").exists():
+        raise tools.Unusable(f"'{experiment.name}' needs vLLM, which is not installed yet: make rehearse ENGINE=vllm")
     missing = [model.id for model in models(experiment) if not (_folder(model) / "config.json").is_file()]
     if missing:
         raise tools.Unusable(
@@ -46,4 +50,5 @@ def upload(experiment: Experiment, *, s3: Any, bucket: str) -> int:
 
 
 def _folder(model: ModelRef) -> Path:
-    return WEIGHTS / Path(model.import_prefix or "none").name
+    name = Path(model.import_prefix or "none").name
+    return next((folder / name for folder in WEIGHTS if (folder / name).is_dir()), WEIGHTS[0] / name)

@@ -73,6 +73,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
             [
                 *(tools.CLOUD_PYTHON, "-m", "rehearsal.kubernetes", "--port", "0"),
                 *("--state-dir", processes.folder / "kubernetes", "--image-path", tools.IMAGE),
+                *(f"--image={reference}={folder}" for reference, folder in tools.IMAGES.items()),
                 *("--aws-endpoint", _endpoint(bound), "--region", tools.REGION, "--node-delay", str(node_delay_s)),
                 *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER, "--backoff", str(BACKOFF_S)),
             ],

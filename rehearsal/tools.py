@@ -13,6 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 CLOUD_PYTHON = ROOT / ".rehearsal" / "cloud" / "bin" / "python"
 IMAGE = ROOT / ".rehearsal" / "image"
 CDK = ROOT / "node_modules" / ".bin" / "cdk"
+VLLM = ROOT / ".rehearsal" / "vllm"
+LLAMA = VLLM / "models"
+"""The pair as Llama models, for real vLLM."""
+IMAGES = {"specdecode.invalid/rehearsal/vllm:local": VLLM}
+"""Images whose programs are not IMAGE's: reference -> the folder whose bin/ comes first on their PATH."""
 RUNS = ROOT / ".rehearsal" / "runs"
 REGION = "us-east-2"
 ACCOUNT = "000000000000"

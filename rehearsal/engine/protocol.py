@@ -157,6 +157,8 @@ def _completion_prompt(reader: _Reader) -> tuple[str | list[int], str]:
     if not isinstance(prompt, str):
         reader.problem("prompt", "must be a string or a list of token ids (one prompt a request)")
         return "", ""
+    if not prompt:
+        reader.problem("prompt", "must not be empty")
     return prompt, ""
 
 

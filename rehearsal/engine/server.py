@@ -60,18 +60,17 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the API key, and give every refusal OpenAI's error format."""
+        """Check the API key; refusals in the words of vLLM 0.32: OpenAI's format, but for the key and the path."""
         try:
             if self._api_key is not None and request.path not in OPEN_PATHS:
                 given = request.headers.get("Authorization", "")
                 if not hmac.compare_digest(given.encode(), f"Bearer {self._api_key}".encode()):
-                    raise RequestError("Unauthorized", status=401, kind="AuthenticationError")
+                    return web.json_response({"error": "Unauthorized"}, status=401)
             return await handler(request)
         except RequestError as error:
             return _error(str(error), status=error.status, kind=error.kind, param=error.param)
         except web.HTTPException as error:
-            kind = "NotFoundError" if error.status == 404 else "BadRequestError"
-            return _error(error.reason, status=error.status, kind=kind, param=None)
+            return web.json_response({"detail": error.reason}, status=error.status)
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(status=200 if self.engine is not None else 503)

@@ -23,6 +23,15 @@ def options(arguments: list[str]) -> Options:
         "--image-path", type=Path, required=True, help="the folder whose bin/ the pods' PATH begins with"
     )
     parser.add_argument(
+        "--image",
+        type=_image,
+        action="append",
+        default=[],
+        metavar="REFERENCE=FOLDER",
+        dest="images",
+        help="another folder for the containers of this image; repeat",
+    )
+    parser.add_argument(
         "--aws-endpoint", default="", help="the AWS emulator; without it EKS tokens and S3 volumes fail"
     )
     parser.add_argument("--region", default="us-east-2", help="AWS region that pods are told")
@@ -42,7 +51,15 @@ def options(arguments: list[str]) -> Options:
         "--backoff", type=float, default=10.0, help="seconds before the first retry of a container or Job"
     )
     given = parser.parse_args(arguments)
-    return Options(**{**vars(given), "admin_token": given.admin_token or secrets.token_urlsafe(24)})
+    made_up = {"admin_token": given.admin_token or secrets.token_urlsafe(24), "images": dict(given.images)}
+    return Options(**{**vars(given), **made_up})
+
+
+def _image(text: str) -> tuple[str, Path]:
+    reference, separator, folder = text.partition("=")
+    if not (reference and separator and folder):
+        raise argparse.ArgumentTypeError(f"{text!r} is not REFERENCE=FOLDER")
+    return reference, Path(folder).absolute()
 
 
 def _end_with_parent(stop: asyncio.Event) -> None:

@@ -52,6 +52,7 @@ class Options:
     port: int
     state_dir: Path
     image_path: Path
+    images: dict[str, Path]
     aws_endpoint: str
     region: str
     cluster_name: str
@@ -98,6 +99,7 @@ class Instance:
             tokens=tokens,
             mountpoint=mountpoint,
             image_path=o.image_path.absolute(),
+            images=o.images,
             state_dir=o.state_dir.absolute(),
             aws_endpoint=o.aws_endpoint,
             instance=self._marker,

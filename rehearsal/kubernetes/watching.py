@@ -78,7 +78,8 @@ async def events(
                 yield event
         while True:
             try:
-                change = await asyncio.wait_for(queue.get(), _BOOKMARK_EVERY)
+                async with asyncio.timeout(_BOOKMARK_EVERY):  # wait_for may swallow a cancellation (Python 3.11)
+                    change = await queue.get()
             except TimeoutError:
                 if asked.get("allowWatchBookmarks") == "true":
                     yield "BOOKMARK", _bookmark(target, cluster.store.version, {})

@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from specdecode.experiment import load_preset
 
-from rehearsal import tools
+from rehearsal import imports, tools
 
 
 def make(*arguments, path=None):
@@ -22,6 +23,32 @@ def test_an_unknown_experiment_names_the_presets_at_once():
     assert result.returncode == 2
     assert "'nonsense' is not a preset" in result.stderr
     assert "make rehearse EXPERIMENT=rehearsal" in result.stderr
+
+
+def test_an_unknown_engine_names_the_two():
+    result = make("rehearse", "ENGINE=nonsense")
+    assert result.returncode == 2
+    assert "cpu (the embedded one, the default) or vllm" in result.stderr
+
+
+def test_engine_vllm_is_its_preset_and_installs_vllm_which_nothing_else_does():
+    def steps(*arguments):
+        return make("--dry-run", "rehearse", *arguments).stdout
+
+    for arguments in (["ENGINE=vllm"], ["EXPERIMENT=rehearsal-vllm"]):
+        assert "rehearsal.upstream.machine .rehearsal/vllm" in steps(*arguments)
+    for arguments in ([], ["ENGINE=cpu"], ["EXPERIMENT=rehearsal-sweep"]):
+        assert ".rehearsal/vllm" not in steps(*arguments)
+    shown = 'echo "$$ENGINE $$EXPERIMENT"'
+    for engine, preset in (("vllm", "rehearsal-vllm"), ("cpu", "rehearsal")):
+        printed = make(f"--eval=shown: ; @{shown}", "shown", f"ENGINE={engine}").stdout
+        assert printed.split() == [engine, preset]
+
+
+def test_a_preset_of_vllm_without_vllm_says_how_to_get_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools, "IMAGES", dict.fromkeys(tools.IMAGES, tmp_path))
+    with pytest.raises(tools.Unusable, match="make rehearse ENGINE=vllm"):
+        imports.check(load_preset("rehearsal-vllm"))
 
 
 @pytest.mark.parametrize("name", ["../experiments/rehearsal", "x'; touch /tmp/injected; '", "$(exit 9)", ""])

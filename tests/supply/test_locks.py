@@ -14,8 +14,8 @@ LOCKS = sorted(ENVIRONMENT)
 INSTALLED = sorted(ENVIRONMENT.keys() - OPTIONAL)
 NOT_LOCKED = {"rehearsal/engine/training/requirements.txt"}
 """Nothing here installs it (see its first line)."""
-OWN_ENVIRONMENT: set[str] = set()
-"""Locks that may have other versions than the rest of the repository has."""
+OPT_IN = "rehearsal/requirements-vllm"
+"""A lock that `make test` does not install; it may have other versions than the rest of the repository has."""
 
 
 def urls(text: str) -> list[str]:
@@ -33,7 +33,7 @@ def dry_run(*targets: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, OPT_IN])
 def test_every_line_of_a_list_is_an_exact_pin_that_its_lock_has(lock: str) -> None:
     entries = locked(lock)
     for requirement in wanted(ROOT / f"{lock}.in"):
@@ -47,7 +47,7 @@ def test_a_lock_is_all_that_its_list_draws_in_and_nothing_else(lock: str) -> Non
     assert set(locked(lock)) == closure(lock), "make lock"
 
 
-@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("lock", [*LOCKS, OPT_IN])
 def test_every_entry_has_hashes_and_no_lock_an_address(lock: str) -> None:
     for name, (_, hashes) in locked(lock).items():
         assert hashes, name
@@ -64,16 +64,19 @@ def test_what_is_installed_is_what_is_locked(lock: str) -> None:
 
 def test_a_package_has_one_version_everywhere() -> None:
     versions: dict[str, dict[str, str]] = {}
-    for lock in set(LOCKS) - OWN_ENVIRONMENT:
+    for lock in LOCKS:
         for name, (version, _) in locked(lock).items():
             versions.setdefault(name, {})[lock] = version
     assert {name: found for name, found in versions.items() if len(set(found.values())) > 1} == {}
 
 
 def test_make_lock_writes_every_lock() -> None:
-    (script,) = (line for line in dry_run("lock").splitlines() if line.startswith("for lock in "))
+    lines = dry_run("lock").splitlines()
+    (script,) = (line for line in lines if line.startswith("for lock in "))
     made = script.removeprefix("for lock in ").split(";")[0].split()
     assert set(made) == set(LOCKS)
+    assert [line for line in lines if f"--output-file {OPT_IN}.txt {OPT_IN}.in" in line]
+    made.append(OPT_IN)
     lists = tracked("*requirements*.in")
     assert {f"{lock}.in" for lock in made} == lists
     assert tracked("*requirements*.txt") - NOT_LOCKED == {f"{lock}.txt" for lock in made}
@@ -87,6 +90,15 @@ def test_make_installs_only_with_hashes() -> None:
     assert {line.split("--requirement ")[1] for line in lines if line != own} == {
         f"{lock}.txt" for lock in INSTALLED if lock != "lambda/requirements"
     }
+
+
+def test_vllm_is_installed_from_its_lock_alone_with_the_build_of_torch_for_cpus() -> None:
+    (line,) = (line for line in dry_run("install-vllm").splitlines() if f"{OPT_IN}.txt" in line and "pip" in line)
+    assert "--require-hashes --no-deps" in line
+    assert "--torch-backend cpu" in line or "--find-links" in line
+    assert locked(OPT_IN)["torch"][0].endswith("+cpu")
+    excluded = {canonicalize_name(one.name) for one in wanted(ROOT / "rehearsal" / "vllm-excludes.txt")}
+    assert excluded and not excluded & locked(OPT_IN).keys()
 
 
 def test_every_package_of_npm_has_its_hash_and_no_address() -> None:

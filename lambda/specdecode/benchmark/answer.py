@@ -152,7 +152,7 @@ def _parsed_by_the_standard_library(event: bytes) -> Any:
 
 
 def _error_text(error: Any) -> str:
-    text = error.get("message") if isinstance(error, dict) else None
+    text = error.get("message") or error.get("detail") if isinstance(error, dict) else None
     return str(text or error)[:500]
 
 

@@ -11,6 +11,10 @@ from contextlib import asynccontextmanager
 from specdecode.benchmark.client import MakeRecord
 from specdecode.benchmark.records import RequestRecord
 
+BACKLOG = 1024
+"""Records that may wait. More than so many streams do not end together: the client cannot follow, and what waits would
+fill its memory."""
+
 
 class Recorder:
     """`add` from anywhere in the loop; `keep` gets each record in order, at the latest when `running` ends."""
@@ -43,4 +47,5 @@ class Recorder:
             self._added.clear()
             while self._waiting:
                 self._keep(self._waiting.popleft()())
-                await asyncio.sleep(0)
+                if len(self._waiting) <= BACKLOG:
+                    await asyncio.sleep(0)

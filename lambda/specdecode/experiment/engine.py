@@ -40,6 +40,8 @@ class Dialect(StrEnum):
     """`--additional-config '{"override_neuron_config": {…}}'` (0.11 to 0.16)."""
     NATIVE_PLUGIN = "native-plugin"
     """`--additional-config '{"neuron_config": {…}}'` (from 0.21 on)."""
+    UPSTREAM = "upstream"
+    """vLLM itself: it drives no Neuron device and has no Neuron configuration."""
 
 
 class MethodSupport(Frozen):
@@ -113,7 +115,8 @@ class Resources(Frozen):
 
 class PodResources(Frozen):
     serving: Resources
-    compile: Resources
+    compile: Resources | None = None
+    """None where nothing is compiled."""
     benchmark: Resources
     staging: Resources
 
@@ -132,9 +135,9 @@ class Metrics(Frozen):
 class Estimates(Frozen):
     """Ranges (low, high) from which the plan's node-hours come."""
 
-    compile_minutes: tuple[float, float]
+    compile_minutes: tuple[float, float] = (0, 0)
     """Of one artifact, whatever its size."""
-    compile_minutes_per_gib: tuple[float, float]
+    compile_minutes_per_gib: tuple[float, float] = (0, 0)
     """And for each GiB of weights."""
     load_minutes: tuple[float, float]
     load_minutes_per_gib: tuple[float, float]
@@ -173,7 +176,8 @@ class Engine(Frozen):
     env: dict[EnvName, str] = Field(default_factory=dict)
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
-    artifact: Artifact = Artifact()
+    artifact: Artifact | None = Artifact()
+    """None: nothing is compiled, a server starts from the weights alone."""
     probes: Probes
     resources: PodResources
     metrics: Metrics
@@ -204,6 +208,12 @@ class Engine(Frozen):
             raise ValueError(
                 f"a method belongs in `methods` or in `refused`; in both {sorted(both)}, in neither {sorted(neither)}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _what_compiles_has_a_pod_for_it(self) -> Self:
+        if (self.artifact is None) != (self.resources.compile is None):
+            raise ValueError("`artifact: null` and a missing `resources.compile` go together: nothing is compiled")
         return self
 
 

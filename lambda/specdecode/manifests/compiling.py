@@ -31,13 +31,15 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     It claims the devices that the arm will be served on, since a server is only healthy once it has loaded.
     """
     experiment, engine = plan.experiment, plan.engine
+    artifact, resources = engine.artifact, engine.resources.compile
+    assert artifact and resources  # noqa: S101 (an engine without them has no artifacts in its plan)
     variant = experiment.variant(arm.variant)
     weights_gib = experiment.weights_gib(variant)
     own = labels(ctx, "compile", variant=arm.variant)
     arguments = ["--bucket", '"$BUCKET"', "--artifact", word(layout.compiled_prefix(arm.fingerprint))]
     for model in experiment.models_of(variant):
         arguments += ["--model", word(model.prefix)]
-    arguments += ["--artifact-variable", engine.artifact.variable]
+    arguments += ["--artifact-variable", artifact.variable]
     arguments += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     arguments += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
     arguments += ["--", *serve_words(experiment, variant, engine, compiled=False)]
@@ -45,7 +47,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         image=engine.reference,
         script=bundle_script("specdecode.pod.compile", arguments),
         env={**bundle_env(ctx), **OFFLINE, **serving_env(experiment, variant, engine)},
-        resources=engine.resources.compile,
+        resources=resources,
         weights_gib=weights_gib,
         mounts=[SHM_MOUNT],
         read_only_root=False,
@@ -57,7 +59,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["compile"],
         main=claimed,
-        volumes=[shm_volume(engine.resources.compile, weights_gib)],
+        volumes=[shm_volume(resources, weights_gib)],
         placement=placement,
         restart_policy="Never",
         grace_s=60,

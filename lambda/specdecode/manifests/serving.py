@@ -1,4 +1,4 @@
-"""The serving Deployment and its Service: an arm, from a compiled artifact that is mounted read-only."""
+"""The serving Deployment and its Service: an arm, from weights and artifact that are mounted read-only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import Exit
-from specdecode.experiment.engine import Probe, Resources
+from specdecode.experiment.engine import Engine, Probe, Resources
+from specdecode.experiment.model import EnvName
 from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.monitoring import monitored
@@ -19,7 +20,6 @@ from specdecode.planning.fingerprint import serving_env
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""
 SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
-_PREFIXES = ("models", "compiled")
 
 
 def shm_volume(resources: Resources, weights_gib: float) -> dict[str, Any]:
@@ -37,17 +37,18 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     variant = experiment.variant(arm.variant)
     name = serving_name(arm, ctx)
     own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
+    mounted = ("models", "compiled") if engine.artifact else ("models",)
     probes, weights_gib = engine.probes, experiment.weights_gib(variant)
     main = container(
         image=engine.reference,
         script=_script(plan, arm),
-        env={**OFFLINE, **serving_env(experiment, variant, engine), **engine.artifact.serve_env},
+        env={**OFFLINE, **serving_env(experiment, variant, engine), **_artifact_env(engine)},
         secret_env=server_env(arm, ctx),
         resources=engine.resources.serving,
         weights_gib=weights_gib,
         mounts=[
             SHM_MOUNT,
-            *({"name": prefix, "mountPath": f"{names.WORKDIR}/{prefix}", "readOnly": True} for prefix in _PREFIXES),
+            *({"name": prefix, "mountPath": f"{names.WORKDIR}/{prefix}", "readOnly": True} for prefix in mounted),
         ],
         read_only_root=False,
         ports=[{"name": "http", "containerPort": names.SERVE_PORT, "protocol": "TCP"}],
@@ -66,7 +67,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
             shm_volume(engine.resources.serving, weights_gib),
             *(
                 {"name": p, "persistentVolumeClaim": {"claimName": names.model_pv(p), "readOnly": True}}
-                for p in _PREFIXES
+                for p in mounted
             ),
         ],
         placement=placement,
@@ -103,11 +104,14 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
 def _script(plan: Plan, arm: Arm) -> str:
     """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount."""
     variant, artifact = plan.experiment.variant(arm.variant), plan.engine.artifact
-    needed = [artifact_path(plan.experiment, variant, plan.engine)]
-    needed += [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
-    folder = needed[0]
-    if artifact.copied:
-        folder = "artifact"
+    needed = [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
+    found: list[str] = []
+    if artifact:
+        compiled = artifact_path(plan.experiment, variant, plan.engine)
+        needed.insert(0, compiled)
+        folder = "artifact" if artifact.copied else compiled
+        found += [f"cp -r {compiled} {folder}"] if artifact.copied else []
+        found.append(f'export {artifact.variable}="$PWD/{folder}"')
     return HOME + "\n".join(
         [
             f"for folder in {' '.join(map(word, needed))}; do",
@@ -116,11 +120,14 @@ def _script(plan: Plan, arm: Arm) -> str:
             f"    exit {Exit.INCOMPLETE.value}",
             "  fi",
             "done",
-            *([f"cp -r {needed[0]} {folder}"] if artifact.copied else []),
-            f'export {artifact.variable}="$PWD/{folder}"',
+            *found,
             "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True)),
         ]
     )
+
+
+def _artifact_env(engine: Engine) -> dict[EnvName, str]:
+    return engine.artifact.serve_env if engine.artifact else {}
 
 
 def _probe(probe: Probe, *, failures: int) -> dict[str, Any]:

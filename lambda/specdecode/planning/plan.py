@@ -62,6 +62,7 @@ class Plan(Frozen):
     """Of an adaptive sweep."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
+    """None where the engine compiles nothing."""
     steps: tuple[Step, ...]
     poll_seconds: int
     """How long the state machine waits between two looks."""
@@ -109,7 +110,7 @@ def make_plan(
     models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
     first_arms: dict[str, Arm] = {}
     for wave in waves:
-        for arm in wave.arms:
+        for arm in wave.arms if engine.artifact else ():
             first_arms.setdefault(arm.fingerprint, arm)
     artifacts = tuple(
         PlannedArtifact(
@@ -124,7 +125,7 @@ def make_plan(
         arm.fingerprint
         for wave in most
         for arm in wave.arms
-        if not inventory.has(layout.compiled_prefix(arm.fingerprint))
+        if engine.artifact and not inventory.has(layout.compiled_prefix(arm.fingerprint))
     )
     steps = make_steps(experiment, most, missing)
     poll_seconds = choose_poll_seconds(steps)
@@ -166,11 +167,14 @@ def make_plan(
 
 def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
     estimates = engine.estimates
+    compiling = (
+        f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "
+        f"{estimates.compile_minutes_per_gib[0]:g}-{estimates.compile_minutes_per_gib[1]:g} min for each GiB, "
+        "one at a time"
+    )
     return (
         f"one trn2.48xlarge at ${capacity.price_per_node_hour:.2f} an hour, and nothing but it (no S3, no cluster)",
-        f"node start 5-15 min and release 3-10 min; compile {estimates.compile_minutes[0]:g}-"
-        f"{estimates.compile_minutes[1]:g} min and {estimates.compile_minutes_per_gib[0]:g}-"
-        f"{estimates.compile_minutes_per_gib[1]:g} min for each GiB, one at a time",
+        f"node start 5-15 min and release 3-10 min; {compiling if engine.artifact else 'nothing is compiled'}",
         f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
         "each output token, whatever the speculation",
         f"source of the figures: {estimates.source}",

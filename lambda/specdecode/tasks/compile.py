@@ -17,11 +17,13 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket."""
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none."""
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
+    if run.plan.engine.artifact is None:
+        return Progress(done=True, message=f"{run.plan.engine.name} compiles nothing")
     arms = {arm.fingerprint: arm for arm in run.wave(given.wave).arms}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):

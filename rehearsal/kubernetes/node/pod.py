@@ -34,6 +34,8 @@ class NodeSettings:
     tokens: TokenIssuer
     mountpoint: Mountpoint
     image_path: Path
+    images: dict[str, Path]
+    """Image reference -> its folder, where that is not `image_path`."""
     state_dir: Path
     aws_endpoint: str
     instance: str
@@ -175,7 +177,8 @@ class PodWorker:
         cwd = volumes.build_root(self._folder, spec)
         home = self._folder.path / "home"
         home.mkdir(exist_ok=True)
-        base = environment.image_environment(settings.image_path, self._pod, home)
+        image_path = settings.images.get(spec["image"], settings.image_path)
+        base = environment.image_environment(image_path, self._pod, home)
         base[guardian.VARIABLE] = settings.instance
         env = environment.build(settings.cluster.store, self._pod, spec, base)
         volumes.check_paths(spec, env)

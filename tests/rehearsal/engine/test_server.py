@@ -128,6 +128,7 @@ def test_a_prompt_of_token_ids_is_taken_as_it_is(base_server: Served) -> None:
         ({"prompt": "x", "min_tokens": 9, "max_tokens": 5}, 400, "min_tokens (9)"),
         ({"prompt": "x", "stream_options": {}}, 400, "only with stream=true"),
         ({"prompt": "x", "stop": [""]}, 400, "stop: must be"),
+        ({"prompt": ""}, 400, "prompt: must not be empty"),
         ({"prompt": ["x", "y"]}, 400, "prompt: must be"),
         ({"prompt": [5, 768]}, 400, "token ids must be from 0 to 767"),
         ({}, 400, "prompt: must be"),
@@ -148,7 +149,11 @@ def test_several_problems_are_named_at_once(base_server: Served) -> None:
     body = {"model": "pair", "messages": [], "max_tokens": -1, "stream": "yes"}
     _, document = base_server.request("POST", "/v1/chat/completions", body)
     assert all(name in document["error"]["message"] for name in ("messages:", "max_tokens:", "stream:"))
-    assert base_server.request("GET", "/v1/nothing")[1]["error"]["code"] == 404
+
+
+def test_an_unknown_path_and_a_wrong_method_are_refused_as_vllm_does(base_server: Served) -> None:
+    assert base_server.request("GET", "/v1/nothing") == (404, {"detail": "Not Found"})
+    assert base_server.request("GET", "/v1/completions") == (405, {"detail": "Method Not Allowed"})
 
 
 def test_a_client_that_leaves_frees_its_place(speculating_server: Served) -> None:
@@ -175,7 +180,7 @@ def test_not_healthy_until_loaded_and_an_api_key_is_demanded() -> None:
             assert (await client.get("/health")).status == 503
             assert (await client.get("/v1/models")).status == 401
             wrong = await client.get("/v1/models", headers={"Authorization": "Bearer other"})
-            assert (await wrong.json())["error"]["type"] == "AuthenticationError"
+            assert await wrong.json() == {"error": "Unauthorized"}
             right = await client.get("/v1/models", headers={"Authorization": "Bearer secret"})
             assert (right.status, (await right.json())["error"]["message"]) == (503, "The model is not loaded yet.")
 

@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).parents[3]
+OTHER_IMAGE = "registry.example.com/other:1"
+"""An image with a folder of its own, in which the program `other-engine` is."""
 TOKEN = "test-admin-token"
 Json = dict[str, Any]
 
@@ -121,7 +123,11 @@ def start(folder: Path, *options: str) -> Double:
 @pytest.fixture(scope="session")
 def shared_double(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
     folder = tmp_path_factory.mktemp("double")
-    double = start(folder)
+    program = folder / "other" / "bin" / "other-engine"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho other\n")
+    program.chmod(0o755)
+    double = start(folder, f"--image={OTHER_IMAGE}={folder / 'other'}")
     yield double
     double.stop()
     assert "Traceback" not in (folder / "stderr").read_text(), (folder / "stderr").read_text()

@@ -124,6 +124,30 @@ def test_a_quiet_watch_is_told_how_far_it_is_so_that_it_need_not_list_again(monk
     assert list(store.since(int(obj["metadata"]["resourceVersion"]))) == []
 
 
+def test_a_watch_ends_at_its_timeout_though_changes_never_cease() -> None:
+    """A cancellation that comes together with a change must not be swallowed."""
+    rng, store = random.Random(4), Store()
+    cluster: Any = SimpleNamespace(store=store)
+
+    async def busy() -> int:
+        stream = watching.events(cluster, LIST, lambda obj: True, {"resourceVersion": str(store.version)})
+        ended = 0
+        for _ in range(20):
+            following = asyncio.create_task(anext(stream))
+            for _ in range(rng.choice((2, 3, 4))):
+                await asyncio.sleep(0)
+            store.create(r.CONFIG_MAPS, {"metadata": {"name": f"c{store.version}", "namespace": "n", "labels": {}}})
+            for _ in range(rng.choice((0, 1))):
+                await asyncio.sleep(0)
+            if following.cancel():
+                ended += await asyncio.gather(following, return_exceptions=True) != []
+                assert following.cancelled(), "the cancellation was swallowed"
+                stream = watching.events(cluster, LIST, lambda obj: True, {"resourceVersion": str(store.version)})
+        return ended
+
+    assert asyncio.run(busy()) > 5
+
+
 def test_pages_are_of_one_moment_whatever_changes_between_them() -> None:
     rng, store = random.Random(1), Store()
     verbs = Verbs(SimpleNamespace(store=store))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.rehearsal.kubernetes.conftest import Double, start
+from tests.rehearsal.kubernetes.conftest import OTHER_IMAGE, Double, start
 from tests.rehearsal.kubernetes.manifests import SERVER, deployment, job, pod, service
 
 
@@ -222,6 +222,13 @@ def test_images_are_pulled_unless_they_cannot_be(double: Double, namespace: str)
         reason(double, namespace, name, wanted)
     double.control("faults", reset=True)
     double.wait(f"/api/v1/namespaces/{namespace}/pods/absent", lambda p: p["status"]["phase"] == "Succeeded")
+
+
+def test_an_image_brings_its_own_programs(double: Double, namespace: str) -> None:
+    run(double, namespace, pod("own", "other-engine", container={"image": OTHER_IMAGE}))
+    assert log(double, namespace, "own") == "other\n"
+    run(double, namespace, pod("others", "other-engine"), phase="Failed")
+    assert "not found" in log(double, namespace, "others")
 
 
 def test_a_root_image_may_not_run_as_non_root(double: Double, namespace: str) -> None:

@@ -124,7 +124,7 @@ def gather(s3: Any, *, bucket: str, runs: int, stopped: int, sleep: Callable[[fl
         joined.wait()
         go.wait()
         while run_id not in doomed and not update(asks).held_by(run_id):
-            sleep(0.5)
+            sleep(2)
         if run_id not in doomed:
             with lock:
                 crowd.held.append(run_id)

@@ -7,14 +7,16 @@ import shutil
 import kubernetes_validate
 import pytest
 import yaml
-from specdecode.experiment import ExperimentError, assets_dir, engine_names, load_engine, load_preset
+from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset
 from specdecode.experiment.model import Method
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
 
 def test_the_generations_that_matter_are_there():
-    assert {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0", "rehearsal-cpu"} == set(engine_names())
+    assert {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0"} == {
+        name for name in engine_names() if not name.startswith("rehearsal-")
+    }
 
 
 @pytest.mark.parametrize("name", engine_names())
@@ -25,7 +27,7 @@ def test_file_name_is_the_name_and_every_method_is_answered(name):
 
 
 def test_each_mode_of_the_article_has_an_engine_or_a_clear_line():
-    engines = [load_engine(name) for name in engine_names() if name != "rehearsal-cpu"]
+    engines = [load_engine(name) for name in engine_names() if not name.startswith("rehearsal-")]
     served = {method: [e.name for e in engines if method in e.methods] for method in Method}
     assert served[Method.FUSED_DRAFT] == ["0.9.1-sdk2.26.1"]
     assert served[Method.EAGLE] and served[Method.EAGLE3]
@@ -39,7 +41,7 @@ def test_pod_requests_keep_within_what_the_node_can_give(name):
     resources = load_engine(name).resources
     assert resources.serving.cpu == 80 and resources.serving.cpu_limit is None
     assert resources.benchmark.cpu == 8
-    assert resources.compile.cpu <= 180
+    assert resources.compile is None or resources.compile.cpu <= 180
 
 
 def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_room():
@@ -60,7 +62,15 @@ def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_roo
 def test_only_images_with_python_311_run_the_bundle():
     for engine in map(load_engine, engine_names()):
         image = engine.tools_image or engine.image
-        assert "py311" in image or engine.name == "rehearsal-cpu"
+        assert "py311" in image or "/rehearsal/" in image
+
+
+def test_an_engine_that_compiles_nothing_has_no_pod_for_it_and_none_that_compiles_lacks_one():
+    document = load_engine("rehearsal-vllm").model_dump(mode="json")
+    assert document["artifact"] is None and document["resources"]["compile"] is None
+    for change in ({"artifact": {}}, {"resources": load_engine("rehearsal-cpu").resources.model_dump()}):
+        with pytest.raises(ValueError, match="go together"):
+            Engine.model_validate({**document, **change})
 
 
 NEW_EXPERIMENT = """

@@ -107,6 +107,14 @@ def test_broken_experiment_is_refused_with_field_rule_source_and_fix(rule):
     assert all(part in text for part in (field, rule, problem.source, f"fix: {problem.fix}"))
 
 
+@pytest.mark.parametrize("field", ["serving.neuron_config", "variants.sd.neuron_config"])
+def test_vllm_without_neuron_takes_no_neuron_configuration_and_any_tensor_parallel_size(field):
+    assert load_preset("rehearsal-vllm", overrides={"serving.tensor_parallel_size": 2})
+    (problem,) = problems("rehearsal-vllm", {field: {"save_sharded_checkpoint": True}})
+    assert (problem.field, problem.rule) == (field, "neuron-config-dialect")
+    assert "save_sharded_checkpoint" in problem.fix
+
+
 def test_all_violations_are_reported_together():
     found = problems(
         "qwen3-32b",

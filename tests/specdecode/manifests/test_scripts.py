@@ -77,6 +77,28 @@ def test_serving_becomes_vllm_with_paths_below_its_working_directory(shell, plan
     assert env["HF_HUB_OFFLINE"] == "1" and env["HOME"] == str(shell.work)
 
 
+def test_an_engine_that_compiles_nothing_serves_from_the_weights_alone(shell, ctx):
+    plan = make_plan(load_preset("rehearsal-vllm"), inventory=Inventory())
+    deployment, _ = serving(plan, plan.waves[0].arms[1], ctx)
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {v["name"] for v in pod["volumes"]} & {"models", "compiled"} == {"models"}
+    assert {m["name"] for m in container["volumeMounts"]} & {"models", "compiled"} == {"models"}
+    target, draft = (model.prefix.rstrip("/") for model in plan.experiment.models_of(plan.experiment.variant("sd")))
+    finish(shell.work, target)
+    assert shell(container)[0] == 66, "the draft is missing"
+    finish(shell.work, draft)
+    code, called, _ = shell(container)
+    assert code == 0
+    speculative = json.loads(called[called.index("--speculative-config") + 1])
+    assert (speculative["method"], speculative["model"]) == ("draft_model", f"{shell.work}/{draft}")
+    assert {"--enforce-eager", "--dtype=float32", "--no-enable-prefix-caching"} <= set(called)
+    assert not {"--override-neuron-config", "--additional-config"} & set(called)
+    env = shell.env_of()
+    assert "NEURON_COMPILED_ARTIFACTS" not in env
+    assert (env["DO_NOT_TRACK"], env["VLLM_NO_USAGE_STATS"], env["HF_HUB_OFFLINE"]) == ("1", "1", "1")
+
+
 def test_serving_refuses_what_was_never_finished_and_names_it(shell, plan, ctx):
     arm = plan.waves[0].arms[0]
     deployment, _ = serving(plan, arm, ctx)

@@ -40,6 +40,14 @@ def test_every_plan_is_json_and_holds_the_whole(name):
     assert plan.assumptions
 
 
+def test_an_engine_that_compiles_nothing_has_no_artifacts_no_time_for_them_and_nothing_to_look_for():
+    plan = plan_of("rehearsal-vllm")
+    assert plan.artifacts == () and plan.compiles_to_do == ()
+    assert [step.deadline_minutes for step in plan.steps if step.name == "Compile"] == [0]
+    assert any("nothing is compiled" in line for line in plan.assumptions)
+    assert not [p for p in needed_prefixes(plan.experiment, plan.engine) if p.startswith("compiled/")]
+
+
 def test_arms_that_fit_together_are_one_wave_and_rounds_swap_their_order():
     assert waves(plan_of("qwen3-32b")) == [(0, ["base", "sd"])]
     rounds = waves(plan_of("qwen3-32b", overrides={"workload.rounds": 3}))

@@ -99,6 +99,12 @@ def test_compiles_run_one_at_a_time():
     assert len(answers) == 3
 
 
+def test_an_engine_that_compiles_nothing_passes_the_step_at_once():
+    world = World()
+    world.run_through(request={"experiment": "rehearsal-vllm"})
+    assert not [name for name in written(world, "Job") if "compile" in name]
+
+
 def test_the_log_of_a_compile_that_crashed_once_is_kept_though_the_next_pod_succeeds():
     world = World()
     world.run_through(until="AcquireCapacity")

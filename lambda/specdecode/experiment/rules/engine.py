@@ -113,11 +113,22 @@ def neuron_keys(case: Case) -> Iterator[Finding]:
 
 
 def dialect(case: Case) -> Iterator[Finding]:
+    if case.engine.dialect is Dialect.UPSTREAM:
+        yield from _no_neuron_config(case)
     if case.engine.dialect is not Dialect.NATIVE_PLUGIN:
         return
     if "save_sharded_checkpoint" in case.experiment.serving.neuron_config:
         message = "save_sharded_checkpoint belongs to NxD Inference, which the native plugin does not use"
         yield "serving.neuron_config.save_sharded_checkpoint", message, "leave it out"
+
+
+def _no_neuron_config(case: Case) -> Iterator[Finding]:
+    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
+    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
+    for field, config in configs.items():
+        if config:
+            message = f"{case.engine.name} is vLLM without Neuron, which has no Neuron configuration"
+            yield field, message, f"leave out {', '.join(config)} (serving.extra_args gives other arguments)"
 
 
 def ami(case: Case) -> Iterator[Finding]:

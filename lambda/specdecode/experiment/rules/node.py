@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.experiment import capacity as node
+from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Case, Finding
 
 
 def tensor_parallel(case: Case) -> Iterator[Finding]:
     serving = case.experiment.serving
+    if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
+        return
     cores = serving.devices * node.CORES_PER_DEVICE // serving.logical_neuron_core
     if serving.devices and serving.tensor_parallel_size != cores:
         yield (
@@ -58,13 +61,15 @@ def fits_node(case: Case) -> Iterator[Finding]:
         + monitors * monitor.ephemeral_gib
         + benchmark.ephemeral_gib,
     )
-    compile_ = (
-        resources.compile.cpu + node.RESERVED_CPU,
-        resources.compile.memory_request_gib(heaviest[0]) + node.RESERVED_MEMORY_GIB,
-        resources.compile.ephemeral_request_gib(heaviest[0]),
-    )
+    works = {"serving a wave": serve}
+    if compiling := resources.compile:
+        works["compiling"] = (
+            compiling.cpu + node.RESERVED_CPU,
+            compiling.memory_request_gib(heaviest[0]) + node.RESERVED_MEMORY_GIB,
+            compiling.ephemeral_request_gib(heaviest[0]),
+        )
     room = (node.ALLOCATABLE_CPU, node.ALLOCATABLE_MEMORY_GIB, node.ALLOCATABLE_EPHEMERAL_GIB)
-    for what, needs in (("serving a wave", serve), ("compiling", compile_)):
+    for what, needs in works.items():
         for need, there, unit in zip(needs, room, ("CPUs", "GiB of memory", "GiB of local disk"), strict=True):
             if need > there:
                 message = f"{what} needs {need:.0f} {unit}, and a trn2.48xlarge has {there:.0f} to give"
