@@ -164,5 +164,6 @@ need-preset:
 	@case "$$EXPERIMENT" in */*|'') false;; *) grep -qs '^engine: *rehearsal-' "assets/experiments/$$EXPERIMENT.yaml";; esac || { \
 	  echo "'$$EXPERIMENT' is not a preset that can be rehearsed on this machine. These can:"; \
 	  grep -ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  make rehearse EXPERIMENT=\1|'; \
+	  echo '  make rehearse ENGINE=vllm         with real vLLM in place of the embedded engine'; \
 	  echo 'These need Trainium2 (make deploy; .venv/bin/specdecode run <name>):'; \
 	  grep -Ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  \1|'; exit 2; } >&2

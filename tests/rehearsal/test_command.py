@@ -23,6 +23,7 @@ def test_an_unknown_experiment_names_the_presets_at_once():
     assert result.returncode == 2
     assert "'nonsense' is not a preset" in result.stderr
     assert "make rehearse EXPERIMENT=rehearsal" in result.stderr
+    assert "make rehearse ENGINE=vllm" in result.stderr and "ENGINE=vllm" in make().stdout
 
 
 def test_an_unknown_engine_names_the_two():
