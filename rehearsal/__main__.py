@@ -32,7 +32,9 @@ def _interrupt(number: int, _frame: Any) -> NoReturn:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__)
-    parser.add_argument("experiment", nargs="?", default="rehearsal", help="a preset whose engine is made for this machine (rehearsal-…)")
+    parser.add_argument(
+        "experiment", nargs="?", default="rehearsal", help="a preset whose engine is made for this machine"
+    )
     name = parser.parse_args().experiment
     os.environ.update({"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"})
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
