@@ -30,6 +30,8 @@ SMALL = {
     "deadlines.capacity": 1,
     "deadlines.serve": 1,
 }
+PATIENT = {"deadlines.capacity": 10, "deadlines.serve": 10}
+"""For cases in which nothing may be late: a machine that is busy with other things is no fault."""
 LONG = SMALL | {"workload.requests": 500, "workload.output_tokens": 512}
 WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", "services", "configmaps")}
 

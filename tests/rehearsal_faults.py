@@ -1,6 +1,6 @@
 """Faults, end to end: the deployed definition, zips and manifests on the embedded cloud; writes docs/reliability.md.
 
-Not part of `make test` (it takes about ten minutes). Run it with
+Not part of `make test` (it takes about twenty minutes). Run it with
 
     .venv/bin/pytest tests/rehearsal_faults.py
 
@@ -30,7 +30,7 @@ from rehearsal.execution import Run
 from rehearsal.observer import Observer
 from rehearsal.processes import processes_naming
 from rehearsal.rehearse import rehearsal
-from tests.rehearsal_cloud import LONG, SMALL, Cloud
+from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud
 from tests.rehearsal_page import write_faults, write_part
 
 pytestmark = pytest.mark.timeout(900)
@@ -84,7 +84,7 @@ def test_nothing_goes_wrong(cloud):
     seen = Observer(kubernetes=cloud.running.kubernetes)
     seen.watch()
     with cloud.waits(LONGER_WAITS):
-        run = cloud.start("fine", SMALL | {"deadlines.capacity": 10, "deadlines.serve": 10})
+        run = cloud.start("fine", SMALL | PATIENT)
         succeeds(cloud, run, fault="none", where="-", remark=", waits a quarter")
     state, plan = run.deployment.state(run.run_id), run.deployment.plan(run.run_id)
     history, spans = run.deployment.events(run.arn, newest=1000), seen.spans()
@@ -310,7 +310,7 @@ def test_a_sweep_goes_on_without_an_arm_that_does_not_compile(cloud):
 
 def test_cloudwatch_throttles_and_what_waits_is_sent_once_by_the_resumed_run(cloud):
     with cloud.throttled_cloudwatch():
-        run = cloud.start("throttled", SMALL | {"workload.requests": 4})
+        run = cloud.start("throttled", SMALL | PATIENT | {"workload.requests": 4})
         succeeds(cloud, run, fault="CloudWatch throttles all the time", where="Benchmark, Report")
     assert any("Throttling" in problem for problem in json.loads(run.look().output)["unpublished"])
     spool = layout.run_key(run.run_id, "metrics-unsent.jsonl")
@@ -359,7 +359,7 @@ def test_a_person_stops_a_run_that_holds_the_node(cloud):
 
 def test_a_person_stops_a_run_with_the_command_line(cloud):
     """As a user does it, in a process of its own: it ends the run, waits until all is released, and says so."""
-    run = cloud.start("stop-command", LONG)
+    run = cloud.start("stop-command", LONG | PATIENT)
     cloud.until_step(run, "Benchmark")
     shown = json.loads(cloud.command("status", run.run_id, "--json"))
     assert {(pod["variant"], pod["ready"]) for pod in shown["pods"] if pod["component"] == "serving"} == {
@@ -399,7 +399,7 @@ def _sweep(cloud: Cloud, name: str) -> Run:
     """An adaptive sweep of two arms."""
     preset = load_preset("rehearsal-sweep").model_dump(mode="json")
     kept = [item for item in preset["variants"] if item["name"] in {"base", "sd-k2", "sd-k4"}]
-    return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL})
+    return cloud.running.start(name, {"experiment": preset | {"variants": kept}, "set": SMALL | PATIENT})
 
 
 def _kill_function(cloud: Cloud, step: str, *, times: int) -> None:

@@ -51,14 +51,14 @@ def view(
     if state is not None and state.held_since is not None:
         node_s = ((state.released_at or ended) - state.held_since).total_seconds()
     result = json.loads(execution.output) if execution.status == "SUCCEEDED" and execution.output else None
-    measured = len(state.measured) if state else 0
+    measured, lost = (len(state.measured), len(state.lost)) if state else (0, 0)
     return RunView(
         run_id=execution.run_id,
         status=execution.status,
         experiment=state.experiment if state else None,
         step=step if execution.status == "RUNNING" else None,
         message=message if execution.status == "RUNNING" else None,
-        wave=_progress(plan, measured) if plan else None,
+        wave=_progress(plan, measured, lost) if plan else None,
         started=execution.started,
         elapsed_s=(ended - datetime.fromisoformat(execution.started)).total_seconds(),
         node_s=node_s,
@@ -69,12 +69,15 @@ def view(
     )
 
 
-def _progress(plan: Plan, measured: int) -> str:
-    """How many waves are measured; of an adaptive sweep also why the last was added, or why it is over."""
+def _progress(plan: Plan, measured: int, lost: int) -> str:
+    """How many waves are measured; of an adaptive sweep also how many were given up with their arm, why the last was
+    added, or why it is over.
+    """
     planned = len(plan.waves)
     if plan.sweep is None:
         return f"{measured} of {planned} waves measured"
-    more = "" if plan.sweep.is_over else f", {planned + plan.sweep.waves_to_come} at most"
+    more = f", {lost} given up with their arm" if lost else ""
+    more += "" if plan.sweep.is_over else f", {planned + plan.sweep.waves_to_come} at most"
     return f"{measured} of {planned} waves measured{more}. {plan.sweep.steps[-1].reason}"
 
 

@@ -338,6 +338,12 @@ def test_money_counts_from_holding_the_node_to_its_release():
     assert view(RUNNING, [], None, None, now=NOW).dollars is None
 
 
+def test_of_a_sweep_it_says_which_waves_were_given_up():
+    plan = make_plan(load_preset("rehearsal-sweep"), inventory=Inventory())
+    shown = view(RUNNING, [], STATE.model_copy(update={"lost": (0,)}), plan, now=NOW)
+    assert "0 of 1 waves measured, 1 given up with their arm, " in shown.wave
+
+
 def test_a_failed_run_shows_its_cause():
     over = Execution(
         **{**vars(RUNNING), "status": "FAILED", "stopped": NOW.isoformat(), "error": "E", "cause": "plain words"}
