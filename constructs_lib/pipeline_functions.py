@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from specdecode import names
+from specdecode import layout, names
 
 from constructs_lib import pipeline_watchdog
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
@@ -22,7 +22,8 @@ from constructs_lib.network_interfaces import allow_network_interfaces
 
 RUNS = "runs/*"
 MARKS = ("models/*/COMPLETE.json", "compiled/*/COMPLETE.json")
-CAPACITY = "state/capacity.json"
+CAPACITY, ENDPOINTS = layout.CAPACITY_KEY, layout.ENDPOINTS_KEY
+"""The queue of the node, and that of the servers that already run."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,18 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "AcquireCapacity": FunctionSpec(
         "acquire", "queues for the node and waits for it", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY)
     ),
+    "TakeTurn": FunctionSpec(
+        "turn",
+        "queues for servers that already run",
+        reads=(RUNS, ENDPOINTS),
+        writes=(ENDPOINTS,),
+        kubernetes=False,
+    ),
     "Compile": FunctionSpec("compile", "compiles what is missing", reads=(RUNS, CAPACITY, *MARKS)),
     "Serve": FunctionSpec("serve", "starts the arms of a wave", reads=(RUNS, CAPACITY)),
-    "Smoke": FunctionSpec("smoke", "sends every arm one request", reads=(RUNS, CAPACITY)),
-    "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY)),
-    "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY)),
+    "Smoke": FunctionSpec("smoke", "sends every arm one request", reads=(RUNS, CAPACITY, ENDPOINTS)),
+    "Benchmark": FunctionSpec("benchmark", "loads the arms of a wave", reads=(RUNS, CAPACITY, ENDPOINTS)),
+    "Accuracy": FunctionSpec("accuracy", "has lm-eval question the arms", reads=(RUNS, CAPACITY, ENDPOINTS)),
     "StopArms": FunctionSpec("stop_arms", "deletes a run's workloads"),
     "Advise": FunctionSpec(
         "advise",
@@ -60,7 +68,11 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         memory_mib=2048,
     ),
     "ReleaseCapacity": FunctionSpec(
-        "release", "gives the node up", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY), timeout_s=180
+        "release",
+        "gives the node up",
+        reads=(RUNS, CAPACITY, ENDPOINTS),
+        writes=(RUNS, CAPACITY, ENDPOINTS),
+        timeout_s=180,
     ),
     "Report": FunctionSpec(
         "report",
@@ -74,12 +86,12 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Watchdog": FunctionSpec(
         "watchdog",
         "reconciles lease and replicas with running executions",
-        reads=(RUNS, CAPACITY),
-        writes=(RUNS, CAPACITY),
+        reads=(RUNS, CAPACITY, ENDPOINTS),
+        writes=(RUNS, CAPACITY, ENDPOINTS),
         metrics=pipeline_watchdog.NAMESPACE,
         timeout_s=180,
     ),
-    "Inspect": FunctionSpec("inspect", "shows the cluster to the command line", reads=(CAPACITY,), writes=()),
+    "Inspect": FunctionSpec("inspect", "shows the cluster to the command line", reads=(CAPACITY, ENDPOINTS), writes=()),
 }
 
 

@@ -2,6 +2,7 @@
 
     Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
          (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
+    servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
 
 The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
@@ -31,6 +32,7 @@ INPUT_HELP = (
 
 STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
+    "TakeTurn": "Servers that already run need no node: wait until no other run loads such servers.",
     "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
@@ -56,10 +58,18 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
             "waves": "{% $states.result.Payload.waves %}",
             "accuracy": "{% $states.result.Payload.accuracy %}",
             "adaptive": "{% $states.result.Payload.adaptive %}",
+            "endpoints": "{% $states.result.Payload.endpoints %}",
             "wave": 0,
         },
-        following="StageModels",
+        following="Already running?",
     )
+    states["Already running?"] = {
+        "Type": "Choice",
+        "Comment": "Arms that name an endpoint are not staged, compiled or served, and no node is taken for them.",
+        "Choices": [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}],
+        "Default": "StageModels",
+    }
+    states |= waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke")
     states |= waiting(
         "StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="AcquireCapacity"
     )
@@ -104,7 +114,8 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "Type": "Choice",
         "Comment": "Arms that do not fit on the node together are measured in waves.",
         "Choices": [
-            {"Condition": "{% $wave + 1 < $waves %}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": "Compile"}
+            {"Condition": f"{{% $wave + 1 < $waves{which} %}}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": then}
+            for which, then in ((" and $endpoints", "Smoke"), ("", "Compile"))
         ],
         "Default": "ReleaseCapacity",
     }

@@ -4,6 +4,7 @@
     runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, summary.json,
                    llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
+    state/endpoints.json        who loads servers that already run, who waits
 
 A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.
 """
@@ -12,6 +13,7 @@ import re
 
 COMPLETE = "COMPLETE.json"
 CAPACITY_KEY = "state/capacity.json"
+ENDPOINTS_KEY = "state/endpoints.json"
 
 
 def slug(model_id: str) -> str:

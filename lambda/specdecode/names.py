@@ -26,6 +26,8 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 """One of: run (ROOT_COMPONENT), staging, compile, serving, benchmark, smoke, accuracy."""
 ROOT_COMPONENT = "run"
 """Of the ConfigMap that owns all other objects of a run."""
+BENCHMARKABLE_LABEL = "specdecode/benchmarkable"
+"""On namespaces of others whose servers the benchmark's pods may ask over plain http (value `true`)."""
 MONITORED_LABEL = "specdecode/neuron-metrics"
 """On serving pods that publish what neuron-monitor sees: alone among servers they may speak to AWS."""
 

@@ -73,7 +73,10 @@ RUN_STEPS = frozenset(
         *("StopArms", "Advise", "ReleaseCapacity", "Report", "Diagnose", "Watchdog"),
     }
 )
-"""Functions that keep their state below `runs/`: all but Inspect."""
+"""Functions that keep their state below `runs/`: all but Inspect and TakeTurn."""
+RUN_READERS = RUN_STEPS | {"TakeTurn"}
+TURN_WRITERS = frozenset({"TakeTurn", "ReleaseCapacity", "Watchdog"})
+TURN_READERS = TURN_WRITERS | {"Smoke", "Benchmark", "Accuracy", "Inspect"}
 ENGINES = frozenset({"compile", "serving", "monitored"})
 STARTED_BY_BUNDLE = frozenset({"staging", "compile", "monitored", "benchmark"})
 
@@ -86,15 +89,16 @@ def _object(what: str, verb: str, key: str, may: frozenset[str], *, bucket: str 
 
 
 OBJECTS = (
-    call("list the bucket", "s3:ListBucket", "{bucket}", PODS | RUN_STEPS | {"Inspect"},
+    call("list the bucket", "s3:ListBucket", "{bucket}", PODS | RUN_READERS | {"Inspect"},
          "list_objects_v2", Bucket="{bucket_name}", MaxKeys=1),
     _object("read `imports/`", "get", "imports/trial/weights", frozenset({"staging"})),
     _object("read `models/`", "get", "models/trial@main/weights", PODS),
     _object("read a mark in `models/`", "get", "models/trial@main/COMPLETE.json", PODS | MARK_READERS),
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
     _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
-    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_STEPS | {"benchmark"}),
+    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_READERS | {"benchmark"}),
     _object("read the lease", "get", "state/capacity.json", LEASE_READERS),
+    _object("read whose turn it is at servers that already run", "get", "state/endpoints.json", TURN_READERS),
     _object("read anything else in the bucket", "get", "trial", NOBODY),
     _object("read the bundle of code", "get", "{bundle}", STARTED_BY_BUNDLE, bucket="{assets}"),
     _object("read another asset of the CDK", "get", "trial.json", NOBODY, bucket="{assets}"),
@@ -106,6 +110,8 @@ OBJECTS = (
     # With a version that was never there, so that it stays as it is.
     call("write the lease", "s3:PutObject", "{bucket}/state/capacity.json", LEASE_WRITERS,
          "put_object", Bucket="{bucket_name}", Key="state/capacity.json", Body=b"", IfMatch="trial"),
+    call("write whose turn it is", "s3:PutObject", "{bucket}/state/endpoints.json", TURN_WRITERS,
+         "put_object", Bucket="{bucket_name}", Key="state/endpoints.json", Body=b"", IfMatch="trial"),
     _object("write anything else in the bucket", "put", "trial", NOBODY),
     _object("write the bundle of code", "put", "{bundle}", NOBODY, bucket="{assets}"),
     *(

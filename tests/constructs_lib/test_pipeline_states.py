@@ -77,7 +77,7 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive"}}
+    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "endpoints"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
@@ -108,6 +108,19 @@ def test_accuracy_is_measured_while_the_arms_serve_and_only_if_asked_for():
     assert asked["Default"] == STATES["Accuracy done?"]["Choices"][0]["Next"] == "StopArms"
     assert STATES["Plan"]["Assign"]["accuracy"] == "{% $states.result.Payload.accuracy %}"
     assert "accuracy" in Planned.model_fields
+
+
+def test_servers_that_already_run_take_no_node_and_are_never_served():
+    asked = STATES["Already running?"]
+    assert asked["Choices"] == [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}]
+    assert asked["Default"] == "StageModels"
+    assert STATES["Plan"]["Assign"]["endpoints"] == "{% $states.result.Payload.endpoints %}"
+    assert "endpoints" in Planned.model_fields
+    assert STATES["TakeTurn done?"]["Choices"][0]["Next"] == "Smoke"
+    assert [(rule["Condition"], rule["Next"]) for rule in STATES["More waves?"]["Choices"]] == [
+        ("{% $wave + 1 < $waves and $endpoints %}", "Smoke"),
+        ("{% $wave + 1 < $waves %}", "Compile"),
+    ]
 
 
 def test_no_failing_clean_up_keeps_the_node_from_being_released():

@@ -9,6 +9,7 @@ from specdecode.analysis.context import (
     Failure,
     RunContext,
 )
+from specdecode.analysis.counters import engine_counters
 from specdecode.analysis.result import Comparison, Verdict, json_schema
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "RunContext",
     "Verdict",
     "compare",
+    "engine_counters",
     "json_schema",
     "lm_eval_scores",
 ]

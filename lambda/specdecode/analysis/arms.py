@@ -69,7 +69,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def node_share(experiment: Experiment, context: RunContext) -> float:
-    """Part of the node's price that one arm bears: its devices over the node's (1 for an engine without devices)."""
+    """Part of the price that one arm bears: its devices over the node's (1 where there are none to share)."""
     devices = experiment.serving.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0
 
@@ -96,7 +96,7 @@ def describe_arm(
             values[metric.info.name] = found
     tokens = sum(record.completion_tokens or 0 for record in done)
     busy = busy_seconds(records)
-    priced = context.price_per_node_hour is not None and tokens > 0
+    price = variant.price_per_hour if experiment.has_endpoints else context.price_per_node_hour
     rate, source, positions = _acceptance(variant=variant, case=case, records=done, counters=context.counters)
     return ArmCase(
         variant=variant.name,
@@ -109,12 +109,12 @@ def describe_arm(
         busy_seconds=busy,
         output_throughput=tokens / busy if busy > 0 and tokens else None,
         cost_per_million=cost_per_million(
-            price=context.price_per_node_hour or 0.0,
+            price=price,
             share=node_share(experiment, context),
             busy=busy,
             tokens=tokens,
         )
-        if priced
+        if price is not None and tokens
         else None,
         metrics={name: summarize(found) for name, found in values.items()},
         samples={name: _sample(values[name]) for name in SAMPLED if name in values},
@@ -146,8 +146,6 @@ def _acceptance(
     counters: Sequence[EngineCounters],
 ) -> tuple[float | None, str | None, tuple[float, ...]]:
     """Draft acceptance rate, where it is from, and the conditional rate at each position."""
-    if variant.speculation is None:
-        return None, None, ()
     own = [item for item in counters if item.trusted and item.variant == variant.name and item.case == case]
     drafted = sum(item.draft_tokens for item in own)
     if drafted:
@@ -161,6 +159,8 @@ def _acceptance(
             "engine counters",
             acceptance_from_positions(positions, sum(item.drafts for item in own)),
         )
+    if variant.speculation is None:
+        return None, None, ()
     block = Block(records=records, speculative_tokens=variant.speculation.num_speculative_tokens)
     try:
         rate = AcceptanceRate.block_value(block)

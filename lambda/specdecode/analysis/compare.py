@@ -99,6 +99,18 @@ def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
     return path
 
 
+def _about_endpoints(experiment: Experiment) -> list[str]:
+    """What is not known where the arms are servers that already ran."""
+    if not experiment.has_endpoints:
+        return []
+    unpriced = [variant.name for variant in experiment.variants if variant.price_per_hour is None]
+    price = f" Without price_per_hour there are no dollars per million tokens ({', '.join(unpriced)})."
+    return [
+        "The arms are servers that already ran: what they ran on, with which settings, and who else asked them "
+        f"meanwhile is not known here.{price if unpriced else ''}"
+    ]
+
+
 def _run_cost(*, context: RunContext, records: Sequence[RequestRecord]) -> RunCost | None:
     if context.price_per_node_hour is None:
         return None
@@ -123,7 +135,7 @@ def _notes(
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = list(context.notes)
+    notes = [*context.notes, *_about_endpoints(experiment)]
     left_out = [v.name for v in experiment.variants if not any(arm.variant == v.name for arm in arms.values())]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

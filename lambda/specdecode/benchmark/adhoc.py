@@ -85,9 +85,16 @@ def _own(name: str, kind: PromptKind, text: str) -> TestCase:
 
 
 def adhoc_spec(
-    *, run_id: str, arms: Mapping[str, int | None], model: str | None, workload: Mapping[str, Any], **fields: Any
+    *,
+    run_id: str,
+    arms: Mapping[str, Mapping[str, Any]],
+    model: str | None,
+    workload: Mapping[str, Any],
+    **fields: Any,
 ) -> BenchmarkSpec:
-    """The specification; `arms`: name -> k if known. Raises BadRequest with every value that is out of range."""
+    """The specification; `arms`: name -> what is known of it (fields of BenchmarkArm). Raises BadRequest with every
+    value that is out of range.
+    """
     try:
         load = Workload.model_validate(workload)
         places = [f"{place}: holds what looks like {kind}" for place, kind in credentials.found(load.model_dump())]
@@ -99,7 +106,7 @@ def adhoc_spec(
             wave=0,
             round=0,
             model=model or "",
-            arms=tuple(BenchmarkArm(variant=name, label=name, num_speculative_tokens=k) for name, k in arms.items()),
+            arms=tuple(BenchmarkArm(variant=name, label=name, **known) for name, known in arms.items()),
             workload=load,
             **fields,
         )

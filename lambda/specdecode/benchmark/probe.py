@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specdecode import names
 from specdecode.benchmark.client import Client, PlannedRequest
+from specdecode.benchmark.counters import parse_counters
 from specdecode.benchmark.fetch import fetch
+from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.records import ErrorKind, RequestRecord
+from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.request_body import Dialect, request_body
 from specdecode.experiment.model import Workload
 
@@ -39,6 +40,18 @@ class ArmFacts:
     usage: bool
     metrics: bool
     """Whether `/metrics` answers."""
+    counters: bool
+    """Whether it has counters of speculation: the arm speculates."""
+
+    def told(self, where: str) -> str:
+        """What a person should know of the arm at `where` before it is loaded."""
+        lacks = []
+        if not self.usage:
+            lacks.append("it sends no token counts (`usage`): only times can be told, no tokens per second or step")
+        if not self.counters:
+            lacks.append("no speculation counters" if self.metrics else "no /metrics")
+        known = f" ({'; '.join(lacks)})" if lacks else ""
+        return f"answers at {where} as {self.model}{known}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -47,6 +60,7 @@ class ArmFacts:
             "usage": self.usage,
             "ignore_eos": self.dialect.exact_length,
             "metrics": self.metrics,
+            "counters": self.counters,
         }
 
 
@@ -60,13 +74,14 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
             break
     assert record is not None  # noqa: S101  (there is at least one dialect)
     if record.error is not None:
-        raise ArmNotReady(f"arm {client.variant} ({client.endpoint.url}): {record.error.kind}: {record.error.message}")
+        raise _not_ready(client, record.error)
     return ArmFacts(
         model=name,
         dialect=dialect,
         chunk_tokens=all(chunk.tokens is not None for chunk in record.chunks),
         usage=record.completion_tokens is not None,
-        metrics=await _has_metrics(client),
+        metrics=(metrics := await _metrics(client)) is not None,
+        counters=metrics is not None and parse_counters(metrics) is not None,
     )
 
 
@@ -76,26 +91,36 @@ async def _model(client: Client, wanted: str | None) -> str:
     try:
         reply = await fetch(client.endpoint, "GET", "/v1/models")
     except OSError as error:
-        raise ArmNotReady(f"{where}: {error or type(error).__name__}") from None
+        kind = ErrorKind.TIMEOUT if isinstance(error, TimeoutError) else ErrorKind.CONNECT
+        message = str(error) or type(error).__name__
+        if "closed without an answer" in message:
+            kind = ErrorKind.RESET
+        raise _not_ready(client, RequestError(kind=kind, message=message)) from None
     if reply.status in (401, 403):
-        had = (
-            "refused the API key that it was given"
-            if client.endpoint.api_key
-            else "demands an API key, and none is set"
+        had = hint(
+            RequestError(kind=ErrorKind.HTTP, message="", http_status=reply.status),
+            arm=client.variant,
+            endpoint=client.endpoint,
         )
-        variable = names.api_key_variable(client.variant)
-        raise ArmNotReady(f"{where}: the server {had} (status {reply.status}): set {variable} or OPENAI_API_KEY")
+        raise ArmNotReady(f"{where}: {had}")
     try:
         served = [str(entry["id"]) for entry in json.loads(reply.body)["data"]]
     except (ValueError, KeyError, TypeError):
         served = []
     if wanted is None:
         if len(served) != 1:
-            raise ArmNotReady(f"{where}: name the model; the server lists {served or 'none'}")
+            lists = f"lists {', '.join(served)}" if served else f"lists none at /v1/models (status {reply.status})"
+            raise ArmNotReady(f"{where}: name the model with --model: the server {lists}")
         return served[0]
     if served and wanted not in served:
         raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served)}")
     return wanted
+
+
+def _not_ready(client: Client, error: RequestError) -> ArmNotReady:
+    todo = hint(error, arm=client.variant, endpoint=client.endpoint)
+    told = f"arm {client.variant} ({client.endpoint.url}): {error.kind}: {error.message}"
+    return ArmNotReady(f"{told}. {todo[:1].upper()}{todo[1:]}." if todo else told)
 
 
 async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, dialect: Dialect) -> RequestRecord:
@@ -132,8 +157,9 @@ def _refused(record: RequestRecord) -> bool:
     )
 
 
-async def _has_metrics(client: Client) -> bool:
+async def _metrics(client: Client) -> str | None:
     try:
-        return (await fetch(client.endpoint, "GET", "/metrics")).status == 200
+        reply = await fetch(client.endpoint, "GET", "/metrics")
     except OSError:
-        return False
+        return None
+    return reply.body.decode("utf-8", "replace") if reply.status == 200 else None

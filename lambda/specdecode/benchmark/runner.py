@@ -99,6 +99,10 @@ class Benchmark:
             unpublished=tuple(dict.fromkeys(self._delivery.unpublished)),
         )
 
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+        self._progress.message(text)
+
     def _prompts(self, case: TestCase) -> list[Prompt]:
         workload = self._spec.workload
         return prompts_of(case, workload, self._counter, count=workload.requests + workload.warmup_requests)
@@ -131,14 +135,22 @@ class Benchmark:
                 loop_lag=loop_lag,
             )
             prompt = next(iter(prompts.values()))[-1]
-            facts = await probe(client, model=self._spec.model or None, prompt=prompt, workload=self._spec.workload)
+            facts = await probe(
+                client, model=arm.model or self._spec.model or None, prompt=prompt, workload=self._spec.workload
+            )
             self._arms[arm.variant] = Arm(
                 client=client,
                 facts=facts,
                 label=arm.label,
                 speculative_tokens=arm.num_speculative_tokens,
             )
-            self._progress.message(f"{arm.variant} answers at {client.endpoint.url} as {facts.model}")
+            self._progress.message(f"{arm.variant} {facts.told(client.endpoint.url)}")
+        served = {name: arm.facts.model for name, arm in self._arms.items()}
+        if len(set(served.values())) > 1 and not any(arm.model for arm in self._spec.arms):
+            shown = ", ".join(f"{name}: {model}" for name, model in served.items())
+            self._note(
+                f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
+            )
 
     async def _step(self, step: Step, case: TestCase, prompts: list[Prompt]) -> None:
         gc.collect()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
 from specdecode.cli.output import complain, say, say_json
 from specdecode.experiment.model import Load
+
+WHAT, HOW, COUNT, RESULTS = "What is sent", "How it is sent", "What is known of the servers", "Results"
+"""Panels of --help."""
+Value = TypeVar("Value")
 
 
 class Endpoint(StrEnum):
@@ -37,58 +41,128 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    targets: Annotated[list[str], typer.Argument(metavar="[NAME=]URL…", help="Servers to compare, base first.")],
-    model: Annotated[str | None, typer.Option(help="Served model's name; default: the only one served.")] = None,
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="[NAME=]URL…", help="Servers to compare, the baseline first; with or without /v1."),
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]MODEL",
+            help="Served model's name, for all arms or one. Repeatable; default: the only one that a server lists.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     case: Annotated[
         list[str] | None,
-        typer.Option(help="Test case by name, or a group: structured, open, sample, all. Repeatable."),
+        typer.Option(
+            help="Test case by name, or a group: structured, open, sample, all. Repeatable.", rich_help_panel=WHAT
+        ),
     ] = None,
-    prompt: Annotated[list[str] | None, typer.Option(help="A prompt of your own. Repeatable.")] = None,
-    prompts: Annotated[list[Path] | None, typer.Option(help="JSON Lines with `prompt` or `messages`.")] = None,
-    requests: Annotated[int, typer.Option(help="Measured requests a case and arm.")] = 16,
-    concurrency: Annotated[int, typer.Option(help="Closed loop: requests under way at any time.")] = 1,
-    rate: Annotated[float | None, typer.Option(help="Open loop: requests a second, whatever the server does.")] = None,
-    arrivals: Annotated[Arrivals, typer.Option(help="Open loop: spacing of the requests.")] = Arrivals.POISSON,
+    prompt: Annotated[
+        list[str] | None, typer.Option(help="A prompt of your own. Repeatable.", rich_help_panel=WHAT)
+    ] = None,
+    prompts: Annotated[
+        list[Path] | None, typer.Option(help="JSON Lines with `prompt` or `messages`.", rich_help_panel=WHAT)
+    ] = None,
+    endpoint: Annotated[Endpoint, typer.Option(help="Which API to call.", rich_help_panel=WHAT)] = Endpoint.CHAT,
+    input_tokens: Annotated[
+        int, typer.Option(help="Prompt length of line and sonnet cases.", rich_help_panel=WHAT)
+    ] = 64,
+    output_tokens: Annotated[int, typer.Option(help="Longest answer.", rich_help_panel=WHAT)] = 600,
+    ignore_eos: Annotated[
+        bool, typer.Option(help="Ask for answers of exactly that length.", rich_help_panel=WHAT)
+    ] = False,
+    temperature: Annotated[
+        float, typer.Option(help="Sampling temperature; 0 compares fairly.", rich_help_panel=WHAT)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Of prompts, arrivals and sampling.", rich_help_panel=WHAT)] = 11111,
+    requests: Annotated[int, typer.Option(help="Measured requests a case and arm.", rich_help_panel=HOW)] = 16,
+    concurrency: Annotated[
+        int, typer.Option(help="Closed loop: requests under way at any time.", rich_help_panel=HOW)
+    ] = 1,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="Open loop: requests a second, whatever the server does.", rich_help_panel=HOW),
+    ] = None,
+    arrivals: Annotated[
+        Arrivals, typer.Option(help="Open loop: spacing of the requests.", rich_help_panel=HOW)
+    ] = Arrivals.POISSON,
     duration: Annotated[
-        float | None, typer.Option(help="Seconds of load a case and arm, instead of --requests.")
+        float | None, typer.Option(help="Seconds of load a case and arm, instead of --requests.", rich_help_panel=HOW)
     ] = None,
-    ramp: Annotated[float, typer.Option(help="Seconds until the full concurrency or rate is reached.")] = 0,
-    warmup: Annotated[int, typer.Option(help="Requests before, which are not measured.")] = 1,
-    load: Annotated[Load, typer.Option(help="Order in which several arms are loaded.")] = Load.INTERLEAVED,
-    input_tokens: Annotated[int, typer.Option(help="Prompt length of line and sonnet cases.")] = 64,
-    output_tokens: Annotated[int, typer.Option(help="Longest answer.")] = 600,
-    ignore_eos: Annotated[bool, typer.Option(help="Ask for answers of exactly that length.")] = False,
-    temperature: Annotated[float, typer.Option(help="Sampling temperature; 0 compares fairly.")] = 0.0,
-    endpoint: Annotated[Endpoint, typer.Option(help="Which API to call.")] = Endpoint.CHAT,
-    timeout: Annotated[float, typer.Option(help="Seconds until a request has failed.")] = 1200,
-    seed: Annotated[int, typer.Option(help="Of prompts, arrivals and sampling.")] = 11111,
-    tokenizer: Annotated[str | None, typer.Option(help="Model folder or tokenizer.json, for exact lengths.")] = None,
-    accounting: Annotated[
-        Accounting, typer.Option(help="usage: the server's counts; neuron, stock: LLMPerf's figures.")
-    ] = Accounting.USAGE,
-    slo_ttft_ms: Annotated[float | None, typer.Option(help="Goodput: largest time to first token.")] = None,
-    slo_tpot_ms: Annotated[float | None, typer.Option(help="Goodput: largest time per output token.")] = None,
-    slo_e2e_s: Annotated[float | None, typer.Option(help="Goodput: largest end-to-end latency.")] = None,
+    ramp: Annotated[
+        float, typer.Option(help="Seconds until the full concurrency or rate is reached.", rich_help_panel=HOW)
+    ] = 0,
+    warmup: Annotated[int, typer.Option(help="Requests before, which are not measured.", rich_help_panel=HOW)] = 1,
+    load: Annotated[
+        Load, typer.Option(help="Order in which several arms are loaded.", rich_help_panel=HOW)
+    ] = Load.INTERLEAVED,
+    timeout: Annotated[float, typer.Option(help="Seconds until a request has failed.", rich_help_panel=HOW)] = 1200,
+    price_per_hour: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]USD",
+            help="What the servers, or one, cost an hour: gives dollars per million output tokens. Repeatable.",
+            rich_help_panel=COUNT,
+        ),
+    ] = None,
     speculative_tokens: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=K", help="An arm's k, to estimate acceptance without counters.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=K",
+            help="An arm's k, where its /metrics does not tell it: to estimate acceptance. Repeatable.",
+            rich_help_panel=COUNT,
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; default: results/<run id>.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the benchmark in --out.")] = False,
-    upload: Annotated[str | None, typer.Option(metavar="S3_URI", help="Upload results as they come.")] = None,
-    publish: Annotated[bool, typer.Option(help="Publish the metrics to CloudWatch.")] = False,
-    max_error_rate: Annotated[float, typer.Option(help="Share of failed requests that is still success.")] = 0.1,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(help="Model folder or tokenizer.json, for prompts of exact length.", rich_help_panel=COUNT),
+    ] = None,
+    accounting: Annotated[
+        Accounting,
+        typer.Option(help="usage: the server's counts; neuron, stock: LLMPerf's figures.", rich_help_panel=COUNT),
+    ] = Accounting.USAGE,
+    slo_ttft_ms: Annotated[
+        float | None, typer.Option(help="Goodput: largest time to first token.", rich_help_panel=RESULTS)
+    ] = None,
+    slo_tpot_ms: Annotated[
+        float | None, typer.Option(help="Goodput: largest time per output token.", rich_help_panel=RESULTS)
+    ] = None,
+    slo_e2e_s: Annotated[
+        float | None, typer.Option(help="Goodput: largest end-to-end latency.", rich_help_panel=RESULTS)
+    ] = None,
+    max_error_rate: Annotated[
+        float, typer.Option(help="Share of failed requests that is still success.", rich_help_panel=RESULTS)
+    ] = 0.1,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; default: results/<run id>.", rich_help_panel=RESULTS)
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(help="Go on with the benchmark in --out: the same command again.", rich_help_panel=RESULTS),
+    ] = False,
+    upload: Annotated[
+        str | None, typer.Option(metavar="S3_URI", help="Upload results as they come.", rich_help_panel=RESULTS)
+    ] = None,
+    publish: Annotated[bool, typer.Option(help="Publish the metrics to CloudWatch.", rich_help_panel=RESULTS)] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=RESULTS)
+    ] = False,
 ) -> None:
-    """Load one or several servers with the same requests and compare them.
+    """Load one or several servers that already run with the same requests, and compare them.
 
         specdecode bench http://localhost:8000 --case structured --concurrency 4 --requests 32
 
-        specdecode bench base=http://host-a:8000 sd=http://host-b:8000 --case repeat-line --case meaning-of-life
+        specdecode bench base=https://a.example sd=https://b.example --case repeat-line --case count
 
-    Tokens are the server's own count, times are those of the bytes' arrival. Raw records, a summary and LLMPerf's two
-    files are in the results folder. The key of a protected server is taken from OPENAI_API_KEY_BASE,
-    OPENAI_API_KEY_SD and so on, or from OPENAI_API_KEY for all. Exit codes: 0 all measured, 1 a server or too many
-    requests failed, 2 bad input.
+    Tokens are the server's own count, times are those of the bytes' arrival. The results folder has
+    the raw records, a summary, LLMPerf's two files and, of two arms or more, the report, which
+    `specdecode report FOLDER` shows again. Ctrl-C keeps what was measured.
+
+    Keys are never arguments: OPENAI_API_KEY goes to every server, OPENAI_API_KEY_SD to arm `sd` only.
+
+    Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
@@ -100,13 +174,22 @@ def bench(
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
-        counts = _counts(speculative_tokens or [], endpoints)
+        models = _of_arms("--model", model or [], endpoints, str, what="a model's name")
+        prices = _of_arms("--price-per-hour", price_per_hour or [], endpoints, float, what="a number of dollars")
+        drafted = _of_arms("--speculative-tokens", speculative_tokens or [], endpoints, int, what="a number of tokens")
         if upload is not None:
             S3Folder(upload)
         spec = adhoc_spec(
             run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
-            arms={name: counts.get(name) for name in endpoints},
-            model=model,
+            arms={
+                name: {
+                    "model": models.get(name),
+                    "price_per_hour": prices.get(name, prices.get(None)),
+                    "num_speculative_tokens": drafted.get(name),
+                }
+                for name in endpoints
+            },
+            model=models.get(None),
             workload={
                 "cases": cases_of(named=case or [], prompts=prompt or [], files=prompts or []),
                 "requests": requests,
@@ -139,24 +222,49 @@ def bench(
         complain(f"specdecode bench: {error}")
         raise typer.Exit(EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, options, max_error_rate=max_error_rate)
-    if outcome is not None:
-        if as_json:
-            say_json(outcome.summary)
-        else:
-            say(summary_table(outcome.summary))
-        complain(f"results: {options.folder}")
+    if outcome is None:
+        if any((options.folder / "raw").rglob("*.jsonl")):
+            complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
+        raise typer.Exit(code)
+    if as_json:
+        say_json(outcome.summary)
+    else:
+        say(summary_table(outcome.summary))
+    if len(spec.arms) > 1:
+        _compare(options.folder, quiet=as_json)
+    complain(f"results: {options.folder}")
     raise typer.Exit(code)
+
+
+def _compare(folder: Path, *, quiet: bool) -> None:
+    """Write the report of the arms into the folder, and say its answer."""
+    from specdecode.analysis.report import write_report
+    from specdecode.cli.report_sources import compared_anew
+
+    comparison = compared_anew(folder)
+    page = write_report(comparison, folder)
+    if not quiet:
+        say(f"\n{comparison.answer}")
+    complain(f"report: {page}")
 
 
 def _ms(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def _counts(given: list[str], arms: Container[str]) -> dict[str, int]:
-    counts = {}
+def _of_arms(
+    option: str, given: list[str], arms: Container[str], read: Callable[[str], Value], *, what: str
+) -> Mapping[str | None, Value]:
+    """`VALUE` (under None: of all arms) and `NAME=VALUE` of an option. ValueError names every one that is neither."""
+    found: dict[str | None, Value] = {}
+    wrong = []
     for entry in given:
-        name, _, count = entry.partition("=")
-        if name not in arms or not count.isdecimal():
-            raise ValueError(f"--speculative-tokens {entry}: write the name of an arm, = and a number")
-        counts[name] = int(count)
-    return counts
+        name, equals, rest = entry.partition("=")
+        arm, text = (name, rest) if equals and name in arms else (None, entry)
+        try:
+            found[arm] = read(text)
+        except ValueError:
+            wrong.append(f"{option} {entry}: write {what}, or the name of an arm, = and {what}")
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return found

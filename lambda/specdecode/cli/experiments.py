@@ -71,7 +71,8 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     if as_json:
         say_json({"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []})
     else:
-        say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {experiment.engine})")
+        where = "servers that already run" if experiment.has_endpoints else experiment.engine
+        say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {where})")
 
 
 def plan(

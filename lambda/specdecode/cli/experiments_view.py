@@ -28,14 +28,16 @@ BlockDumper.add_representer(str, _text)
 
 def summary(experiment: Experiment) -> dict[str, Any]:
     """The shape of an experiment in a few fields."""
-    serving, load = experiment.serving, experiment.workload
+    serving, load, elsewhere = experiment.serving, experiment.workload, experiment.has_endpoints
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "engine": experiment.engine,
+        "engine": None if elsewhere else experiment.engine,
         "target": experiment.target.id,
         "variants": [variant.name for variant in experiment.variants],
-        "serving": f"TP {serving.tensor_parallel_size} on {serving.devices} devices, {serving.max_num_seqs} seqs, "
+        "serving": "servers that already run"
+        if elsewhere
+        else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, {serving.max_num_seqs} seqs, "
         f"{serving.max_model_len} len",
         "workload": f"{len(load.cases)} cases, {load.input_tokens} in / {load.output_tokens} out, "
         f"{load.requests} requests, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
@@ -65,21 +67,25 @@ def plan_tables(plan: Plan) -> list[Table | str]:
         missing.add_row(f"{model.model.id} ({model.model.size_gib:g} GiB)", model.prefix, _state(model.staged, "stage"))
     for artifact in plan.artifacts:
         missing.add_row(f"artifact of {artifact.arm.variant}", artifact.prefix, _state(artifact.compiled, "compile"))
-    waves = Table(title="Waves (arms that are on the node together)")
+    waves = Table(title="Waves (arms that are measured together)")
     for column in ("wave", "round", "arms"):
         waves.add_column(column)
     for wave in plan.waves:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms))
     hours, cost = plan.node_hours, plan.cost
+    node = (
+        f"node      {hours.low:.1f} to {hours.high:.1f} h, ${cost.low:,.0f} to ${cost.high:,.0f} "
+        f"at ${plan.price_per_node_hour:.2f} an hour"
+    )
+    elsewhere = [v for v in plan.experiment.variants if v.endpoint]
     lines = [
         *_sweep_lines(plan),
-        f"node      {hours.low:.1f} to {hours.high:.1f} h, ${cost.low:,.0f} to ${cost.high:,.0f} "
-        f"at ${plan.price_per_node_hour:.2f} an hour",
+        *([f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere] or [node]),
         f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
     ]
-    return [missing, waves, "\n".join(lines)]
+    return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
 
 
 def _sweep_lines(plan: Plan) -> list[str]:

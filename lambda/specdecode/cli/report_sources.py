@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from specdecode import layout
-from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
+from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
 from specdecode.analysis.context import Accuracy
 from specdecode.benchmark.packed import read_record
 from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.experiment import BenchmarkSpec, Experiment, ExperimentError, load_file
-from specdecode.experiment.model import ModelRef, Serving, Variant
+from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
+from specdecode.experiment.endpoints import fill
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
 """What `specdecode bench` was told, in its results folder."""
-UNKNOWN_SIZE_GIB = 1.0
+SUMMARY = "summary.json"
+UNKNOWN = "unknown"
+MOST_DRAFTED = 32
+"""Largest k of an experiment."""
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
@@ -79,10 +84,14 @@ def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[st
 
 def _from_path(path: Path, price: float | None) -> Comparison:
     file = path if path.is_file() else path / REPORT
-    if file.exists():
-        return parse(file.read_bytes(), origin=str(file))
+    return parse(file.read_bytes(), origin=str(file)) if file.exists() else compared_anew(path, price)
+
+
+def compared_anew(path: Path, price: float | None = None) -> Comparison:
+    """The comparison of the raw records in a folder; ends the command with 2 if it holds none."""
     raw = sorted((path / "raw").rglob("*.jsonl"))
-    experiment = _experiment(path) if raw else None
+    summary = _summary(path)
+    experiment = _experiment(path, summary) if raw else None
     if experiment is None:
         raise stop_with(
             f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one", EXIT_USAGE
@@ -95,20 +104,30 @@ def _from_path(path: Path, price: float | None) -> Comparison:
         run_id=records[0].run_id,
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
-        price_per_node_hour=price,
+        price_per_node_hour=None if experiment.has_endpoints else price,
+        counters=engine_counters(summary),
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
     )
     return compare(experiment=experiment, records=records, context=context)
 
 
-def _experiment(path: Path) -> Experiment | None:
+def _summary(path: Path) -> dict[str, Any]:
+    """The folder's summary.json; empty where a benchmark was stopped before it wrote one."""
+    try:
+        found = json.loads((path / SUMMARY).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _experiment(path: Path, summary: dict[str, Any]) -> Experiment | None:
     """What was measured: experiment.yaml of a run, else benchmark.json of `specdecode bench`."""
     try:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
         if (path / BENCHMARK).exists():
-            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()))
+            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()), summary)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
@@ -116,22 +135,51 @@ def _experiment(path: Path) -> Experiment | None:
     return None
 
 
-def experiment_of(spec: BenchmarkSpec) -> Experiment:
-    """The experiment behind a bare benchmark: its load is known, the servers are not. The first arm is the baseline."""
-    first = spec.arms[0].variant
-    return Experiment(
-        name=spec.experiment,
-        title=f"{', '.join(arm.label for arm in spec.arms)} measured with specdecode bench",
-        description="A benchmark of servers that ran already: engine, devices and model sizes are placeholders.",
-        engine="unknown",
-        target=ModelRef(id="unknown", size_gib=UNKNOWN_SIZE_GIB),
-        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=spec.workload.concurrency, max_model_len=1),
-        variants=tuple(
-            Variant(name=arm.variant, label=arm.label, compare_to=None if arm.variant == first else first)
+def experiment_of(spec: BenchmarkSpec, summary: Mapping[str, Any]) -> Experiment:
+    """The experiment behind a bare benchmark, on servers that already ran. The first arm is the baseline."""
+    found: Mapping[str, Any] = summary.get("arms") or {}
+    first = spec.arms[0]
+    document = {
+        "name": spec.experiment,
+        "title": f"{', '.join(arm.label for arm in spec.arms)} measured with specdecode bench",
+        "target": {"id": _model(first, spec, found)},
+        "variants": [
+            {
+                "name": arm.variant,
+                "label": arm.label,
+                "compare_to": None if arm is first else first.variant,
+                "endpoint": found.get(arm.variant, {}).get("url", UNKNOWN),
+                "target": {"id": _model(arm, spec, found)},
+                "served_model_name": arm.model,
+                "price_per_hour": arm.price_per_hour,
+                "speculation": None if not (k := _k(arm, summary)) else _speculation(k),
+            }
             for arm in spec.arms
-        ),
-        workload=spec.workload,
-    )
+        ],
+        "workload": spec.workload.model_dump(mode="json"),
+    }
+    return Experiment.model_validate(fill(document))
+
+
+def _model(arm: BenchmarkArm, spec: BenchmarkSpec, found: Mapping[str, Any]) -> str:
+    """The model's name in the form of an id: servers may call theirs by a path."""
+    name = str(arm.model or spec.model or found.get(arm.variant, {}).get("model") or UNKNOWN)
+    parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part).strip("-._") for part in name.split("/")]
+    return "/".join([part for part in parts if part][-2:])[:128] or UNKNOWN
+
+
+def _k(arm: BenchmarkArm, summary: Mapping[str, Any]) -> int | None:
+    """Tokens that the arm drafts a step: as it was told, else as its server counts (one counter for each position)."""
+    if arm.num_speculative_tokens is not None:
+        return arm.num_speculative_tokens
+    own = [item for item in engine_counters(summary) if item.variant == arm.variant and item.trusted and item.drafts]
+    per_step = [-(-item.draft_tokens // item.drafts) for item in own]
+    most = max([*per_step, *(len(item.accepted_per_position) for item in own)], default=0)
+    return most if 1 <= most <= MOST_DRAFTED else None
+
+
+def _speculation(k: int) -> dict[str, Any]:
+    return {"draft": {"id": UNKNOWN}, "num_speculative_tokens": k}
 
 
 def _scores(file: Path) -> list[Accuracy]:

@@ -161,6 +161,9 @@ def capacity(
     say(f"holder    {lease.holder.run_id} for {clock(held or 0)}" if lease.holder else "holder    nobody")
     for number, claim in enumerate(lease.queue, start=1):
         say(f"waiting {number} {claim.run_id} for {clock((now - claim.queued_at).total_seconds())}")
+    for number, claim in enumerate(seen.turns.claims):
+        doing = f"waiting {number} for" if number else "loads"
+        say(f"endpoints {claim.run_id} {doing} servers that already run")
     say(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
     say(f"nodes     {', '.join(seen.nodes) or 'none'}")
     for pod in seen.pods:
@@ -237,7 +240,8 @@ def _release(deployment: Deployment, run_id: str) -> None:
     for _ in range(RELEASE_ATTEMPTS):
         deployment.reconcile()
         seen = deployment.cluster()
-        if seen.lease.position(run_id) is None and not any(pod.run == names.run_label(run_id) for pod in seen.pods):
+        stands = run_id in {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
+        if not stands and not any(pod.run == names.run_label(run_id) for pod in seen.pods):
             say(f"released; the node pool has {seen.replicas} replicas")
             return
         time.sleep(RELEASE_PAUSE_S)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import names
+from specdecode import layout, names
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import clock
 from specdecode.cluster.lease_store import LeaseStore
@@ -48,6 +48,9 @@ def preflight(
     now, probe = now or datetime.now(UTC), probe or http_status
     yield _guarded("credentials", lambda: _credentials(deployment))
     yield Check("stack", "ok", f"{deployment.machine.rpartition(':')[2]} is deployed")
+    if experiment.has_endpoints:
+        yield _guarded("endpoints", lambda: _turn(deployment))
+        return
     capacity = Capacity.model_validate_json(deployment.outputs.get("Capacity", "{}"))
     reservation = deployment.outputs.get("CapacityReservation", "none")
     if reservation == "none":
@@ -130,6 +133,14 @@ def _queue(deployment: Deployment, now: datetime) -> Check:
     waiting = f", {len(lease.queue)} more wait" if lease.queue else ""
     detail = f"{lease.holder.run_id} has held the node for {since}{waiting}: a new run stands behind"
     return Check("capacity", "warn", detail, "see `specdecode capacity`")
+
+
+def _turn(deployment: Deployment) -> Check:
+    lease = LeaseStore(s3=deployment.store.s3, bucket=deployment.store.bucket, key=layout.ENDPOINTS_KEY).read()
+    if lease.holder is None:
+        return Check("endpoints", "ok", "no run loads servers that already run; they are asked by the run's smoke test")
+    detail = f"{lease.holder.run_id} loads servers that already run: a new run stands behind"
+    return Check("endpoints", "warn", detail, "see `specdecode capacity`")
 
 
 def _model(deployment: Deployment, model: ModelRef, probe: Callable[[str], int]) -> Check:

@@ -1,5 +1,8 @@
 """Who may use the accelerator node: one exclusive holder and a first-come queue. Pure state transitions.
 
+Runs on servers that already run stand in a queue of their own of the same form: they need no node, but two that load
+one server at once would measure each other.
+
 The NodePool's replicas follow this document: 1 while somebody holds it, 0 otherwise. When the holder leaves, the
 first in the queue becomes the holder in the same write, so that the node is handed over and not bought twice.
 """
@@ -12,7 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 
 class Claim(BaseModel):
-    """A run that holds, or waits for, the node."""
+    """A run that holds, or waits for, the node (or its turn at servers that already run)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -23,7 +26,7 @@ class Claim(BaseModel):
 
 
 class Lease(BaseModel):
-    """The whole document, state/capacity.json."""
+    """A whole document, state/capacity.json or state/endpoints.json."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

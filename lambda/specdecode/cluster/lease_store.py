@@ -23,11 +23,19 @@ class LeaseContended(Exception):
 
 
 class LeaseStore:
-    """Reads and changes layout.CAPACITY_KEY in `bucket` with the boto3 S3 client `s3`."""
+    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`."""
 
-    def __init__(self, *, s3: Any, bucket: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        *,
+        s3: Any,
+        bucket: str,
+        key: str = layout.CAPACITY_KEY,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._s3 = s3
         self._bucket = bucket
+        self._key = key
         self._sleep = sleep
 
     def read(self) -> Lease:
@@ -44,7 +52,7 @@ class LeaseStore:
             try:
                 self._s3.put_object(
                     Bucket=self._bucket,
-                    Key=layout.CAPACITY_KEY,
+                    Key=self._key,
                     Body=after.model_dump_json(indent=1).encode(),
                     ContentType="application/json",
                     **condition,
@@ -56,11 +64,11 @@ class LeaseStore:
                 self._sleep(random.random() * 0.05 * 2.0 ** min(attempt, 6))
                 continue
             return after
-        raise LeaseContended(f"{ATTEMPTS} attempts to change s3://{self._bucket}/{layout.CAPACITY_KEY} lost the race")
+        raise LeaseContended(f"{ATTEMPTS} attempts to change s3://{self._bucket}/{self._key} lost the race")
 
     def _load(self) -> tuple[Lease, str | None]:
         try:
-            answer = self._s3.get_object(Bucket=self._bucket, Key=layout.CAPACITY_KEY)
+            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key)
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
                 return Lease(), None

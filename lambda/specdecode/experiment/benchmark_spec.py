@@ -18,6 +18,10 @@ class BenchmarkArm(Frozen):
     """Value of the CloudWatch dimension `Variant`."""
     num_speculative_tokens: int | None = None
     """k, for an acceptance rate from tokens per step; None where the arm does not speculate."""
+    model: str | None = None
+    """Name under which this arm's server serves the model, where it is not the specification's."""
+    price_per_hour: float | None = Field(default=None, ge=0)
+    """US dollars for an hour of what the server runs on; for the report, the benchmark does not read it."""
 
 
 class BenchmarkSpec(Frozen):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from specdecode.experiment import documents, expand, rules
+from specdecode.experiment import documents, endpoints, expand, rules
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
@@ -107,7 +107,7 @@ def from_document(
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
-    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root))
+    plain = endpoints.fill(expand.expand(plain, overrides=overrides or {}, library=case_library(root=root)))
     experiment = _validate(Experiment, plain)
     problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
     if problems:
@@ -130,7 +130,8 @@ def parse_overrides(settings: list[str]) -> dict[str, Any]:
 
 def to_yaml(experiment: Experiment) -> str:
     """The whole experiment as YAML that `load_file` reads back to an equal object."""
-    return yaml.safe_dump(experiment.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=120)
+    document = endpoints.written(experiment.model_dump(mode="json"))
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
 
 
 def case_library(*, root: Path | None = None) -> dict[str, Any]:

@@ -17,6 +17,9 @@ Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
+EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
+"""Name of a Secret that is meant to be sent to a server: a document can name no other."""
+
 
 class Frozen(BaseModel):
     """Base of all experiment parts: immutable, and unknown keys are errors."""
@@ -128,6 +131,15 @@ class Variant(Frozen):
     """Added to the serving's, key by key; may differ between arms only on purpose."""
     env: dict[EnvName, str] = Field(default_factory=dict)
     """Added to the serving's."""
+    endpoint: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
+    """URL of a server that already runs and is this arm, with or without `/v1`. All variants have one or none has:
+    then nothing is compiled and served, no node is held, and `engine`, `serving` and the models' sizes are not read."""
+    served_model_name: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,256}$")] | None = None
+    """Name under which the endpoint serves the model; unset, the target's id."""
+    api_key_secret: EndpointSecret | None = None
+    """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
+    price_per_hour: float | None = Field(default=None, ge=0)
+    """US dollars for an hour of what the endpoint runs on, for its dollars per million tokens."""
 
 
 class PromptKind(StrEnum):
@@ -242,6 +254,11 @@ class Experiment(Frozen):
     """Longest time of each waiting step."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
+
+    @property
+    def has_endpoints(self) -> bool:
+        """Whether the arms are servers that already run: nothing is compiled, served or held for them."""
+        return any(variant.endpoint is not None for variant in self.variants)
 
     def variant(self, name: str) -> Variant:
         """The variant called `name`; KeyError if there is none."""

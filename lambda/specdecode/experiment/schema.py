@@ -48,10 +48,18 @@ def experiment_schema() -> dict[str, Any]:
     schema["required"] = []
     for part in ("Serving", "Workload"):
         parts[part]["required"] = []
+    parts["ModelRef"]["required"] = ["id"]  # servers that already run need no sizes
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
-        "anyOf": [{"required": ["extends"]}, {"required": ["name", "title", "engine", "target", "variants"]}],
+        "anyOf": [
+            {"required": ["extends"]},
+            {"required": ["name", "title", "engine", "target", "variants"]},
+            {
+                "required": ["name", "title", "target", "variants"],
+                "properties": {"variants": {"items": {"required": ["endpoint"]}}},
+            },
+        ],
     }
 
 

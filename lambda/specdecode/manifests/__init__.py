@@ -44,7 +44,7 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
     for wave in plan.waves:
-        for arm in wave.arms:
+        for arm in wave.arms if not plan.experiment.has_endpoints else ():
             objects += [api_key_secret(arm, ctx, key=new_api_key()), *serving(plan, arm, ctx)]
         objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):

@@ -12,7 +12,7 @@ from specdecode import names
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import KubeObject, meta
-from specdecode.planning import Arm
+from specdecode.planning import Arm, Plan
 
 ENTRY = "api-key"
 """Key of the one entry in the Secret."""
@@ -36,13 +36,22 @@ def api_key_secret(arm: Arm, ctx: RenderContext, *, key: str) -> KubeObject:
 
 def server_env(arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     """What makes the arm's server demand its key: vLLM reads this variable where `--api-key` is not given."""
-    return [_from_secret("VLLM_API_KEY", arm, ctx)]
+    return [_from_secret("VLLM_API_KEY", serving_name(arm, ctx))]
 
 
-def client_env(arms: Iterable[Arm], ctx: RenderContext) -> list[KubeObject]:
-    """The keys of `arms` for a pod that asks them, each in the variable that the programs look for."""
-    return [_from_secret(names.api_key_variable(arm.variant), arm, ctx) for arm in arms]
+def client_env(plan: Plan, arms: Iterable[Arm], ctx: RenderContext) -> list[KubeObject]:
+    """The keys of `arms` for a pod that asks them, each in the variable that the programs look for.
+
+    Of a server that already runs, from the Secret that the experiment names, if any.
+    """
+    found = []
+    for arm in arms:
+        variant = plan.experiment.variant(arm.variant)
+        secret = variant.api_key_secret if variant.endpoint else serving_name(arm, ctx)
+        if secret is not None:
+            found.append(_from_secret(names.api_key_variable(arm.variant), secret))
+    return found
 
 
-def _from_secret(variable: str, arm: Arm, ctx: RenderContext) -> KubeObject:
-    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": serving_name(arm, ctx), "key": ENTRY}}}
+def _from_secret(variable: str, secret: str) -> KubeObject:
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": ENTRY}}}

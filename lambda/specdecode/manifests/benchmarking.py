@@ -17,6 +17,7 @@ from specdecode.manifests.pods import (
     container,
     job,
     meta,
+    on_cpu_nodes,
     on_trainium,
     pod_template,
     word,
@@ -37,15 +38,19 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         model=served_model(plan.experiment),
         arms=tuple(_benchmark_arm(plan, arm) for arm in wave.arms),
         workload=plan.experiment.workload,
-        trusted_counters=plan.engine.metrics.trusted,
-        tokenizer=plan.experiment.target.prefix.rstrip("/"),
+        trusted_counters=plan.experiment.has_endpoints or plan.engine.metrics.trusted,
+        tokenizer=None if plan.experiment.has_endpoints else plan.experiment.target.prefix.rstrip("/"),
     )
 
 
 def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
-    speculation = plan.experiment.variant(arm.variant).speculation
-    k = speculation.num_speculative_tokens if speculation else None
-    return BenchmarkArm(variant=arm.variant, label=arm.label, num_speculative_tokens=k)
+    variant = plan.experiment.variant(arm.variant)
+    return BenchmarkArm(
+        variant=arm.variant,
+        label=arm.label,
+        num_speculative_tokens=variant.speculation.num_speculative_tokens if variant.speculation else None,
+        model=variant.served_model_name,
+    )
 
 
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
@@ -58,31 +63,29 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         "metadata": meta(name, own),
         "data": {"spec.json": benchmark_spec(plan, wave, ctx).model_dump_json(indent=2)},
     }
-    arguments = ["--spec", "spec/spec.json", *_arms(wave.arms, ctx)]
+    arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
+    volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
+    if not plan.experiment.has_endpoints:  # for the tokenizer
+        claim = {"claimName": names.model_pv("models"), "readOnly": True}
+        volumes["models"] = {"name": "models", "persistentVolumeClaim": claim}
     main = container(
         image=plan.engine.tools_reference,
         script=bundle_script("specdecode.benchmark", arguments),
         env=bundle_env(ctx),
-        secret_env=client_env(wave.arms, ctx),
+        secret_env=client_env(plan, wave.arms, ctx),
         resources=plan.engine.resources.benchmark,
-        mounts=[
-            {"name": "spec", "mountPath": f"{names.WORKDIR}/spec", "readOnly": True},
-            {"name": "models", "mountPath": f"{names.WORKDIR}/models", "readOnly": True},
-        ],
+        mounts=[{"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in volumes],
         read_only_root=True,
     )
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["benchmark"],
         main=main,
-        volumes=[
-            {"name": "spec", "configMap": {"name": name}},
-            {"name": "models", "persistentVolumeClaim": {"claimName": names.model_pv("models"), "readOnly": True}},
-        ],
-        placement=on_trainium(),
+        volumes=list(volumes.values()),
+        placement=_placement(plan),
         restart_policy="Never",
-        finds_services=True,
+        finds_services=not plan.experiment.has_endpoints,
     )
     deadline = plan.experiment.deadlines.benchmark
     return [
@@ -101,7 +104,9 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/."""
     prefix = layout.run_key(ctx.run_id, "accuracy", "")
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
-    arguments += ["--concurrency", str(plan.experiment.serving.max_num_seqs)]
+    experiment = plan.experiment
+    at_once = experiment.workload.concurrency if experiment.has_endpoints else experiment.serving.max_num_seqs
+    arguments += ["--concurrency", str(at_once)]
     arms = first_served(plan.waves, wave)
     minutes = ACCURACY_MINUTES * len(arms)
     return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1, arms=arms)
@@ -120,12 +125,15 @@ def _client_job(
 ) -> KubeObject:
     """Job of the program `specdecode.pod.<component>`, which is told the model and the `arms`."""
     own = labels(ctx, component, wave=wave.index)
-    arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(arms, ctx)]
+    arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
+    for arm in arms:
+        if served := plan.experiment.variant(arm.variant).served_model_name:
+            arguments += ["--arm-model", word(f"{arm.variant}={served}")]
     main = container(
         image=plan.engine.tools_reference,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx),
-        secret_env=client_env(arms, ctx),
+        secret_env=client_env(plan, arms, ctx),
         resources=plan.engine.resources.benchmark,
         read_only_root=True,
     )
@@ -133,9 +141,9 @@ def _client_job(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["benchmark"],
         main=main,
-        placement=on_trainium(),
+        placement=_placement(plan),
         restart_policy="Never",
-        finds_services=True,
+        finds_services=not plan.experiment.has_endpoints,
     )
     name = wave_name(wave, component, ctx)
     return job(
@@ -143,10 +151,17 @@ def _client_job(
     )
 
 
-def _arms(arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
-    """`--arm base="http://$…_SERVICE_HOST:8000"` for each arm, by the variables that Kubernetes sets for Services."""
+def _placement(plan: Plan) -> KubeObject:
+    """Beside the servers, or on an ordinary node where they run elsewhere."""
+    return on_cpu_nodes() if plan.experiment.has_endpoints else on_trainium()
+
+
+def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
+    """`--arm NAME=URL` for each arm: its endpoint, or its Service by the variable that Kubernetes sets for it."""
     words = []
     for arm in arms:
+        endpoint = plan.experiment.variant(arm.variant).endpoint
         host = service_host_variable(serving_name(arm, ctx))
-        words += ["--arm", f'{arm.variant}="http://${host}:{names.SERVE_PORT}"']
+        url = word(endpoint) if endpoint else f'"http://${host}:{names.SERVE_PORT}"'
+        words += ["--arm", f"{arm.variant}={url}"]
     return words

@@ -35,6 +35,8 @@ ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 
 def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]) -> Range:
     """Minutes for which the run holds the node, from request to release. `compiles`: the missing fingerprints."""
+    if experiment.has_endpoints:
+        return Range(low=0, high=0)
     parts, left = [NODE_START_MINUTES, NODE_STOP_MINUTES], set(compiles)
     for wave in waves:
         for arm in wave.arms:

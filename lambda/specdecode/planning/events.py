@@ -54,17 +54,23 @@ class Step(Frozen):
 def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozenset[str]) -> tuple[Step, ...]:
     """The steps in their order. `compiles`: the fingerprints that are still missing."""
     deadlines, left = experiment.deadlines, set(compiles)
-    steps = [
-        Step(name="Plan"),
-        Step(name="StageModels", deadline_minutes=deadlines.staging),
-        Step(name="AcquireCapacity", deadline_minutes=deadlines.capacity),
-    ]
+    steps = [Step(name="Plan")]
+    if experiment.has_endpoints:
+        steps.append(Step(name="TakeTurn"))
+    else:
+        steps += [
+            Step(name="StageModels", deadline_minutes=deadlines.staging),
+            Step(name="AcquireCapacity", deadline_minutes=deadlines.capacity),
+        ]
     for wave in waves:
         missing = {arm.fingerprint for arm in wave.arms} & left
         left -= missing
+        if not experiment.has_endpoints:
+            steps += [
+                Step(name="Compile", wave=wave.index, deadline_minutes=deadlines.compile * len(missing)),
+                Step(name="Serve", wave=wave.index, deadline_minutes=deadlines.serve),
+            ]
         steps += [
-            Step(name="Compile", wave=wave.index, deadline_minutes=deadlines.compile * len(missing)),
-            Step(name="Serve", wave=wave.index, deadline_minutes=deadlines.serve),
             Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
             Step(name="Benchmark", wave=wave.index, deadline_minutes=deadlines.benchmark),
         ]

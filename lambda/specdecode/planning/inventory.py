@@ -28,6 +28,8 @@ class Inventory(Frozen):
 
 def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
     """Prefixes of all models and artifacts that `experiment` needs, in the order of first use."""
+    if experiment.has_endpoints:
+        return []
     models = [model.prefix for variant in experiment.variants for model in experiment.models_of(variant)]
     compiled = experiment.variants if engine.artifact else ()
     artifacts = [layout.compiled_prefix(fingerprint(experiment, variant, engine)) for variant in compiled]

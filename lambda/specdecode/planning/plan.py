@@ -24,6 +24,7 @@ from specdecode.planning.sweep import (
 )
 from specdecode.planning.warnings import (
     check_benchmark,
+    check_endpoints,
     check_history,
     check_monitor,
     check_revisions,
@@ -108,10 +109,12 @@ def make_plan(
     else:
         waves = fewest = most = make_waves(experiment, engine)
     models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
+    if experiment.has_endpoints:
+        models = {}
     first_arms: dict[str, Arm] = {}
-    for wave in waves:
-        for arm in wave.arms if engine.artifact else ():
-            first_arms.setdefault(arm.fingerprint, arm)
+    makes = bool(engine.artifact) and not experiment.has_endpoints
+    for arm in (arm for wave in waves if makes for arm in wave.arms):
+        first_arms.setdefault(arm.fingerprint, arm)
     artifacts = tuple(
         PlannedArtifact(
             fingerprint=arm.fingerprint,
@@ -125,7 +128,7 @@ def make_plan(
         arm.fingerprint
         for wave in most
         for arm in wave.arms
-        if engine.artifact and not inventory.has(layout.compiled_prefix(arm.fingerprint))
+        if makes and not inventory.has(layout.compiled_prefix(arm.fingerprint))
     )
     steps = make_steps(experiment, most, missing)
     poll_seconds = choose_poll_seconds(steps)
@@ -154,15 +157,21 @@ def make_plan(
         node_hours=hours,
         price_per_node_hour=capacity.price_per_node_hour,
         cost=hours.scaled(capacity.price_per_node_hour),
-        assumptions=_assumptions(engine, capacity),
+        assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
         warnings=(
             *check_revisions(models.values()),
             *check_monitor(experiment),
             *check_history(events),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
+            *check_endpoints(experiment),
         ),
     )
+
+
+ENDPOINTS_ASSUMED = (
+    "the arms are servers that already run: no node is held for them, and what they cost is not known here",
+)
 
 
 def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from urllib.parse import urlsplit
 
+from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
@@ -44,7 +46,7 @@ def check_history(events: int) -> list[str]:
 def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> list[str]:
     """Whether the load of the largest wave, of `arms` arms, can be over before the benchmark's deadline."""
     takes, limit = benchmark_minutes(experiment, engine, arms=arms), experiment.deadlines.benchmark
-    if takes.high <= limit:
+    if takes.high <= limit or experiment.has_endpoints:  # whose pace is not known
         return []
     load = f"{len(experiment.workload.cases)} cases of {experiment.workload.requests} requests"
     fix = "raise deadlines.benchmark, or measure fewer cases or requests"
@@ -53,9 +55,31 @@ def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> lis
     return [f"{load} may take {takes.high:.0f} min, the deadline is {limit} min: they may not finish; {fix}"]
 
 
+def check_endpoints(experiment: Experiment) -> list[str]:
+    """Servers that already run at addresses that mean something else to a pod than to the person who wrote them."""
+    local = [
+        f"{variant.name}: {variant.endpoint} is the benchmark's own pod, seen from there; name the server's address"
+        for variant in experiment.variants
+        if variant.endpoint and _is_loopback(urlsplit(variant.endpoint).hostname or "")
+    ]
+    plain = [
+        variant.name for variant in experiment.variants if variant.endpoint and variant.endpoint.startswith("http://")
+    ]
+    if not plain:
+        return local
+    return [
+        *local,
+        f"{', '.join(plain)}: http reaches only namespaces with the label {names.BENCHMARKABLE_LABEL}=true",
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost") or host.startswith("127.")
+
+
 def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:
     """Whether the estimate fits into the Capacity Block, whose last 40 minutes are lost to draining."""
-    if capacity.block_end is None:
+    if capacity.block_end is None or hours.high == 0:
         return []
     start = max(now, capacity.block_start) if capacity.block_start else now
     usable = (capacity.block_end - start - timedelta(minutes=DRAIN_BEFORE_BLOCK_END_MINUTES)).total_seconds() / 3600

@@ -16,6 +16,7 @@ class Arm(Frozen):
     variant: Name
     label: Label
     fingerprint: str
+    """Of its compiled artifact; empty for a server that already runs."""
     wave: int = Field(ge=0)
     round: int = Field(ge=0)
     """The wave's round; written into the arm's records."""
@@ -34,7 +35,9 @@ class Wave(Frozen):
 
 
 def arms_per_wave(experiment: Experiment) -> int:
-    """How many arms fit on a trn2.48xlarge."""
+    """How many arms fit on a trn2.48xlarge; all, where they run elsewhere."""
+    if experiment.has_endpoints:
+        return len(experiment.variants)
     return max(1, DEVICES // max(1, experiment.serving.devices))
 
 
@@ -82,7 +85,7 @@ def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, n
             Arm(
                 variant=variant.name,
                 label=variant.label,
-                fingerprint=fingerprint(experiment, variant, engine),
+                fingerprint="" if experiment.has_endpoints else fingerprint(experiment, variant, engine),
                 wave=index,
                 round=round_,
             )

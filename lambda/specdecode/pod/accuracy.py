@@ -16,7 +16,7 @@ from pathlib import Path
 from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
-from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.pod.program import Parser, PodError, add_arms, run, say
 
 LM_EVAL = "lm-eval[api]==0.4.13"
 TASK = "gsm8k"
@@ -30,8 +30,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--prefix", required=True, help="where the results go, runs/<run id>/accuracy/")
     parser.add_argument("--model", required=True)
     parser.add_argument("--concurrency", type=int, default=1)
-    parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
+    add_arms(parser)
     options = parser.parse_args(arguments)
+    models = dict(pair.split("=", 1) for pair in options.arm_model)
     bucket, tool = Bucket(options.bucket), install(Path("lm-eval"))
     for arm in options.arm:
         name, _, url = arm.partition("=")
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str]) -> None:
             tool,
             url,
             Path("accuracy") / name,
-            model=options.model,
+            model=models.get(name, options.model),
             concurrency=options.concurrency,
             api_key=names.api_key(name, os.environ),
         )

@@ -26,6 +26,12 @@ class Parser(argparse.ArgumentParser):
         raise PodError(Exit.USAGE, message)
 
 
+def add_arms(parser: Parser) -> None:
+    """The options that name the servers to ask, and the model of those that serve it under a name of their own."""
+    parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
+    parser.add_argument("--arm-model", action="append", default=[], metavar="NAME=MODEL")
+
+
 def say(message: str) -> None:
     """One line of progress in the pod's log."""
     print(f"specdecode: {message}", flush=True)

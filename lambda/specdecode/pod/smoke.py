@@ -13,7 +13,7 @@ from typing import Any
 
 from specdecode import names
 from specdecode.exits import Exit
-from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.pod.program import Parser, PodError, add_arms, run, say
 
 PROMPT = "Count from 1 to 10: 1, 2, 3,"
 MAX_TOKENS = 8
@@ -27,14 +27,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
-    parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
+    add_arms(parser)
     options = parser.parse_args(arguments)
+    models = dict(pair.split("=", 1) for pair in options.arm_model)
     failed = []
     for arm in options.arm:
         name, _, url = arm.partition("=")
         try:
             key = names.api_key(name, os.environ)
-            text, tokens = ask(url, model=options.model, endpoint=options.endpoint, api_key=key)
+            text, tokens = ask(url, model=models.get(name, options.model), endpoint=options.endpoint, api_key=key)
             say(f"{name} answers: {tokens} tokens, {text[:60]!r}")
         except ValueError as error:
             failed.append(f"{name}: {error}")

@@ -28,6 +28,9 @@ class ClusterView(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     lease: Lease
+    """Of the node."""
+    turns: Lease = Lease()
+    """Of the servers that already run."""
     replicas: int | None
     """Wanted by the NodePool; None where it does not exist."""
     nodes: tuple[str, ...]

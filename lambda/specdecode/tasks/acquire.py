@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from specdecode import names
-from specdecode.cluster import lease as leases
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
-from specdecode.planning.events import QUEUE_LIMIT, QUEUE_POLL_S
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import (
     KARPENTER_KINDS,
@@ -24,6 +21,7 @@ from specdecode.tasks.capacity import (
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.turn import stand_in_line
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
@@ -31,14 +29,9 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
-    lease = rt.lease.update(partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now))
-    position = lease.position(given.run_id)
-    claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
-    if position:
-        if now - claim.queued_at > QUEUE_LIMIT:
-            raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
-        holder = lease.holder.run_id if lease.holder else "nobody"
-        return Progress(done=False, message=f"number {position} in the queue; {holder} holds it", wait_s=QUEUE_POLL_S)
+    claim, waiting = stand_in_line(given, rt, rt.lease)
+    if waiting is not None:
+        return waiting
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]), now)
     if closed:
         raise CapacityUnavailable(closed)
@@ -63,14 +56,16 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
-    """Refuse to go on without the node: a run that was stopped or released must not come back, one whose node went
-    away must not wait for it.
+    """Refuse to go on without the node (or the turn): a run that was stopped or released must not come back, one whose
+    node went away must not wait for it.
     """
-    lease = rt.lease.read()
+    elsewhere = run.plan.experiment.has_endpoints
+    lease = (rt.turns if elsewhere else rt.lease).read()
     if not lease.held_by(given.run_id):
         holder = lease.holder.run_id if lease.holder else "nobody"
-        raise LeaseLost(f"run {given.run_id} no longer holds the node; {holder} does")
-    if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
+        what = "its turn at servers that already run" if elsewhere else "the node"
+        raise LeaseLost(f"run {given.run_id} no longer holds {what}; {holder} does")
+    if not elsewhere and run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")
 
 

@@ -20,7 +20,8 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message=why)
     require_node(given, rt, run)
     wave = run.wave(given.wave)
-    check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
+    if not run.plan.experiment.has_endpoints:
+        check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message = advance_job(
         rt.kube,
         manifests.benchmark(run.plan, wave, ctx),

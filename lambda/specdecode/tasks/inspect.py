@@ -20,6 +20,7 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
     return ClusterView(
         lease=rt.lease.read(),
+        turns=rt.turns.read(),
         replicas=None if pool is None else int(pool.get("spec", {}).get("replicas") or 0),
         nodes=tuple(f"{name_of(n)} ({'Ready' if is_true(n, 'Ready') else 'NotReady'})" for n in nodes),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),

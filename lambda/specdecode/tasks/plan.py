@@ -34,6 +34,8 @@ class Planned(BaseModel):
     """Whether the arms have their accuracy measured too."""
     adaptive: bool
     """Whether the advisor is asked after each wave."""
+    endpoints: bool
+    """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
     experiment: str
     plan: str
     """Where the whole plan lies."""
@@ -47,14 +49,13 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     request = parse_request(given.input)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    closed = outside_window(capacity, rt.now())
-    if closed:
-        raise CapacityUnavailable(closed)
     old = None
     if request.resume is None:
         experiment = experiment_of(request, capacity=capacity)
     else:
         experiment, old = _resumed(rt.store, request.resume, capacity)
+    if not experiment.has_endpoints and (closed := outside_window(capacity, rt.now())):
+        raise CapacityUnavailable(closed)
     engine = load_engine(experiment.engine)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
@@ -80,6 +81,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         waves=len(planned.waves),
         accuracy=experiment.accuracy,
         adaptive=planned.sweep is not None,
+        endpoints=experiment.has_endpoints,
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
     )

@@ -14,7 +14,9 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 def release(given: StepInput, rt: Runtime) -> Progress:
     """Done when the run neither holds nor waits, and the NodePool's replicas are what the lease is worth."""
     now = rt.now()
-    lease = rt.lease.update(partial(leases.release, run_id=given.run_id, now=now))
+    give_up = partial(leases.release, run_id=given.run_id, now=now)
+    lease = rt.lease.update(give_up)
+    rt.turns.update(give_up)
     replicas = follow_lease(rt.kube, rt.lease)
     state = load_state(rt.store, given.run_id)
     if state is not None and state.held_since is not None and state.released_at is None:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
-from specdecode.analysis import Comparison, EngineCounters, RunContext, compare, lm_eval_scores
+from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
 from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
@@ -104,22 +104,23 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    elsewhere = plan.experiment.has_endpoints
     scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
         run_id=state.run_id,
         started_at=state.started_at,
         finished_at=rt.now(),
-        price_per_node_hour=capacity.price_per_node_hour,
+        price_per_node_hour=None if elsewhere else capacity.price_per_node_hour,
         node_seconds=held,
-        capacity_type="capacity-block" if capacity.block_end else "on-demand",
+        capacity_type="none" if elsewhere else "capacity-block" if capacity.block_end else "on-demand",
         device_groups=state.device_groups,
         counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
-        versions={"specdecode": __version__, "engine image": plan.engine.reference},
+        versions={"specdecode": __version__} | ({} if elsewhere else {"engine image": plan.engine.reference}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
-        notes=(plan.engine.caveat,) if plan.engine.caveat else (),
+        notes=(plan.engine.caveat,) if plan.engine.caveat and not elsewhere else (),
     )
 
 
@@ -136,20 +137,6 @@ def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure
             text = f"{store.url(key)} is no result of lm-eval: {error}"
             failures.append(Failure(stage="Accuracy", variant=variant, message=text))
     return scores, failures
-
-
-def engine_counters(summary: Any) -> tuple[EngineCounters, ...]:
-    """The engines' own speculation counters, which the benchmark noted with each block of its summary.json."""
-    return tuple(
-        EngineCounters(
-            variant=block["variant"],
-            case=block["case"],
-            round=block["round"],
-            **{key: value for key, value in block["counters"].items() if key in EngineCounters.model_fields},
-        )
-        for block in (summary or {}).get("blocks", [])
-        if block.get("counters")
-    )
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import boto3
 from botocore.config import Config
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from specdecode import layout
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
@@ -75,7 +76,13 @@ class Runtime:
 
     @cached_property
     def lease(self) -> LeaseStore:
+        """Of the node."""
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket)
+
+    @cached_property
+    def turns(self) -> LeaseStore:
+        """Of the servers that already run, whichever they are."""
+        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, key=layout.ENDPOINTS_KEY)
 
 
 @cache

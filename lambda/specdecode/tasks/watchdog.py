@@ -47,9 +47,11 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
 
     The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
     """
-    ended = _ended(rt)
-    if ended:
-        rt.lease.update(partial(_release_all, run_ids=[claim.run_id for claim in ended], now=rt.now()))
+    running, ended = _running(rt), list[Claim]()
+    for queue in (rt.lease, rt.turns):
+        if over := _ended(rt, queue.read(), running):
+            queue.update(partial(_release_all, run_ids=[claim.run_id for claim in over], now=rt.now()))
+            ended += over
     replicas = follow_lease(rt.kube, rt.lease)
     result = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
@@ -62,11 +64,10 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     return result
 
 
-def _ended(rt: Runtime) -> list[Claim]:
+def _ended(rt: Runtime, lease: Lease, running: set[str]) -> list[Claim]:
     """Claims whose execution no longer runs. The listing of those that run is one question however long the queue, but
     may lag behind: the holder, and whoever is missing in it, is asked for by name.
     """
-    lease, running = rt.lease.read(), _running(rt)
     asked = [claim for claim in lease.claims if claim == lease.holder or claim.run_id not in running]
     return [claim for claim in asked if not is_running(rt, claim)]
 
@@ -97,7 +98,7 @@ def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
         for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
     }
     # Asked after the objects were seen: a run that began in between is not taken for an orphan.
-    claimed = {claim.run_id for claim in rt.lease.read().claims}
+    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in queue.read().claims}
     alive = {names.run_label(run_id) for run_id in claimed | _running(rt)}
     orphans = sorted(found - alive)
     for label in orphans:

@@ -159,7 +159,7 @@ def test_values_out_of_range_are_all_named() -> None:
     with pytest.raises(BadRequest, match=r"requests: .*; .*concurrency: "):
         adhoc_spec(
             run_id="r",
-            arms={"base": None},
+            arms={"base": {}},
             model=None,
             workload={"cases": (case(),), "input_tokens": 1, "output_tokens": 1, "requests": 0, "concurrency": 0},
         )

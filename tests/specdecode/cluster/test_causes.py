@@ -200,3 +200,30 @@ def test_a_job_that_failed_for_no_known_reason_is_named():
     found, text = explain(TABLE, {"error": "BenchmarkFailed: r1-w0-benchmark failed: BackoffLimitExceeded: Job has"})
     assert found == "job-failed"
     assert "The pods of r1-w0-benchmark failed" in text
+
+
+@pytest.mark.parametrize(
+    ("evidence", "row", "words"),
+    [
+        (
+            {"status": 'r1-w0-smoke-0: CreateContainerConfigError of container main: secret "endpoint-chat" not found'},
+            "api-key-missing",
+            "The Secret endpoint-chat with the API key",
+        ),
+        (
+            {"status": "of container main: couldn't find key api-key in Secret specdecode/endpoint-chat"},
+            "api-key-missing",
+            "The Secret endpoint-chat with the API key",
+        ),
+        ({"logs": 'specdecode: error 78: base: HTTP 401: {"error": "no"}'}, "endpoint-denied", "arm base refused"),
+        (
+            {"logs": "specdecode: error 78: sd-k7: not reachable: <[Errno 111] Connection refused>; x: y"},
+            "endpoint-away",
+            "arm sd-k7 could not be reached: <[Errno 111] Connection refused>.",
+        ),
+    ],
+    ids=["no-secret", "no-entry", "refused", "away"],
+)  # fmt: skip
+def test_a_server_that_already_runs(evidence, row, words):
+    found, text = explain(TABLE, {"error": "SmokeFailed: r1-w0-smoke failed: BackoffLimitExceeded", **evidence})
+    assert (found, words in text) == (row, True), text

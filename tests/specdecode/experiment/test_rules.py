@@ -83,6 +83,28 @@ BROKEN = {
         "NxD Inference",
     ),
     "ami-driver": ("qwen3-32b", {}, "v20260714", "engine", "AMI v20260714 does not suit"),
+    "endpoint-all-or-none": (
+        "qwen3-32b",
+        {"variants.sd.endpoint": "https://chat.example"},
+        None,
+        "variants",
+        "base would be served by the pipeline",
+    ),
+    "endpoint-url": ("qwen3-32b", {"variants.sd.endpoint": "chat"}, None, "variants.sd.endpoint", "no http:// or"),
+    "endpoint-same": (
+        "qwen3-32b",
+        {"variants.base.endpoint": "https://chat.example/v1", "variants.sd.endpoint": "https://chat.example"},
+        None,
+        "variants.sd.endpoint",
+        "ask the same server",
+    ),
+    "endpoint-settings": (
+        "qwen3-32b",
+        {"variants.sd.endpoint": "https://chat.example", "variants.sd.env": {"A": "b"}},
+        None,
+        "variants.sd",
+        "env cannot be set",
+    ),
 }
 
 

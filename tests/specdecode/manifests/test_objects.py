@@ -368,14 +368,21 @@ def test_servers_answer_those_who_ask_them_and_ask_nobody(rendered):
     assert clients == {"benchmark", "smoke", "accuracy"}
 
 
+OTHERS_SERVERS = {"namespaceSelector": {"matchLabels": {names.BENCHMARKABLE_LABEL: "true"}}}
+"""Whoever owns a namespace lets its servers be benchmarked over plain http, on any port."""
+
+
 def test_pods_reach_what_they_need_and_no_more(rendered):
     """To: S3, STS and the hubs by HTTPS, names, and servers, by a Service's address too (vpc-cni's controller compares
     the peer's selector with the Service's and the policy's port with the Service's target port)."""
     services = [obj["spec"] for obj in rendered[1] if obj["kind"] == "Service"]
     for component, _, template in pods(rendered[1]):
-        reached = {}
+        reached, elsewhere = {}, []
         for way in openings(template["metadata"]["labels"], "egress"):
             (peer,) = way["to"]
+            if "ports" not in way:
+                elsewhere.append(peer)
+                continue
             for port in way["ports"]:
                 reached[port["port"], port["protocol"]] = peer
         dns = reached.pop((53, "UDP"), None), reached.pop((53, "TCP"), None)
@@ -383,7 +390,8 @@ def test_pods_reach_what_they_need_and_no_more(rendered):
         server = reached.pop((names.SERVE_PORT, "TCP"), None)
         assert not reached, component
         assert (https is None) == (dns == (None, None)) == (component == "serving")
-        assert (server is not None) == (component in ("benchmark", "smoke", "accuracy"))
+        assert (server is not None) == (component in ("benchmark", "smoke", "accuracy")) == bool(elsewhere)
+        assert all(peer == OTHERS_SERVERS for peer in elsewhere)
         if server is not None:
             assert set(server) == {"podSelector"}
             for service in services:

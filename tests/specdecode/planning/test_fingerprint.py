@@ -47,6 +47,10 @@ DOES_NOT = {
     (Variant, "name"): "other",
     (Variant, "label"): "Other",
     (Variant, "compare_to"): None,
+    (Variant, "endpoint"): "https://chat.example",  # nothing is compiled then
+    (Variant, "api_key_secret"): "endpoint-chat",
+    (Variant, "served_model_name"): "chat",
+    (Variant, "price_per_hour"): 36.0,
 }
 ELSEWHERE = {
     Experiment: {"target", "serving", "variants"},  # their own fields are above

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
+from specdecode.analysis import engine_counters
 from specdecode.analysis.context import Failure
 from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.runs.state import change_state
@@ -90,9 +91,9 @@ def test_the_engines_counters_are_taken_from_the_benchmark_s_summary():
         {"variant": "sd", "case": "a", "round": 0, "counters": counters},
         {"variant": "base", "case": "a", "round": 0},
     ]
-    (found,) = report.engine_counters({"blocks": blocks})
+    (found,) = engine_counters({"blocks": blocks})
     assert (found.variant, found.case, found.accepted_tokens, found.trusted) == ("sd", "a", 20, True)
-    assert report.engine_counters(None) == ()
+    assert engine_counters(None) == ()
 
 
 def test_the_scores_of_the_accuracy_test_are_in_the_report():

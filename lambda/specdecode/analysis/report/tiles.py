@@ -16,6 +16,7 @@ CLASSES = {
     Verdict.CANNOT_SAY: "unknown",
 }
 COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × busy seconds / output tokens × 1,000,000"
+ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × busy seconds / output tokens × 1,000,000"
 NOTICEABLE = 0.005
 """Relative change of cost that is coloured."""
 
@@ -35,7 +36,8 @@ def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None)
     groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
     found = [_group(pair, group, info) for group in groups]
     if costs:
-        found.append(_cost(*costs))
+        formula = ENDPOINT_COST_FORMULA if comparison.experiment.has_endpoints else COST_FORMULA
+        found.append(_cost(*costs, formula=formula))
     return [*found, *_equality(pair), _errors(comparison)]
 
 
@@ -50,11 +52,11 @@ def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
     )
 
 
-def _cost(before: float, after: float) -> Tile:
+def _cost(before: float, after: float, *, formula: str) -> Tile:
     change = after / before - 1.0
     return Tile(
         "1M output tokens cost",
-        Number(dollars(after), f"Dollars per million output tokens at the measured load; {COST_FORMULA}"),
+        Number(dollars(after), f"Dollars per million output tokens at the measured load; {formula}"),
         f"{change:+.0%} against {dollars(before)}",
         "pays" if change < -NOTICEABLE else "costs" if change > NOTICEABLE else "same",
     )

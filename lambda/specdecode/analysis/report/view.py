@@ -11,7 +11,7 @@ import yaml
 from specdecode.analysis.context import Accuracy
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
-from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, MARKS, Tile, tiles
+from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
     HEADLINE,
     AccuracyChange,
@@ -24,6 +24,7 @@ from specdecode.analysis.result import (
     Theory,
 )
 from specdecode.analysis.wording import best_pair, mixed, title
+from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep, TestCase, Variant
 
 FEW_ARMS = 4
@@ -79,11 +80,12 @@ class ReportView:
         """What an arm is, in a few words."""
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
-        if target == "unknown":
-            return "a server that ran already"
-        if arm.speculation is None:
-            return f"{target}, {arm.quantization}"
         spec = arm.speculation
+        if arm.endpoint is not None:
+            known = f", draft {spec.draft.id}, k={spec.num_speculative_tokens}" if spec else ""
+            return f"{target} at {arm.endpoint}, which ran already{known}"
+        if spec is None:
+            return f"{target}, {arm.quantization}"
         return (
             f"{target}, {arm.quantization}, draft {spec.draft.id}, k={spec.num_speculative_tokens}, {spec.method.value}"
         )
@@ -206,23 +208,27 @@ class ReportView:
     @property
     def experiment_text(self) -> str:
         """The experiment as YAML, defaults left out."""
-        return yaml.safe_dump(
-            self.comparison.experiment.model_dump(mode="json", exclude_defaults=True),
-            sort_keys=False,
-            allow_unicode=True,
-        )
+        document = endpoints.written(self.comparison.experiment.model_dump(mode="json", exclude_defaults=True))
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
     @property
     def cost_formula(self) -> str:
         """How dollars per million output tokens are computed."""
-        return COST_FORMULA
+        return ENDPOINT_COST_FORMULA if self.comparison.experiment.has_endpoints else COST_FORMULA
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether any arm has dollars per million output tokens."""
+        return any(arm.cost_per_million is not None for arm in self.comparison.arms)
 
     @property
     def cost_sentence(self) -> str:
         """What the run cost and how much of that was measurement."""
         cost = self.comparison.cost
         if cost is None:
-            return ""
+            priced = [v for v in self.variants.values() if v.price_per_hour is not None]
+            shown = ", ".join(f"{v.name} {dollars(v.price_per_hour or 0.0)}" for v in priced)
+            return f"What the servers cost per hour, as the experiment says: {shown}."
         price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
         if cost.total is None or cost.node_hours is None:
             return price

@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import engine, load, node, sweep
+from specdecode.experiment.rules import endpoints, engine, load, node, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -32,8 +32,15 @@ RULES: dict[str, tuple[Rule, str]] = {
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
+    "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),
+    "endpoint-url": (endpoints.url, "assets/kubernetes/network-policies.yaml: what the benchmark's pods can reach"),
+    "endpoint-same": (endpoints.same, "a comparison has two arms"),
+    "endpoint-settings": (endpoints.settings, "specdecode does not start a server that already runs"),
 }
 """Identifier -> the rule, and what it rests on."""
+
+OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text")
+"""The rules that say something of servers that already run, beside their own; the others are about serving."""
 
 
 def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
@@ -42,5 +49,6 @@ def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list
     return [
         Problem(field=field, rule=name, message=message, source=source, fix=fix)
         for name, (rule, source) in RULES.items()
+        if not experiment.has_endpoints or name in OF_ENDPOINTS_TOO or name.startswith("endpoint-")
         for field, message, fix in rule(case)
     ]

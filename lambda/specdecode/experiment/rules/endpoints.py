@@ -1,0 +1,112 @@
+"""Rules of servers that already run: addresses that a pod may be sent to, and what cannot be set on them."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from specdecode.experiment.model import Sweep
+from specdecode.experiment.rules.case import Case, Finding
+
+IN_CLUSTER = (".svc", ".svc.cluster.local")
+_METADATA_NAMES = ("metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal")
+_LOCAL_SERVICES = ipaddress.ip_network("fd00:ec2::/32")
+"""EC2's link-local services over IPv6: instance metadata, time, Pod Identity."""
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+"""Pods' addresses in clusters with custom networking, beside the private ranges."""
+_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?")
+"""What resolvers take for an IPv4 address, its unusual forms too (`2852039166`, `0xa9.0xfea9fe`)."""
+
+_OF_AN_ENDPOINT = ("served_model_name", "api_key_secret", "price_per_hour")
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def all_or_none(case: Case) -> Iterator[Finding]:
+    without = [variant.name for variant in case.experiment.variants if variant.endpoint is None]
+    if case.experiment.has_endpoints and without:
+        message = f"{', '.join(without)} would be served by the pipeline, and the other arms already run"
+        yield "variants", message, "give every variant an endpoint, or none"
+    for variant in case.experiment.variants:
+        alone = [field for field in _OF_AN_ENDPOINT if getattr(variant, field) is not None]
+        if variant.endpoint is None and alone:
+            message = f"{' and '.join(alone)} of an endpoint, and this variant has none"
+            yield f"variants.{variant.name}", message, "add endpoint, or leave them out"
+
+
+def url(case: Case) -> Iterator[Finding]:
+    for variant in case.experiment.variants:
+        if variant.endpoint is not None:
+            for message, fix in _url_problems(variant.endpoint):
+                yield f"variants.{variant.name}.endpoint", message, fix
+
+
+def same(case: Case) -> Iterator[Finding]:
+    seen: dict[tuple[str, str], str] = {}
+    for variant in case.experiment.variants:
+        if variant.endpoint is None:
+            continue
+        model = variant.served_model_name or case.experiment.target_of(variant).id
+        asked = variant.endpoint.rstrip("/").removesuffix("/v1"), model
+        if asked in seen:
+            message = f"{seen[asked]} and {variant.name} ask the same server for the same model"
+            fix = "give each its own endpoint, or its own name of the model (served_model_name)"
+            yield f"variants.{variant.name}.endpoint", message, fix
+        seen.setdefault(asked, variant.name)
+
+
+def settings(case: Case) -> Iterator[Finding]:
+    for variant in case.experiment.variants:
+        set_here = [name for name in ("neuron_config", "env") if getattr(variant, name)]
+        if variant.endpoint is not None and set_here:
+            message = f"{' and '.join(set_here)} cannot be set on a server that already runs"
+            yield f"variants.{variant.name}", message, "leave them out"
+    if case.experiment.has_endpoints and case.experiment.sweep is Sweep.ADAPTIVE:
+        message = "nothing is compiled, so that there is nothing to choose: all arms run already"
+        yield "sweep", message, "write sweep: grid, which measures every arm"
+
+
+def _url_problems(text: str) -> Iterator[tuple[str, str]]:
+    """Message and fix for all that is wrong with an endpoint."""
+    write = "write https://HOST[:PORT][/PATH]"
+    try:
+        parts = urlsplit(text)
+        host, _ = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError as error:
+        yield f"{text!r} is no URL: {error}", write
+        return
+    if not re.fullmatch(r"[!-~]+", text) or parts.scheme not in ("http", "https") or not host:
+        yield f"{text!r} is no http:// or https:// URL", write
+        return
+    if parts.username is not None or parts.password is not None:
+        yield "a name or password in a URL is stored with the run and shown in its report", "use api_key_secret"
+    if parts.query or parts.fragment:
+        yield "a query or fragment is not part of a server's address", f"{write}, and a key in api_key_secret"
+    address = _address(host)
+    if address is None and _NUMBER.fullmatch(host):
+        yield f"{host} is an unusual form of an IP address", "write it as four numbers, or give a name"
+    elif host in _METADATA_NAMES or (address is not None and _is_refused(address)):
+        yield f"{host} is an address of the machine's own services, not of a model server", "give the server's own"
+    elif parts.scheme == "http" and not host.endswith(IN_CLUSTER) and (address is None or not _is_inside(address)):
+        message = f"http to {host} would carry prompts and key in clear text out of the cluster, and is not let out"
+        yield message, "use https, or http to NAME.NAMESPACE.svc or to a private address"
+
+
+def _address(host: str) -> Address | None:
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _is_inside(address: Address) -> bool:
+    return address.is_private or address in _SHARED
+
+
+def _is_refused(address: Address) -> bool:
+    """Link-local (instance metadata, Pod Identity), or nothing that a server can have."""
+    special = address.is_link_local or address.is_multicast or address.is_unspecified or address.is_reserved
+    return special or address in _LOCAL_SERVICES

@@ -1,0 +1,119 @@
+"""`specdecode bench` on servers that already run: two embedded engines, with and without a draft, each with a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+from tests.rehearsal.engine.conftest import DRAFT, serve
+
+KEYS = {"OPENAI_API_KEY_BASE": "canary-of-base", "OPENAI_API_KEY_SD": "canary-of-sd"}
+LOAD = ["--case", "repeat-line", "--endpoint", "completions", "--input-tokens", "24", "--output-tokens", "12"]
+
+
+@pytest.fixture(scope="module")
+def arms() -> Iterator[tuple[str, str]]:
+    config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 5})
+    with (
+        serve("--api-key", KEYS["OPENAI_API_KEY_BASE"]) as base,
+        serve("--api-key", KEYS["OPENAI_API_KEY_SD"], "--speculative-config", config) as sd,
+    ):
+        yield f"base=http://127.0.0.1:{base.port}", f"sd=http://127.0.0.1:{sd.port}/v1"
+
+
+@pytest.fixture(scope="module")
+def measured(arms: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The results folder, and what the command said."""
+    folder = tmp_path_factory.mktemp("bench") / "out"
+    prices = ["--price-per-hour", "36", "--price-per-hour", "sd=72"]
+    result = CliRunner().invoke(
+        app, ["bench", *arms, *LOAD, "--requests", "6", "--ignore-eos", *prices, "--out", str(folder)], env=KEYS
+    )
+    assert result.exit_code == 0, result.output
+    return folder, result
+
+
+def test_it_compares_the_arms_and_leaves_the_report(measured: tuple[Path, Any]) -> None:
+    folder, result = measured
+    assert "Speculative decoding" in result.stdout and "structured prompts" in result.stdout
+    assert {"report.html", "report.md", "report.csv", "report.json"} <= {path.name for path in folder.iterdir()}
+    shown = CliRunner().invoke(app, ["report", str(folder)])
+    assert shown.exit_code == 0
+    assert "sd against base" in shown.stdout and "6 of 6" in shown.stdout
+
+
+def test_what_the_servers_tell_of_themselves_is_in_the_report(measured: tuple[Path, Any]) -> None:
+    report = json.loads((measured[0] / "report.json").read_text())
+    base, sd = report["experiment"]["variants"]
+    assert base["speculation"] is None and base["target"]["id"] == "pair"
+    assert sd["speculation"]["num_speculative_tokens"] == 5, "from /metrics: nobody said it"
+    arms = {arm["variant"]: arm for arm in report["arms"]}
+    assert arms["sd"]["acceptance_source"] == "engine counters" and arms["base"]["acceptance_rate"] is None
+    for name, dollars in (("base", 36), ("sd", 72)):
+        arm = arms[name]
+        cost = dollars / 3600 * arm["busy_seconds"] / arm["output_tokens"] * 1e6
+        assert arm["cost_per_million"] == pytest.approx(cost)
+    assert report["cost"] is None, "no node was held"
+
+
+def test_no_key_is_in_anything_that_was_written_or_said(measured: tuple[Path, Any]) -> None:
+    folder, result = measured
+    assert "canary" not in result.output
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 6
+    assert not [path.name for path in files if b"canary" in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({}, "demands an API key, and none is set (status 401): set OPENAI_API_KEY_BASE or OPENAI_API_KEY"),
+        ({"OPENAI_API_KEY": "wrong"}, "refused the API key that it was given (status 401): set OPENAI_API_KEY_BASE"),
+    ],
+)
+def test_a_refused_key_says_which_variable_to_look_at(
+    arms: tuple[str, str], tmp_path: Path, keys: dict[str, str], says: str
+) -> None:
+    result = CliRunner().invoke(app, ["bench", *arms, *LOAD, "--out", str(tmp_path / "out")], env=keys)
+    assert result.exit_code == 1
+    assert says in " ".join(result.stderr.split())
+
+
+def test_ctrl_c_keeps_what_was_measured_and_the_same_command_goes_on(arms: tuple[str, str], tmp_path: Path) -> None:
+    folder, program = tmp_path / "out", Path(sys.executable).with_name("specdecode")
+    load = [*LOAD, "--requests", "30", "--rate", "15", "--arrivals", "constant", "--out", str(folder)]
+    environment = {**os.environ, **KEYS}
+    process = subprocess.Popen(
+        [program, "bench", *arms, *load], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    raw = folder / "raw" / "sd" / "repeat-line.jsonl"
+    deadline = time.monotonic() + 120
+    while not (raw.exists() and raw.read_bytes().count(b"\n") > 4):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in said
+    assert f"specdecode report {folder}" in " ".join(said.split())
+    shown = CliRunner().invoke(app, ["report", str(folder), "--json"])
+    completed = {arm["variant"]: arm["completed"] for arm in json.loads(shown.stdout)["arms"]}
+    assert completed["base"] == 30 and 4 <= completed["sd"] < 30
+    before = raw.read_bytes().splitlines()[:4]
+    command = [program, "bench", *arms, *load, "--resume", "--json"]
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    blocks = {block["variant"]: block["requests"]["completed"] for block in json.loads(again.stdout)["blocks"]}
+    assert blocks == {"base": 30, "sd": 30}
+    assert raw.read_bytes().splitlines()[:4] == before
+    assert re.search("report: .*report.html", again.stderr)

@@ -1,0 +1,135 @@
+"""Experiments on servers that already run: what they need not say, and which addresses a pod may be sent to."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from specdecode.experiment import Capacity, ExperimentError, from_document, to_yaml
+from specdecode.experiment.schema import experiment_schema
+
+SMALLEST = """
+name: chat
+title: Does speculation pay on the team's servers?
+target: {id: Qwen/Qwen3-32B}
+variants:
+  - {name: base, label: Base, endpoint: "https://chat.example"}
+  - {name: sd, label: SD, compare_to: base, endpoint: "https://chat-sd.example/v1"}
+workload: {cases: [count], input_tokens: 64, output_tokens: 128, requests: 8}
+"""
+
+
+def document(**changes):
+    return {**yaml.safe_load(SMALLEST), **changes}
+
+
+def with_endpoint(url, **more):
+    base, sd = document()["variants"]
+    return document(variants=[base, {**sd, "endpoint": url, **more}])
+
+
+def problems(plain):
+    with pytest.raises(ExperimentError) as caught:
+        from_document(plain)
+    return caught.value.problems
+
+
+def test_the_smallest_document_says_where_and_with_what_load():
+    experiment = from_document(document())
+    assert experiment.has_endpoints
+    assert [variant.endpoint for variant in experiment.variants] == [
+        "https://chat.example",
+        "https://chat-sd.example/v1",
+    ]
+
+
+def test_what_a_person_reads_again_has_nothing_that_was_filled_in():
+    draft = {"draft": {"id": "Qwen/Qwen3-1.7B"}, "num_speculative_tokens": 7}
+    experiment = from_document(
+        with_endpoint("https://chat-sd.example", speculation=draft, served_model_name="/models/chat:v2")
+    )
+    text = to_yaml(experiment)
+    assert not {"engine", "serving", "size_gib"} & set(text.replace(":", " ").split())
+    assert from_document(yaml.safe_load(text)) == experiment
+
+
+def test_nothing_of_the_node_is_held_against_it():
+    """An AMI that suits no engine, a shape that no node has: neither is used."""
+    extended = document(extends="qwen3-32b", serving={"devices": 3, "tensor_parallel_size": 7})
+    assert from_document(extended, capacity=Capacity(ami="v20200101")).has_endpoints
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://chat.example:8443/team/v1",
+        "http://vllm.chat.svc:8000",
+        "http://vllm.chat.svc.cluster.local",
+        "http://10.0.3.4:8000",
+        "http://100.64.7.1:8000",
+        "http://[fd12::1]:8000",
+    ],
+)
+def test_addresses_that_a_pod_can_reach_are_taken(url):
+    assert from_document(with_endpoint(url)).variant("sd").endpoint == url
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("ftp://chat.example", "no http:// or https:// URL"),
+        ("https://", "no http:// or https:// URL"),
+        ("https://chat.example/a b", "no http:// or https:// URL"),
+        ("https://chat.example:99999", "no URL"),
+        ("https://[::1", "no URL"),
+        ("https://me@chat.example", "stored with the run"),
+        ("https://chat.example?model=chat", "query or fragment"),
+        ("http://chat.example", "clear text"),
+        ("http://8.8.8.8", "clear text"),
+        ("http://169.254.169.254/latest", "machine's own services"),
+        ("https://169.254.170.23", "machine's own services"),
+        ("http://[fd00:ec2::254]", "machine's own services"),
+        ("http://[::ffff:169.254.169.254]", "machine's own services"),
+        ("http://[fe80::1]", "machine's own services"),
+        ("https://0.0.0.0", "machine's own services"),
+        ("https://metadata.google.internal", "machine's own services"),
+        ("https://instance-data.ec2.internal.", "machine's own services"),
+        ("http://2852039166", "unusual form"),
+        ("https://0xa9fea9fe", "unusual form"),
+        ("http://0251.0376.0251.0376", "unusual form"),
+        ("https://169.254.43518", "unusual form"),
+    ],
+)
+def test_other_addresses_are_refused_with_the_reason(url, says):
+    (problem,) = problems(with_endpoint(url))
+    assert (problem.field, problem.rule) == ("variants.sd.endpoint", "endpoint-url")
+    assert says in problem.message and problem.fix
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated():
+    found = problems(with_endpoint("https://me:hunter22@chat.example"))
+    assert found and "hunter22" not in str(found)
+
+
+def test_only_secrets_that_are_meant_to_be_sent_can_be_named():
+    """A document must not be able to send another Secret of the namespace to a server of its author's."""
+    (problem,) = problems(with_endpoint("https://chat-sd.example", api_key_secret="run-1234-api-keys"))
+    assert problem.field == "variants.sd.api_key_secret"
+    assert from_document(with_endpoint("https://chat-sd.example", api_key_secret="endpoint-chat"))
+
+
+def test_a_key_or_a_price_belongs_to_an_endpoint():
+    found = problems({"extends": "rehearsal", "variants": [{"name": "base", "label": "Base", "price_per_hour": 3}]})
+    assert [problem.rule for problem in found] == ["endpoint-all-or-none"]
+
+
+def test_an_adaptive_sweep_has_nothing_to_choose():
+    assert {problem.rule for problem in problems(document(sweep="adaptive"))} == {"endpoint-settings"}
+
+
+def test_arms_of_one_server_are_told_apart_by_the_models_names():
+    assert from_document(with_endpoint("https://chat.example", served_model_name="chat-sd"))
+
+
+def test_the_schema_takes_the_smallest_document():
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator(experiment_schema()).validate(document())
