@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
+from specdecode.escape import line, plain
 
 
 def clock(seconds: float) -> str:
@@ -29,7 +30,7 @@ class Step:
     _status: Status | None = None
 
     def say(self, message: str) -> None:
-        self.message = message
+        self.message = message = line(message)
         if self._status:
             self._status.update(Text.assemble(self.name, ("  " + message, "dim")))
 
@@ -70,4 +71,4 @@ class Progress:
         self.console.print(line, soft_wrap=True)
 
     def note(self, text: str, *, style: str = "") -> None:
-        self.console.print(Text(text, style=style), soft_wrap=True)
+        self.console.print(Text(plain(text), style=style), soft_wrap=True)

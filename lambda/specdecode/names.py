@@ -85,6 +85,11 @@ HF_TOKEN_SECRET = "specdecode/huggingface-token"  # noqa: S105
 """Secrets Manager secret (plain string) that holds the Hugging Face token; only the staging role may read it."""
 
 
+def is_run_id(text: str) -> bool:
+    """Whether `text` can be a run's id: the name of an execution, a folder in the bucket, a part of shell source."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", text) is not None
+
+
 def run_label(run_id: str) -> str:
     """Value of RUN_LABEL for a run: an execution's name may be longer (80) than a label's value (63)."""
     if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", run_id):

@@ -7,12 +7,14 @@ streamed chunks, unless the Neuron patches were applied; a throughput's 99th per
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from specdecode.analysis.result import Summary
 from specdecode.experiment.model import Frozen
+from specdecode.untrusted import Unreadable, parse_json, read_file
 
 FIELDS = {
     "ttft_s": "ttft",
@@ -25,6 +27,9 @@ FIELDS = {
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
 }
+Figure = Annotated[float, Field(ge=0, le=1e12)]
+MAX_TIMESTAMP = 4_102_444_800
+"""The year 2100."""
 AGREE = 0.02
 """Relative difference up to which two ways to compute a figure count as equal."""
 
@@ -83,37 +88,68 @@ class LlmperfArm(Frozen):
         if itl is None or e2e is None or ttft is None or not self.counted or self.counted < 2:
             return "unknown"
         patched = (e2e - ttft) / (self.counted - 1.0)
-        return "neuron" if abs(itl / patched - 1.0) < AGREE else "stock"
+        return "neuron" if abs(itl - patched) < AGREE * abs(patched) else "stock"
+
+
+class _Summary(BaseModel):
+    """What is taken from a `_summary.json`. LLMPerf writes NumPy's integers as texts and what it could not compute as
+    NaN; figures beyond 1e12 are no measurements.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    model: Annotated[str, StringConstraints(max_length=500)]
+    mean_output_tokens: int = Field(ge=1, le=2**20)
+    num_concurrent_requests: int = Field(ge=1, le=4096)
+    results_num_completed_requests: int = Field(ge=0, le=100_000)
+    results_number_errors: int | None = Field(default=None, ge=0, le=100_000)
+    results_mean_output_throughput_token_per_s: Figure | None = None
+    timestamp: float | None = Field(default=None, ge=0, le=MAX_TIMESTAMP)
+
+
+_FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)
 
 
 def read_arm(path: Path, *, name: str) -> LlmperfArm:
     """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
     file = _summary_file(path)
+    document = _json(file)
+    document = document if isinstance(document, dict) else {}
     try:
-        summary = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ImportProblem(f"{file}: not readable as JSON ({error})") from None
-    needed = ("model", "mean_output_tokens", "num_concurrent_requests", "results_num_completed_requests")
-    missing = [key for key in needed if key not in summary] if isinstance(summary, dict) else list(needed)
-    if missing:
+        summary = _Summary.model_validate(document)
+    except ValidationError as error:
         raise ImportProblem(
-            f"{file}: no LLMPerf summary, it lacks {', '.join(missing)}. Give the file *_summary.json that "
-            "token_benchmark_ray.py wrote into its --results-dir"
-        )
+            f"{file}: no LLMPerf summary, {_lacks(error)}. Give the file *_summary.json that token_benchmark_ray.py "
+            "wrote into its --results-dir"
+        ) from None
     individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
-    completed = int(summary["results_num_completed_requests"])
     return LlmperfArm(
         name=name,
-        model=str(summary["model"]),
-        max_tokens=int(summary["mean_output_tokens"]),
-        concurrency=int(summary["num_concurrent_requests"]),
-        completed=completed,
-        errors=int(summary.get("results_number_errors") or 0),
-        metrics=_metrics(summary, completed),
-        timestamp=float(summary.get("timestamp") or 0.0),
-        overall_throughput=summary.get("results_mean_output_throughput_token_per_s"),
+        model=summary.model,
+        max_tokens=summary.mean_output_tokens,
+        concurrency=summary.num_concurrent_requests,
+        completed=summary.results_num_completed_requests,
+        errors=summary.results_number_errors or 0,
+        metrics=_metrics(file, document, summary.results_num_completed_requests),
+        timestamp=summary.timestamp or 0.0,
+        overall_throughput=summary.results_mean_output_throughput_token_per_s,
         requests=_individual(individual) if individual != file and individual.exists() else (),
     )
+
+
+def _lacks(error: ValidationError) -> str:
+    """`it lacks a, b` and what is wrong with the other fields."""
+    found = [(".".join(map(str, item["loc"])), item) for item in error.errors()]
+    missing = [name for name, item in found if item["type"] == "missing"]
+    wrong = [f"{name}: {item['msg']}" for name, item in found if item["type"] != "missing"]
+    return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
+
+
+def _json(file: Path) -> Any:
+    try:
+        return parse_json(read_file(file))
+    except Unreadable as error:
+        raise ImportProblem(f"{file}: {error}") from None
 
 
 def _summary_file(path: Path) -> Path:
@@ -126,11 +162,13 @@ def _summary_file(path: Path) -> Path:
     return found[0]
 
 
-def _metrics(summary: dict[str, Any], completed: int) -> dict[str, Summary]:
+def _metrics(file: Path, document: dict[str, Any], completed: int) -> dict[str, Summary]:
     found: dict[str, Summary] = {}
     for field, metric in FIELDS.items():
         values = {
-            ours: summary[key] for theirs, ours in STATISTICS.items() if (key := f"results_{field}_{theirs}") in summary
+            ours: _figure(file, key, document[key])
+            for theirs, ours in STATISTICS.items()
+            if (key := f"results_{field}_{theirs}") in document
         }
         if values:
             found[metric] = Summary.model_validate({"n": completed, **values})
@@ -138,12 +176,22 @@ def _metrics(summary: dict[str, Any], completed: int) -> dict[str, Summary]:
 
 
 def _individual(file: Path) -> tuple[dict[str, float], ...]:
+    responses = _json(file)
+    if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
+        raise ImportProblem(f"{file}: not LLMPerf's individual responses, a list of them")
+    return tuple(
+        {
+            field: value
+            for field in FIELDS
+            if (value := _figure(file, f"{number}.{field}", response.get(field))) is not None
+        }
+        for number, response in enumerate(responses)
+        if response.get("error_code") is None
+    )
+
+
+def _figure(file: Path, field: str, value: Any) -> float | None:
     try:
-        responses = json.loads(file.read_text(encoding="utf-8"))
-        return tuple(
-            {field: float(response[field]) for field in FIELDS if response.get(field) is not None}
-            for response in responses
-            if response.get("error_code") is None
-        )
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ImportProblem(f"{file}: not LLMPerf's individual responses ({error})") from None
+        return _FIGURE.validate_python(value)
+    except ValidationError as error:
+        raise ImportProblem(f"{file}: {field}: {error.errors()[0]['msg']}") from None

@@ -15,6 +15,7 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
 from specdecode.benchmark.outcome import Options
 from specdecode.benchmark.s3 import S3Folder
+from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.upload:
             S3Folder(args.upload)
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
     options = Options(folder=args.out, upload=args.upload, publish=args.upload is not None and not args.no_publish)
     return launch(spec, endpoints, options, max_error_rate=args.max_error_rate)[0]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic_core import from_json
 
 from specdecode.benchmark.records import ErrorKind
+from specdecode.escape import clip, plain
+from specdecode.untrusted import Unreadable, parse_json
 
 DONE = b"[DONE]"
 _SHOWN = 200
+_LARGEST = 2**53
+"""No count of tokens is larger; JSON readers elsewhere hold whole numbers up to here."""
+MAX_CHARACTERS = 16 * 1024 * 1024
+MAX_CHUNKS = 2**20
+"""Longest answer that is kept: as many chunks as tokens can be asked for."""
 
 
 class AnswerError(ValueError):
@@ -30,6 +37,7 @@ class Answer:
     """Events of one streamed completion (chat or plain), taken in order."""
 
     __slots__ = (
+        "_characters",
         "_counted",
         "_finished",
         "chunks",
@@ -49,6 +57,7 @@ class Answer:
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
         self.usage_problem: str | None = "the server sent no usage"
+        self._characters = 0
         self._counted = 0
         self._finished = False
 
@@ -87,10 +96,14 @@ class Answer:
             else:
                 reasoning = delta.get("reasoning_content") or delta.get("reasoning") or ""
                 content = delta.get("content") or ""
-            self.finish_reason = choice.get("finish_reason") or self.finish_reason
-            text = reasoning + content
-        except (AttributeError, TypeError):
+            finish_reason = choice.get("finish_reason")
+        except AttributeError:
             raise AnswerError(ErrorKind.PROTOCOL, f"not a completion's event: {event[:_SHOWN]!r}") from None
+        if not isinstance(reasoning, str) or not isinstance(content, str):
+            raise AnswerError(ErrorKind.PROTOCOL, f"not a completion's event: {event[:_SHOWN]!r}")
+        if finish_reason:
+            self.finish_reason = clip(plain(str(finish_reason)), _SHOWN)
+        text = reasoning + content
         if text:
             self._add(at_s, text, len(reasoning), running)
 
@@ -101,6 +114,11 @@ class Answer:
             self._counted = running
         if not text.isascii():
             text = text.encode("utf-8", "replace").decode()  # a lone surrogate escape is valid JSON and no text
+        self._characters += len(text)
+        if self._characters > MAX_CHARACTERS or len(self.chunks) >= MAX_CHUNKS:
+            raise AnswerError(
+                ErrorKind.PROTOCOL, f"an answer of more than {self._characters} characters: it never ends"
+            )
         self.parts.append(text)
         self.chunks.append((at_s, len(text), tokens, reasoning_chars))
 
@@ -110,7 +128,7 @@ class Answer:
             prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
         except AttributeError:
             prompt, completion = None, None
-        if type(prompt) is not int or type(completion) is not int or prompt < 0 or completion < 0:
+        if not _is_count(prompt) or not _is_count(completion):
             self.prompt_tokens = self.completion_tokens = None
             self.usage_problem = f"the server's usage makes no sense: {json.dumps(usage)[:_SHOWN]}"
             return None
@@ -129,6 +147,10 @@ class Answer:
         else:
             return
         self.prompt_tokens = self.completion_tokens = None
+
+
+def _is_count(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= _LARGEST
 
 
 def _parsed(event: bytes) -> dict[str, Any]:
@@ -159,8 +181,8 @@ def _error_text(error: Any) -> str:
 def error_in_body(body: bytes) -> str:
     """The message of an error answer, as OpenAI-compatible servers write it, else the start of the body."""
     try:
-        message = json.loads(body.decode())
-    except (ValueError, RecursionError):
+        message = parse_json(body)
+    except Unreadable:
         return body[:500].decode("utf-8", "replace").strip()
     if isinstance(message, dict):
         return _error_text(message.get("error") or message)

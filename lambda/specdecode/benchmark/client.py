@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,9 +17,13 @@ from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.benchmark.transport import connect
+from specdecode.escape import clip, plain
+from specdecode.untrusted import Unreadable, parse_json
 
 MakeRecord = Callable[[], RequestRecord]
 Deliver = Callable[[MakeRecord], None]
+MAX_KEPT_BYTES = 1024 * 1024
+"""Of an answer that is no event stream: enough for any error, and for a whole answer that was not streamed."""
 PAUSE_S = 0.1
 """A request that fails sooner keeps its sender that long: a closed loop must not flood a server that refuses it."""
 
@@ -141,7 +144,7 @@ class Client:
 
 
 def _error(kind: ErrorKind, message: str, status: int | None = None) -> RequestError:
-    return RequestError(kind=kind, message=message[:1000], http_status=status)
+    return RequestError(kind=kind, message=clip(plain(message), 1000), http_status=status)
 
 
 class _Exchange:
@@ -175,7 +178,7 @@ class _Exchange:
             if self._sse is None and self._http.status is not None:
                 self._begin()
             if self._sse is None:
-                self._body += body
+                self._body += body[: MAX_KEPT_BYTES - len(self._body)]
             elif body:
                 before = len(self.answer.chunks)
                 for event in self._sse.feed(body):
@@ -238,8 +241,8 @@ class _Exchange:
 
     def _not_a_stream(self) -> RequestError:
         try:
-            message = json.loads(bytes(self._body).decode())
-        except (ValueError, RecursionError):
+            message = parse_json(bytes(self._body))
+        except Unreadable:
             message = None
         if isinstance(message, dict) and (message.get("error") or message.get("object") == "error"):
             return _error(ErrorKind.SERVER, error_in_body(bytes(self._body)))

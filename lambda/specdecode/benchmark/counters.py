@@ -10,8 +10,10 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
-_POSITION = re.compile(r'position="(\d+)"')
+_POSITION = re.compile(r'position="([0-9]{1,4})"')
 _PREFIX = "spec_decode_"
+_LARGEST = 2.0**53
+"""A counter is whole up to here; what is larger, or negative, is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ def parse_counters(text: str) -> SpeculationCounters | None:
     """From Prometheus text: vLLM's `vllm:spec_decode_*_total`, under any engine's prefix, summed over its engines."""
     totals: dict[str, float] = {}
     positions: dict[int, float] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if _PREFIX not in line or line.startswith("#"):
             continue
         match = _SAMPLE.match(line)
@@ -93,11 +95,13 @@ def _number(text: str) -> float | None:
         value = float(text)
     except ValueError:
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return value if 0 <= value <= _LARGEST else None
 
 
 def _counters(totals: Mapping[str, float], positions: Mapping[int, float]) -> SpeculationCounters | None:
     if "num_draft_tokens" not in totals or "num_accepted_tokens" not in totals:
+        return None
+    if max(*totals.values(), *positions.values()) > _LARGEST:
         return None
     return SpeculationCounters(
         drafts=int(totals.get("num_drafts", 0)),

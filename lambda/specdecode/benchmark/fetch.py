@@ -10,6 +10,8 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.transport import connect
 
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -48,6 +50,10 @@ class _WholeBody:
             self.body += self.http.feed(data)
         except HttpError as error:
             self.error = error
+            self.ended.set()
+        if len(self.body) > MAX_BODY_BYTES:
+            self.error = OSError(f"the answer is longer than {MAX_BODY_BYTES} bytes")
+            self.body.clear()
             self.ended.set()
         if self.http.complete:
             self.ended.set()

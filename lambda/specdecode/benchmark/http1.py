@@ -11,6 +11,7 @@ from enum import Enum, auto
 
 MAX_HEAD_BYTES = 64 * 1024
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\Z", re.DOTALL)
+_LENGTH = re.compile(r"[0-9]{1,18}\Z")
 _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: .*)?\Z", re.DOTALL)
 
 
@@ -146,7 +147,7 @@ class ResponseParser:
         length = self.headers.get("content-length")
         if length is None:
             return _State.DONE if status in (204, 304) else _State.UNTIL_CLOSE
-        if not length.isdecimal():
+        if not _LENGTH.match(length):
             raise HttpError(f"not a content length: {length[:40]!r}")
         self._remaining = int(length)
         return _State.LENGTH if self._remaining else _State.DONE

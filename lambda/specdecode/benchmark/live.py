@@ -11,6 +11,7 @@ from rich.table import Table
 
 from specdecode.benchmark.progress import BlockProgress, milliseconds
 from specdecode.benchmark.records import RequestRecord
+from specdecode.escape import line
 
 REFRESHES_PER_S = 2
 """Drawing costs CPU that the client needs."""
@@ -34,7 +35,7 @@ class LiveProgress:
         self._live.__exit__(kind, error, trace)
 
     def message(self, text: str) -> None:
-        self._live.console.print(text, markup=False, highlight=False)
+        self._live.console.print(line(text), markup=False, highlight=False)
 
     def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
         block = BlockProgress(variant=variant, case=case, requests=None if requests is None else requests - measured)

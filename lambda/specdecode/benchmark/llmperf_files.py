@@ -18,6 +18,8 @@ from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.statistics import PERCENTILES, quantile
 
 RESULTS_VERSION = "2023-08-31"
+MAX_STEM_BYTES = 200
+"""Of a file name: LLMPerf has no limit, file systems have (255 bytes with what is added). The end tells files apart."""
 _FIELDS = (
     "inter_token_latency_s",
     "ttft_s",
@@ -42,7 +44,7 @@ class LlmperfRun:
     @property
     def stem(self) -> str:
         name = f"{self.model}_{self.mean_input_tokens}_{self.mean_output_tokens}"
-        return re.sub(r"-{2,}", "-", re.sub(r"[^\w\d-]+", "-", name))
+        return re.sub(r"-{2,}", "-", re.sub(r"[^\w\d-]+", "-", name)).encode()[-MAX_STEM_BYTES:].decode(errors="ignore")
 
 
 def llmperf_files(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,9 +12,14 @@ from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.request_body import Dialect, request_body
+from specdecode.escape import clip, plain
 from specdecode.experiment.model import Workload
+from specdecode.untrusted import parse_json
 
 PROBE_TOKENS = 8
+MAX_MODEL_NAME = 200
+SHOWN = 20
+"""Most models of a server that a message names."""
 _DIALECTS = (
     Dialect(),
     Dialect(running_usage=False),
@@ -104,16 +108,18 @@ async def _model(client: Client, wanted: str | None) -> str:
         )
         raise ArmNotReady(f"{where}: {had}")
     try:
-        served = [str(entry["id"]) for entry in json.loads(reply.body)["data"]]
-    except (ValueError, KeyError, TypeError):
+        served = [clip(plain(str(entry["id"])), MAX_MODEL_NAME) for entry in parse_json(reply.body)["data"]]
+    except (ValueError, LookupError, TypeError):
         served = []
     if wanted is None:
         if len(served) != 1:
-            lists = f"lists {', '.join(served)}" if served else f"lists none at /v1/models (status {reply.status})"
+            lists = (
+                f"lists {', '.join(served[:SHOWN])}" if served else f"lists none at /v1/models (status {reply.status})"
+            )
             raise ArmNotReady(f"{where}: name the model with --model: the server {lists}")
         return served[0]
     if served and wanted not in served:
-        raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served)}")
+        raise ArmNotReady(f"{where}: the server does not serve {wanted!r}, but {', '.join(served[:SHOWN])}")
     return wanted
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, TextIO
 from specdecode.benchmark.metrics import NoValue, RequestMetric, TimePerOutputToken, TimeToFirstToken
 from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.statistics import quantile
+from specdecode.escape import line
 
 LINE_EVERY_S = 10.0
 
@@ -127,7 +128,7 @@ class PlainProgress:
         self._last_line = time.monotonic()
 
     def message(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        print(line(text), file=self._stream, flush=True)
 
     def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
         left = None if requests is None else requests - measured

@@ -18,6 +18,7 @@ from typing import Any
 from specdecode.benchmark.tokens import TokenCounter
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.untrusted import Unreadable, json_lines, parse_json, read_text
 
 CORPUS_LINES = 500
 """How often the public sample repeats a case's line (`yes "$PROMPT" | head -n 500`)."""
@@ -104,16 +105,15 @@ def _from_jsonl(case: TestCase, counter: TokenCounter) -> list[Prompt]:
     """Prompts from the JSON Lines file that the case names: one of assets/prompts, or a path."""
     shipped = assets_dir() / "prompts" / case.text
     try:
-        text = (shipped if shipped.is_file() else Path(case.text)).read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(shipped if shipped.is_file() else Path(case.text))
+    except (OSError, Unreadable) as error:
         raise BadPrompts(f"case {case.name}: cannot read prompts from {case.text!r}: {error}") from None
     prompts, problems = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                prompts.append(_from_line(line, counter))
-            except (ValueError, TypeError, AttributeError) as error:
-                problems.append(f"line {number}: {error}")
+    for number, line in json_lines(text):
+        try:
+            prompts.append(_from_line(line, counter))
+        except (ValueError, TypeError, AttributeError) as error:
+            problems.append(f"line {number}: {error}")
     if problems:
         raise BadPrompts(f"case {case.name}: " + "; ".join(problems[:10]))
     if not prompts:
@@ -122,7 +122,7 @@ def _from_jsonl(case: TestCase, counter: TokenCounter) -> list[Prompt]:
 
 
 def _from_line(line: str, counter: TokenCounter) -> Prompt:
-    entry = json.loads(line)
+    entry = parse_json(line)
     if isinstance(entry, str):
         entry = {"prompt": entry}
     output_tokens = entry.get("max_tokens")

@@ -5,6 +5,9 @@ from __future__ import annotations
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Longest event that is accepted; a server that never ends one is broken, not generous."""
 
+LINE_COST = 64
+"""Bytes that a line of an event counts beside its data: about what Python needs to keep it."""
+
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -28,11 +31,12 @@ class SseParser:
     Lines end in CR LF, LF or CR; comments, `event:`, `id:` and `retry:` carry nothing for us and are dropped.
     """
 
-    __slots__ = ("_after_cr", "_data", "_started", "_tail")
+    __slots__ = ("_after_cr", "_data", "_size", "_started", "_tail")
 
     def __init__(self) -> None:
         self._tail = b""
         self._data: list[bytes] = []
+        self._size = 0
         self._after_cr = False
         self._started = False
 
@@ -44,11 +48,10 @@ class SseParser:
             data = self._with_lf_only(data)
         lines = (self._tail + data).split(b"\n") if self._tail else data.split(b"\n")
         self._tail = lines.pop()
-        if len(self._tail) > MAX_EVENT_BYTES:
-            raise EventTooLong(f"an event is longer than {MAX_EVENT_BYTES} bytes")
         events: list[bytes] = []
         for line in lines:
             self._take_line(line, events)
+        self._refuse_beyond(self._size + len(self._tail))
         return events
 
     @property
@@ -69,10 +72,20 @@ class SseParser:
             if self._data:
                 events.append(self._data[0] if len(self._data) == 1 else b"\n".join(self._data))
                 self._data = []
+                self._size = 0
         elif line.startswith(b"data:"):
-            self._data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+            self._keep(line[6:] if line.startswith(b"data: ") else line[5:])
         elif line == b"data":
-            self._data.append(b"")
+            self._keep(b"")
+
+    def _keep(self, data: bytes) -> None:
+        self._data.append(data)
+        self._size += len(data) + LINE_COST
+        self._refuse_beyond(self._size)
+
+    def _refuse_beyond(self, size: int) -> None:
+        if size > MAX_EVENT_BYTES:
+            raise EventTooLong(f"an event is longer than {MAX_EVENT_BYTES} bytes")
 
     def _with_lf_only(self, data: bytes) -> bytes:
         if self._after_cr and data.startswith(b"\n"):

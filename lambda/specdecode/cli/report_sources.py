@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from specdecode import layout
 from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
+from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy
 from specdecode.benchmark.packed import read_record
 from specdecode.benchmark.records import RequestRecord
@@ -20,6 +21,7 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.endpoints import fill
+from specdecode.untrusted import Unreadable, read_file
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
@@ -184,8 +186,8 @@ def _speculation(k: int) -> dict[str, Any]:
 
 def _scores(file: Path) -> list[Accuracy]:
     try:
-        return lm_eval_scores(file.stem, json.loads(file.read_bytes()))
-    except (ValueError, TypeError, AttributeError) as error:
+        return lm_eval_scores(file.stem, read_file(file))
+    except (NoScores, Unreadable) as error:
         raise stop_with(f"{file} is no result of lm-eval: {error}", EXIT_USAGE) from None
 
 

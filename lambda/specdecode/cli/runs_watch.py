@@ -38,7 +38,7 @@ def watch(
     interval: float,
     quiet: bool,
     console: Console | None = None,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] | None = None,
 ) -> RunView:
     """Show steps, pods, time and money every `interval` seconds until the run ends. Ctrl-C leaves the run running."""
     complain(f"{run_id} (Ctrl-C leaves it running; `specdecode stop {run_id}` stops it)")
@@ -65,7 +65,7 @@ def watch(
             for told_now in news:
                 console.print(Text(f"{_so_far(shown)}  {told_now}"), soft_wrap=True)
             live.update(_panel(shown, pods), refresh=True)
-            sleep(interval)
+            (sleep or time.sleep)(interval)
     console.print(Text("\n".join(lines(shown))), soft_wrap=True)
     return shown
 

@@ -142,9 +142,22 @@ class Kubernetes:
         body = {"spec": {"replicas": replicas}}
         self._json("PATCH", target, body=body, content_type="application/merge-patch+json")
 
-    def logs(self, pod: str, *, namespace: str, container: str, previous: bool = False, tail: int = 2000) -> str:
-        """The last `tail` lines that a container wrote; `previous` asks for its run before the last restart."""
-        query = {"container": container, "tailLines": str(tail)} | ({"previous": "true"} if previous else {})
+    def logs(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        container: str,
+        previous: bool = False,
+        tail: int = 2000,
+        limit: int = 16 * 1024 * 1024,
+    ) -> str:
+        """The last `tail` lines that a container wrote, `limit` bytes of them at most; `previous` asks for its run
+        before the last restart.
+        """
+        query = {"container": container, "tailLines": str(tail), "limitBytes": str(limit)} | (
+            {"previous": "true"} if previous else {}
+        )
         target = path("Pod", namespace=namespace, name=pod, sub="log")
         return self._request("GET", f"{target}?{urlencode(query)}", None, "").data.decode(errors="replace")
 

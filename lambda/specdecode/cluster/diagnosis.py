@@ -9,6 +9,11 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from specdecode.escape import clip, line
+
+LONGEST_WORD = 300
+"""Characters of what a pattern finds in the evidence."""
+
 
 class Cause(BaseModel):
     """One row: what to look for, what it means, what to do."""
@@ -28,7 +33,7 @@ class Cause(BaseModel):
         for kind in self.look_in:
             match = re.search(self.pattern, evidence.get(kind, ""), re.IGNORECASE | re.MULTILINE)
             if match:
-                words = {key: value or "" for key, value in match.groupdict().items()}
+                words = {key: clip(line(value or ""), LONGEST_WORD) for key, value in match.groupdict().items()}
                 return f"{self.cause.format(**words)} {self.fix.format(**words)}"
         return None
 

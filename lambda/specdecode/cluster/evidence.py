@@ -10,8 +10,13 @@ from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import KubernetesError
 from specdecode.cluster.pods import problems
 from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.escape import clip, line
 
 DESCRIBED = ("Job", "Deployment", "ResourceClaim")
+LONGEST_LINE = 4000
+"""Characters of an event."""
+LONGEST_LOG = 2 * 1024 * 1024
+"""Characters of a log, its end. The table of causes is searched in all of them."""
 CLUSTER_WIDE = ("NodeClaim", "Node", "ResourceSlice")
 EVENTS_ABOUT = ("Node", "NodeClaim", "NodePool", "EC2NodeClass")
 """Kinds outside the namespace whose events are kept."""
@@ -44,7 +49,9 @@ def collect(kube: Kubernetes, *, selector: str) -> Evidence:
         nodes = objects if kind == "Node" else nodes
     events = _events(kube, found)
     lines = "\n".join(_line(event) for event in sorted(events, key=_when))
-    found.status = "\n".join(str(problem) for problem in problems(pods, nodes=nodes, events=events))
+    found.status = "\n".join(
+        clip(line(str(problem)), LONGEST_LINE) for problem in problems(pods, nodes=nodes, events=events)
+    )
     found.files |= {"events.txt": lines, "problems.txt": found.status}
     for pod in pods:
         _logs(kube, found, pod)
@@ -84,9 +91,8 @@ def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject) -> None:
         for suffix, previous in runs:
             path = f"logs/{name_of(pod)}.{container}{suffix}.log"
             try:
-                found.files[path] = kube.logs(
-                    name_of(pod), namespace=names.NAMESPACE, container=container, previous=previous
-                )
+                log = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container, previous=previous)
+                found.files[path] = log[-LONGEST_LOG:]
             except KubernetesError as error:
                 found.missing.append(f"{path}: {error}")
 
@@ -97,7 +103,10 @@ def _when(event: KubeObject) -> str:
 
 def _line(event: KubeObject) -> str:
     about = event.get("involvedObject", {})
-    return (
-        f"{_when(event)} {event.get('type', '')} {about.get('kind', '')}/{about.get('name', '')} "
-        f"{event.get('reason', '')}: {event.get('message', '')}"
+    return clip(
+        line(
+            f"{_when(event)} {event.get('type', '')} {about.get('kind', '')}/{about.get('name', '')} "
+            f"{event.get('reason', '')}: {event.get('message', '')}"
+        ),
+        LONGEST_LINE,
     )

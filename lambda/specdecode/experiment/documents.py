@@ -11,7 +11,10 @@ import yaml
 from specdecode.experiment import credentials
 from specdecode.experiment.errors import ExperimentError, Problem
 
-MAX_BYTES = 256 * 1024
+MAX_BYTES = 512 * 1024
+"""Of a document as a person writes it, or a run keeps it."""
+MAX_JSON_BYTES = 256 * 1024
+"""Of an experiment with its ranges and sweeps written out, as JSON: what Step Functions takes as input."""
 MAX_DEPTH = 32
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from specdecode.escape import clip, line
 from specdecode.experiment.model import Frozen
+
+MOST_SHOWN = 25
+"""Problems that the message spells out: it must fit into the cause of a failed execution (32 KiB)."""
+_LONGEST = 500
 
 
 class Problem(Frozen):
@@ -21,7 +26,8 @@ class Problem(Frozen):
 
     def __str__(self) -> str:
         source = f" [{self.source}]" if self.source else ""
-        return f"{self.field or '(document)'}: {self.message} ({self.rule}){source}\n    fix: {self.fix}"
+        where = clip(line(self.field), _LONGEST) or "(document)"
+        return f"{where}: {clip(self.message, _LONGEST)} ({self.rule}){source}\n    fix: {clip(self.fix, _LONGEST)}"
 
 
 class ExperimentError(ValueError):
@@ -30,4 +36,7 @@ class ExperimentError(ValueError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        super().__init__("\n".join([f"{count} in the experiment:", *(f"  {p}" for p in self.problems)]))
+        shown = [f"{count} in the experiment:", *(f"  {p}" for p in self.problems[:MOST_SHOWN])]
+        if len(self.problems) > MOST_SHOWN:
+            shown.append(f"  and {len(self.problems) - MOST_SHOWN} more")
+        super().__init__("\n".join(shown))

@@ -12,6 +12,8 @@ from specdecode.experiment.errors import ExperimentError, Problem
 Document = dict[str, Any]
 MAX_VARIANTS = 64
 MAX_RANGE = 1000
+MAX_SPELLED_OUT = 2**20
+"""Characters that all ranges of a document together make."""
 RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 
 
@@ -116,6 +118,8 @@ def expand_variants(document: Document) -> Document:
     variants = document.get("variants")
     if not isinstance(variants, list):
         return document
+    if len(variants) > MAX_VARIANTS:
+        raise _refused("variants", f"more than {MAX_VARIANTS} variants", "split the experiment")
     out: list[Any] = []
     for at, variant in enumerate(variants):
         if isinstance(variant, dict) and "extends" in variant:
@@ -127,7 +131,25 @@ def expand_variants(document: Document) -> Document:
                 )
             variant = merge(parent, {key: value for key, value in variant.items() if key != "extends"})
         out.append(variant)
+    if sum(map(_spelled_out, out)) > MAX_SPELLED_OUT:
+        raise _refused("variants", "ranges ({0..9}) that make too many entries", "shorten them, or name fewer variants")
     return expand_sweeps({**document, "variants": [_ranges(variant) for variant in out]})
+
+
+def _spelled_out(value: Any) -> int:
+    """Characters that the ranges in `value` make."""
+    if isinstance(value, dict):
+        return sum(map(_spelled_out, value.values()))
+    if not isinstance(value, list):
+        return 0
+    spans = [
+        len(item) * len(_numbers(match)) for item in value if isinstance(item, str) and (match := RANGE.search(item))
+    ]
+    return sum(spans) + sum(_spelled_out(item) for item in value)
+
+
+def _numbers(match: re.Match[str]) -> range:
+    return range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_RANGE) + 1)
 
 
 def _ranges(value: Any) -> Any:
@@ -142,8 +164,7 @@ def _ranges(value: Any) -> Any:
         if match is None:
             out.append(_ranges(item))
             continue
-        numbers = range(int(match[1]), min(int(match[2]), int(match[1]) + MAX_RANGE) + 1)
-        out += [item[: match.start()] + str(number) + item[match.end() :] for number in numbers]
+        out += [item[: match.start()] + str(number) + item[match.end() :] for number in _numbers(match)]
     return out
 
 

@@ -19,6 +19,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment
+from specdecode.untrusted import Unreadable, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
@@ -80,12 +81,9 @@ def load_file(
 ) -> Experiment:
     """The experiment that a YAML (or JSON) file describes."""
     try:
-        if path.stat().st_size > documents.MAX_BYTES:
-            raise documents.refused(str(path), f"larger than {documents.MAX_BYTES // 1024} KiB", "give an experiment")
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise documents.refused(str(path), f"cannot be read: {reason}", "give a preset's name or a YAML file") from None
+        text = read_text(path, limit=documents.MAX_BYTES)
+    except Unreadable as error:
+        raise documents.refused(str(path), str(error), "give a preset's name or a YAML file") from None
     document = documents.parse_yaml(text, origin=str(path))
     return from_document(document, overrides=overrides, capacity=capacity, root=root)
 
@@ -171,6 +169,9 @@ def _validate(model: type[Model], plain: Any) -> Model:
         text = json.dumps(plain, allow_nan=False)
     except (ValueError, TypeError) as error:
         raise documents.refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
+    if len(text) > documents.MAX_JSON_BYTES:
+        message = f"is larger than {documents.MAX_JSON_BYTES // 1024} KiB when it is written out"
+        raise documents.refused("", message, "measure fewer arms or cases at a time, or shorten prompts")
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:

@@ -15,7 +15,14 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z
 Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 """Value of a CloudWatch dimension: ASCII, not empty, no leading colon."""
 
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+
+
+Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
+"""An argument or a variable of a process: control characters but tab and newline are in none."""
+
+Prose = Annotated[str, StringConstraints(max_length=4000)]
+"""Text for people."""
 
 EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
 """Name of a Secret that is meant to be sent to a server: a document can name no other."""
@@ -53,7 +60,9 @@ class ModelRef(Frozen):
     kind: ModelKind = ModelKind.MODEL
     gated: bool = False
     """Needs a Hugging Face token, which only the staging Job gets."""
-    import_prefix: Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$")] | None = None
+    import_prefix: (
+        Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$", max_length=512)] | None
+    ) = None
     """Prefix of the artifact bucket with weights of your own, as `imports/my-model/`."""
     rescale_fp8: bool = False
     """Rescale OCP FP8 E4M3 weights to Neuron's FP8_EXP4 as a staging step."""
@@ -104,9 +113,9 @@ class Serving(Frozen):
     """Longest prompt and answer together, in tokens."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """The engine's Neuron configuration; keys in underscores."""
-    extra_args: tuple[str, ...] = ()
+    extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)
     """Further arguments of `vllm serve`; those that specdecode sets are refused."""
-    env: dict[EnvName, str] = Field(default_factory=dict)
+    env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
     """Environment variables of the servers."""
     neuron_metrics: bool = False
     """Publish each server's NeuronCore utilization and device memory with a neuron-monitor beside it. Unproven on
@@ -129,7 +138,7 @@ class Variant(Frozen):
     """Unset for an arm without speculative decoding."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Added to the serving's, key by key; may differ between arms only on purpose."""
-    env: dict[EnvName, str] = Field(default_factory=dict)
+    env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
     """Added to the serving's."""
     endpoint: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None
     """URL of a server that already runs and is this arm, with or without `/v1`. All variants have one or none has:
@@ -169,7 +178,7 @@ class TestCase(Frozen):
     """A line, a prompt or a file name, as `kind` says."""
     structured: bool
     """Whether the continuation is predictable: reported apart from open-ended prompts."""
-    source: str = ""
+    source: Prose = ""
     """Where the prompt comes from; shown in reports, decides nothing."""
 
 
@@ -184,7 +193,7 @@ class Load(StrEnum):
 class Workload(Frozen):
     """The load that every arm gets."""
 
-    cases: tuple[TestCase, ...] = Field(min_length=1)
+    cases: tuple[TestCase, ...] = Field(min_length=1, max_length=1000)
     """Prompt types: names from assets/prompts/cases.yaml, or cases of your own."""
     input_tokens: int = Field(ge=1, le=2**20)
     """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
@@ -240,8 +249,8 @@ class Experiment(Frozen):
 
     schema_version: Literal[1] = 1
     name: Name
-    title: str
-    description: str = ""
+    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    description: Prose = ""
     engine: str
     """Name of an engine in assets/engines."""
     target: ModelRef

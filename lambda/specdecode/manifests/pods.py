@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,6 +51,15 @@ def word(text: str) -> str:
     return shlex.quote(text)
 
 
+def literal(text: str) -> str:
+    """`text` for a command or a variable of a container as it is.
+
+    Kubernetes replaces `$(NAME)` in both by the container's variable NAME before any shell sees them, whatever quotes
+    stand around it, and `$$` by `$`: a text of a user's could take in a secret, or end the quotes that it stands in.
+    """
+    return re.sub(r"\$(?=[$(])", "$$", text)
+
+
 def bundle_env(ctx: RenderContext) -> dict[str, str]:
     """What a pod that runs the bundle needs to know."""
     return {
@@ -92,11 +102,11 @@ def container(
     return {
         "name": CONTAINER,
         "image": image,
-        "command": ["/bin/sh", "-c", script],
+        "command": ["/bin/sh", "-c", literal(script)],
         "workingDir": names.WORKDIR,
         "env": [
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            *({"name": key, "value": value} for key, value in env.items()),
+            *({"name": key, "value": literal(value)} for key, value in env.items()),
             *secret_env,
         ],
         "resources": {"requests": requests, **limits},

@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import layout
 from specdecode.exits import Exit
 from specdecode.pod.program import PodError
+from specdecode.untrusted import below, parse_json
 
 WORKERS = 4
 """Files in flight at once; each may use a part size's worth of memory and its own size on disk."""
@@ -72,12 +73,15 @@ class Bucket:
         """The files of the finished folder at `prefix`; None where it has no COMPLETE.json."""
         try:
             body = self._s3.get_object(Bucket=self.name, Key=prefix + layout.COMPLETE)["Body"].read()
-            return [FileEntry(**entry) for entry in json.loads(body)["files"]]
+            return [
+                FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
+                for entry in parse_json(body)["files"]
+            ]
         except ClientError as error:
             if error.response["Error"]["Code"] in _MISSING:
                 return None
             raise self._translated(error, f"read {prefix}{layout.COMPLETE}") from error
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise PodError(Exit.CORRUPT, f"{prefix}{layout.COMPLETE} is not readable: {error}") from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.untrusted import parse_json
 
 EVERY_S = 60.0
 CONFIG = {
@@ -108,7 +109,7 @@ def publish(
 
 def parse(line: str) -> Sample:
     """One line of neuron-monitor's output. ValueError, LookupError, TypeError or AttributeError for anything else."""
-    reports = [runtime["report"] for runtime in json.loads(line)["neuron_runtime_data"] or () if not runtime["error"]]
+    reports = [runtime["report"] for runtime in parse_json(line)["neuron_runtime_data"] or () if not runtime["error"]]
     utilization = [
         float(core["neuroncore_utilization"])
         for group in _groups(reports, "neuroncore_counters")

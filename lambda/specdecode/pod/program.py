@@ -8,7 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from specdecode.escape import clip, line
 from specdecode.exits import Exit
+
+LONGEST = 4000
+"""Characters of a line in the log."""
 
 
 class PodError(Exception):
@@ -16,7 +20,7 @@ class PodError(Exception):
 
     def __init__(self, code: int, message: str) -> None:
         self.code = int(code)
-        super().__init__(" ".join(message.split()))
+        super().__init__(clip(line(" ".join(message.split())), LONGEST))
 
 
 class Parser(argparse.ArgumentParser):
@@ -33,8 +37,8 @@ def add_arms(parser: Parser) -> None:
 
 
 def say(message: str) -> None:
-    """One line of progress in the pod's log."""
-    print(f"specdecode: {message}", flush=True)
+    """One line of progress in the pod's log, whatever the message holds."""
+    print(f"specdecode: {clip(line(message), LONGEST)}", flush=True)
 
 
 def run(main: Callable[[Sequence[str]], None]) -> NoReturn:

@@ -14,10 +14,12 @@ from typing import Any
 from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, add_arms, run, say
+from specdecode.untrusted import parse_json
 
 PROMPT = "Count from 1 to 10: 1, 2, 3,"
 MAX_TOKENS = 8
 TIMEOUT_S = 120.0
+MAX_ANSWER_BYTES = 2**20
 REACHABLE_WITHIN_S = 60.0
 """A Service routes to a pod a moment after it became ready."""
 
@@ -56,7 +58,7 @@ def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None) -> t
         message = choice.get("message") or {}
         text = str(message.get("content") or message.get("reasoning_content") or choice.get("text") or "")
         tokens = int(answer["usage"]["completion_tokens"])
-    except (LookupError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"the answer lacks {error}") from error
     if not text or tokens < 1:
         raise ValueError(f"an empty answer ({tokens} tokens)")
@@ -70,7 +72,7 @@ def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:
     while True:
         try:
             with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-                return json.load(answer)
+                return parse_json(answer.read(MAX_ANSWER_BYTES))
         except urllib.error.HTTPError as error:
             text = error.read(300).decode("utf-8", "replace")
             raise ValueError(f"HTTP {error.code}: {text.replace(api_key, '…') if api_key else text}") from error

@@ -16,6 +16,7 @@ import boto3
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
+from specdecode.untrusted import Unreadable, below
 
 SKIPPED = ("original/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.md", ".gitattributes", "*.png", "*.jpg")
 """Files of a hub repository that no engine loads."""
@@ -55,7 +56,7 @@ class ImportSource:
                 f"s3://{self._bucket.name}/{self._prefix} is empty: upload the model's files there first "
                 f"(aws s3 cp --recursive MODEL_FOLDER s3://{self._bucket.name}/{self._prefix})",
             )
-        return [SourceFile(path, size, version=etag) for path, (size, etag) in sorted(found.items())]
+        return [SourceFile(_below(path), size, version=etag) for path, (size, etag) in sorted(found.items())]
 
     def fetch(self, file: SourceFile, folder: Path) -> Path:
         path = folder / file.path
@@ -86,7 +87,7 @@ class HubSource:
         skipped = (*SKIPPED, *(SKIPPED_BESIDE_SAFETENSORS if safetensors else ()))
         return [
             SourceFile(
-                path=name,
+                path=_below(name),
                 size=item.size,
                 version=item.blob_id,
                 sha256=item.lfs.sha256 if item.lfs else None,
@@ -130,6 +131,14 @@ class HubSource:
         """What the library says, without the token and without the queries of URLs, which are signed."""
         text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]+", r"\1?…", str(error))
         return text.replace(self._token, "…") if self._token else text
+
+
+def _below(path: str) -> str:
+    """The path of a file of a source, which must lie in its folder wherever that is put."""
+    try:
+        return below(path)
+    except Unreadable as error:
+        raise PodError(Exit.CORRUPT, str(error)) from None
 
 
 def hub_token() -> str | None:

@@ -12,13 +12,17 @@ from specdecode.analysis.context import Failure
 from specdecode.cluster.diagnosis import explain, load_table
 from specdecode.cluster.evidence import Evidence, collect
 from specdecode.cluster.teardown import run_selector
+from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
 from specdecode.runs.state import load_state, save_state
+from specdecode.tasks.errors import LONGEST
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
+from specdecode.untrusted import Unreadable, parse_json
 
 TABLE = "diagnosis.yaml"
 LONGEST_DETAIL = 4000
 """Characters. Step Functions takes 32,768 as the Cause of a Fail state, and ends a longer one without any."""
+LONGEST_NAME = 200
 
 
 class Diagnosis(BaseModel):
@@ -31,8 +35,8 @@ class Diagnosis(BaseModel):
 
 
 def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
-    error = str((given.error or {}).get("Error") or "Unknown")
-    detail = error_message((given.error or {}).get("Cause"))
+    error = clip(line(str((given.error or {}).get("Error") or "Unknown")), LONGEST_NAME)
+    detail = clip(plain(error_message((given.error or {}).get("Cause"))), LONGEST)
     where = "diagnostics"
     _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
     state = load_state(rt.store, given.run_id)
@@ -65,10 +69,10 @@ def short(detail: str) -> str:
 def error_message(cause: Any) -> str:
     """The message in a Cause: a failed function's is JSON with errorMessage, others are plain text."""
     try:
-        body = json.loads(cause)
-    except (TypeError, ValueError):
+        body = parse_json(cause) if isinstance(cause, str) else cause
+    except Unreadable:
         return str(cause or "no cause was given")
-    return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause)
+    return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause or "no cause was given")
 
 
 def _collect(rt: Runtime, run_id: str) -> Evidence:

@@ -7,10 +7,17 @@ S3 throttles, the function was killed) is retried with backoff.
 from __future__ import annotations
 
 from specdecode.cluster.errors import InvalidManifest, QuotaExceeded
+from specdecode.escape import clip, plain
+
+LONGEST = 20_000
+"""Characters of a message: Step Functions takes 32,768 as the cause of a failed execution."""
 
 
 class StepFailed(Exception):
     """Base of the errors that a step ends a run with; the message is for people."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clip(plain(message), LONGEST))
 
 
 class InvalidExperiment(StepFailed):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-import yaml
 from pydantic import BaseModel
 
-from specdecode import layout
+from specdecode import layout, names
 from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
+from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import Sweep
 from specdecode.planning import Plan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
@@ -22,8 +21,6 @@ from specdecode.tasks.inherit import inherit
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.tasks.sweeping import grow
-
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 class Planned(BaseModel):
@@ -43,7 +40,7 @@ class Planned(BaseModel):
 
 def plan(given: StepInput, rt: Runtime) -> Planned:
     """Store runs/<id>/{experiment.yaml, plan.json, state.json}. Asked again, it keeps what it stored first."""
-    if not RUN_ID.fullmatch(given.run_id):
+    if not names.is_run_id(given.run_id):
         raise InvalidExperiment(
             f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
         )
@@ -92,9 +89,10 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment,
     if text is None or state is None:
         raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
     try:
-        return from_document(yaml.safe_load(text), capacity=capacity), state
+        document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
+        return from_document(document, capacity=capacity), state
     except ExperimentError as error:
-        raise InvalidExperiment(str(error)) from None
+        raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
 
 
 def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
 from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
+from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
@@ -132,8 +133,8 @@ def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure
     for key in store.keys(prefix):
         variant = key.removeprefix(prefix).removesuffix(".json")
         try:
-            scores += lm_eval_scores(variant, store.read_json(key))
-        except (ValueError, TypeError, AttributeError) as error:
+            scores += lm_eval_scores(variant, store.read(key) or b"")
+        except NoScores as error:
             text = f"{store.url(key)} is no result of lm-eval: {error}"
             failures.append(Failure(stage="Accuracy", variant=variant, message=text))
     return scores, failures

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from specdecode import names
+from specdecode.escape import clip
 from specdecode.experiment import (
     Capacity,
     Experiment,
@@ -17,6 +19,9 @@ from specdecode.experiment import (
 )
 from specdecode.runs import DEFAULT_PRESET
 from specdecode.tasks.errors import InvalidExperiment
+
+SHOWN = 100
+"""Characters of a given value, and problems, that a message spells out."""
 
 
 class RunRequest(BaseModel):
@@ -48,7 +53,8 @@ def parse_request(given: Any) -> RunRequest:
         request = RunRequest.model_validate({} if given is None else given)
     except ValidationError as error:
         lines = [
-            f"  {'.'.join(str(part) for part in item['loc']) or 'input'}: {item['msg']}" for item in error.errors()
+            f"  {clip('.'.join(str(part) for part in item['loc']), SHOWN) or 'input'}: {item['msg']}"
+            for item in error.errors()[:SHOWN]
         ]
         raise InvalidExperiment(
             'The input is not one: {} or {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
@@ -56,6 +62,8 @@ def parse_request(given: Any) -> RunRequest:
         ) from None
     if request.resume is not None and request.model_fields_set != {"resume"}:
         raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
+    if request.resume is not None and not names.is_run_id(request.resume):
+        raise InvalidExperiment(f"{clip(request.resume, SHOWN)!r} is no run's id (`specdecode list` shows the runs)")
     return request
 
 

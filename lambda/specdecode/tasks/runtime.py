@@ -11,7 +11,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from specdecode import layout
 from specdecode.cluster.client import Kubernetes
@@ -19,7 +19,7 @@ from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.runs.store import Store
 from specdecode.tasks import logs
-from specdecode.tasks.errors import StepFailed
+from specdecode.tasks.errors import InvalidExperiment, StepFailed
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=5, read_timeout=30)
 
@@ -94,7 +94,12 @@ def process_runtime() -> Runtime:
 def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Run `step` for a Lambda event: log begin and end, turn the answer into JSON, let its typed errors through."""
     name = step.__name__.rpartition(".")[2]
-    given = StepInput.model_validate(event)
+    try:
+        given = StepInput.model_validate(event)
+    except ValidationError as error:
+        raise InvalidExperiment(
+            f"not the input of a step: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
+        ) from None
     logs.configure(step=name, run_id=given.run_id, request_id=getattr(context, "aws_request_id", ""))
     logs.info("begin", wave=given.wave)
     try:

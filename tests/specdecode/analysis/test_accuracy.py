@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -60,7 +61,7 @@ def test_lm_evals_result_file_is_read() -> None:
         },
         "n-samples": {"gsm8k": {"original": 1319, "effective": 50}},
     }
-    strict, flexible, other = lm_eval_scores("sd", document)
+    strict, flexible, other = lm_eval_scores("sd", json.dumps(document).encode())
     assert (strict.task, strict.metric, strict.value, strict.stderr, strict.samples) == (
         "gsm8k",
         "exact_match (strict-match)",
@@ -70,4 +71,4 @@ def test_lm_evals_result_file_is_read() -> None:
     )
     assert (flexible.metric, flexible.stderr) == ("exact_match (flexible-extract)", None)
     assert (other.task, other.metric, other.samples) == ("hellaswag", "acc", None)
-    assert lm_eval_scores("sd", {}) == []
+    assert lm_eval_scores("sd", b"{}") == []

@@ -162,7 +162,7 @@ def test_stock_inter_token_latency_is_recognized_and_not_used(individual: Path) 
     [
         ({}, r"expected one \*_summary.json, found none"),
         ({"a_summary.json": "{}", "b_summary.json": "{}"}, "found a_summary.json, b_summary.json"),
-        ({"a_summary.json": "{"}, "not readable as JSON"),
+        ({"a_summary.json": "{"}, "not JSON"),
         ({"a_summary.json": "[]"}, "no LLMPerf summary, it lacks model, mean_output_tokens"),
         ({"a_summary.json": '{"model": "m"}'}, "it lacks mean_output_tokens, num_concurrent_requests"),
     ],

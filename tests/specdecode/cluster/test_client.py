@@ -131,7 +131,10 @@ def test_a_list_whose_pages_are_forgotten_on_the_way_is_read_again_whole():
 def test_logs_are_text_even_where_bytes_are_broken():
     server = Server(Response(200, b"ok \xff"))
     assert server.client().logs("p", namespace="n", container="main", previous=True).startswith("ok ")
-    assert server.seen[0][1] == "/api/v1/namespaces/n/pods/p/log?container=main&tailLines=2000&previous=true"
+    assert (
+        server.seen[0][1]
+        == "/api/v1/namespaces/n/pods/p/log?container=main&tailLines=2000&limitBytes=16777216&previous=true"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from pydantic import ValidationError
 from specdecode.tasks import inspect, logs, runtime, watchdog
-from specdecode.tasks.errors import FINAL, ServeNotReady
+from specdecode.tasks.errors import FINAL, InvalidExperiment, ServeNotReady
 from specdecode.tasks.runtime import Progress, run_step
 
 from tests.specdecode.tasks.world import World
@@ -68,7 +67,7 @@ def test_a_bug_is_logged_with_its_traceback_and_goes_on(capsys):
 
 
 def test_an_event_that_is_none_is_refused():
-    with pytest.raises(ValidationError):
+    with pytest.raises(InvalidExperiment, match="run_id"):
         run_step(lambda given, rt: Progress(done=True, message=""), {"run": "r"}, Context())
 
 
