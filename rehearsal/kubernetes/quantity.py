@@ -3,7 +3,9 @@
 import re
 from decimal import Decimal
 
-_PATTERN = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?$")
+_PATTERN = re.compile(
+    r"^([+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40}))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$"
+)
 _SUFFIX = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(10**3), "M": Decimal(10**6),
     "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
@@ -15,8 +17,8 @@ Amounts = dict[str, Decimal]
 
 
 def parse(text: str | int | float) -> Decimal:
-    """The amount of a quantity. Raises ValueError for what is none."""
-    found = _PATTERN.match(str(text))
+    """The amount of a quantity. Raises ValueError for what is none, or has more digits than any amount of anything."""
+    found = _PATTERN.fullmatch(str(text))
     if not found:
         raise ValueError(f"quantities must match the regular expression '{_PATTERN.pattern}'")
     number, suffix, exponent = found.groups()

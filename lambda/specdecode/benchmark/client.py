@@ -173,8 +173,12 @@ class _Exchange:
             self.timed_by_read = True
         elif lag > self.lag:
             self.lag = lag
+        broken: HttpError | None = None
         try:
             body = self._http.feed(data)
+        except HttpError as failure:
+            body, broken = failure.body, failure
+        try:
             if self._sse is None and self._http.status is not None:
                 self._begin()
             if self._sse is None:
@@ -185,13 +189,15 @@ class _Exchange:
                     self.answer.take(event, at - self.sent)
                 if len(self.answer.chunks) - before > 1:
                     self.merged = True
-        except (HttpError, EventTooLong) as failure:
+        except EventTooLong as failure:
             self._end(_error(ErrorKind.PROTOCOL, str(failure)))
         except AnswerError as failure:
             self._end(_error(failure.kind, str(failure)))
         else:
             if self.answer.finished:
                 self._end(None)
+            elif broken is not None:
+                self._end(_error(ErrorKind.PROTOCOL, str(broken)))
             elif self._http.complete:
                 self._end_of_body(None)
 

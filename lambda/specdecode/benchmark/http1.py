@@ -16,7 +16,9 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: .*)?\Z", re.DOTALL)
 
 
 class HttpError(ValueError):
-    """What the server sent is not an HTTP/1.1 response."""
+    """What the server sent is not an HTTP/1.1 response. `body`: what was fed last held so much of one before it."""
+
+    body = b""
 
 
 class _State(Enum):
@@ -51,10 +53,17 @@ class ResponseParser:
 
     def feed(self, data: bytes) -> bytes:
         """Body bytes in `data`. Raises HttpError."""
-        buffer = self._rest + data if self._rest else data
+        body: list[bytes] = []
+        try:
+            self._feed(self._rest + data if self._rest else data, body)
+        except HttpError as error:
+            error.body = b"".join(body)
+            raise
+        return body[0] if len(body) == 1 else b"".join(body)
+
+    def _feed(self, buffer: bytes, body: list[bytes]) -> None:
         self._rest = b""
         position = 0
-        body: list[bytes] = []
         while self._state is not _State.DONE:
             if self._state is _State.CHUNK_SIZE:
                 position = self._whole_chunks(buffer, position, body)
@@ -78,7 +87,6 @@ class ResponseParser:
                 position = end
         if self._state is not _State.DONE:
             self._rest = buffer[position:]
-        return body[0] if len(body) == 1 else b"".join(body)
 
     def close(self) -> bool:
         """Tell that the server closed the connection; whether the body is whole."""

@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specdecode.escape import clip, line
 
+LONGEST_LINE = 1000
+MOST_SEARCHED = 2 * 1024 * 1024
+"""Characters."""
 LONGEST_WORD = 300
 """Characters of what a pattern finds in the evidence."""
 
@@ -51,9 +54,18 @@ def load_table(path: Path) -> Table:
 
 
 def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
-    """Name and paragraph of the first cause that fits; `unknown` with the error itself if none does."""
+    """Name and paragraph of the first cause that fits; `unknown` with the error itself if none does.
+
+    Searched are the ends of the texts, and of each line its start: a pattern looks at every pair of places in a line,
+    and what a pod writes may be one line of megabytes.
+    """
+    evidence = {kind: _searched(text) for kind, text in evidence.items()}
     for row in table.causes:
         text = row.explain(evidence)
         if text is not None:
             return row.name, text.strip()
     return "unknown", "The cause is not in the table of known ones; the error, the events and the logs are kept."
+
+
+def _searched(text: str) -> str:
+    return "\n".join(row[:LONGEST_LINE] for row in text[-MOST_SEARCHED:].split("\n"))

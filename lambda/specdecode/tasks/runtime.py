@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str
     """Run `step` for a Lambda event: log begin and end, turn the answer into JSON, let its typed errors through."""
     name = step.__name__.rpartition(".")[2]
     try:
-        given = StepInput.model_validate(event)
+        given = StepInput.model_validate_json(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))
     except ValidationError as error:
         raise InvalidExperiment(
             f"not the input of a step: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"

@@ -1,4 +1,5 @@
-"""5,000 malformed documents: nothing but the validation error ever comes out.
+"""Malformed documents and overrides: nothing but the validation error ever comes out, and what is valid is written
+out and read back as it was.
 
 Hypothesis draws seeds, and each seed makes ten documents: drawing nested values one by one takes a minute.
 """
@@ -7,12 +8,25 @@ from __future__ import annotations
 
 import copy
 import random
+import tempfile
 from functools import cache
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, preset_names
+from specdecode.experiment import (
+    ExperimentError,
+    from_document,
+    load_file,
+    load_preset,
+    parse_overrides,
+    preset_names,
+    to_yaml,
+)
+from specdecode.experiment.documents import parse_yaml
+
+from tests.fuzz.profile import fuzz, soon
 
 KEYS = [
     *("name", "engine", "extends", "target", "serving", "variants", "workload", "cases", "sweep", "speculation"),
@@ -26,17 +40,20 @@ SCALARS = [
 ]  # fmt: skip
 SIGNS = "{}[]:,-&*!|>'\"#%@ \n\tab01.~<=?é"
 SEEDS = st.integers(0, 2**32)
-fuzz = settings(max_examples=125, derandomize=True, deadline=None, database=None)
 DOCUMENTS = 10
 
 
 def attempt(read):
-    """Whatever it is: an experiment, or the one error."""
-    try:
-        read()
-    except ExperimentError as error:
-        assert error.problems and all(problem.message and problem.fix for problem in error.problems)
-        str(error)
+    """Whatever it is: an experiment that survives being written out, or the one error, of readable size."""
+    with soon():
+        try:
+            experiment = read()
+        except ExperimentError as error:
+            assert error.problems and all(problem.message and problem.fix for problem in error.problems)
+            str(error).encode("utf-8")
+            assert len(str(error)) < 50_000
+        else:
+            assert from_document(parse_yaml(to_yaml(experiment), origin="test")) == experiment
 
 
 def value(rng, depth=0):
@@ -55,7 +72,7 @@ def documents(seed):
         yield rng
 
 
-@fuzz
+@fuzz(100)
 @given(SEEDS)
 def test_documents_from_nothing(seed):
     for rng in documents(seed):
@@ -76,7 +93,7 @@ def places(node, path=()):
         yield from places(inner, (*path, key))
 
 
-@fuzz
+@fuzz(100)
 @given(SEEDS)
 def test_presets_with_one_place_replaced(seed):
     for rng in documents(seed):
@@ -89,7 +106,7 @@ def test_presets_with_one_place_replaced(seed):
         attempt(lambda document=document: from_document(document))
 
 
-@fuzz
+@fuzz(100)
 @given(SEEDS)
 def test_overrides(seed):
     for rng in documents(seed):
@@ -98,14 +115,69 @@ def test_overrides(seed):
         attempt(lambda overrides=overrides: load_preset("rehearsal", overrides=overrides))
 
 
-@fuzz
+PIECES = [
+    *KEYS,
+    "0",
+    "99",
+    "-1",
+    "sd",
+    "base",
+    "=",
+    "=",
+    ".",
+    "..",
+    "[",
+    "]",
+    "{",
+    "}",
+    "1",
+    "true",
+    "*a",
+    "&a",
+    "!!python/object:os.system",
+    "\n",
+    "\x00",
+    "é",
+    "٣",
+    "\ud800",
+    "~",
+    ":",
+    ",",
+]
+
+
+@fuzz(100)
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map(".".join), max_size=3))
+def test_overrides_as_they_are_typed(settings):
+    attempt(lambda: load_preset("rehearsal", overrides=parse_overrides(settings)))
+
+
+@fuzz(100)
+@given(st.text(max_size=40), st.text(max_size=200))
+def test_an_override_of_any_text(path, value):
+    attempt(lambda: load_preset("rehearsal", overrides=parse_overrides([f"{path}={value}"])))
+
+
+@fuzz(60)
 @given(SEEDS)
-def test_files_of_any_bytes(tmp_path_factory, seed):
-    path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
+def test_files_of_any_bytes(seed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz.yaml"
+        for rng in documents(seed):
+            text = "".join(rng.choices(SIGNS, k=rng.randrange(50))).encode()
+            path.write_bytes(text if rng.random() < 0.7 else rng.randbytes(40))
+            attempt(lambda: load_file(path))
+
+
+@fuzz(60)
+@given(SEEDS)
+def test_presets_as_text_with_one_piece_replaced(seed):
     for rng in documents(seed):
-        text = "".join(rng.choices(SIGNS, k=rng.randrange(50))).encode()
-        path.write_bytes(text if rng.random() < 0.7 else rng.randbytes(40))
-        attempt(lambda: load_file(path))
+        text = to_yaml(load_preset(rng.choice(["rehearsal", "qwen3-32b"])))
+        at, length = rng.randrange(len(text)), rng.randrange(8)
+        piece = "".join(rng.choices([*SIGNS, *PIECES], k=rng.randrange(6)))
+        changed = text[:at] + piece + text[at + length :]
+        attempt(lambda changed=changed: from_document(parse_yaml(changed, origin="test")))
 
 
 @pytest.mark.parametrize("name", preset_names())

@@ -1,0 +1,57 @@
+"""How long a property is tried: a few examples in `make test`, minutes of new ones in `make fuzz`.
+
+    MINUTES=10 .venv/bin/pytest tests/fuzz      # each property that long
+
+A failure prints the example that hypothesis shrank it to; it becomes a test of its own beside the code it broke.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hypothesis import HealthCheck, settings
+
+MINUTES = float(os.environ.get("MINUTES", "0"))
+BATCH = 200
+"""Examples between two looks at the clock."""
+tried: dict[str, int] = {}
+"""Examples by property, for the summary of a long run."""
+
+Property = Callable[[], None]
+
+
+def fuzz(examples: int) -> Callable[[Property], Property]:
+    """`examples` fixed ones, or as many new ones as there is time for. Put it above `@given`; no fixtures."""
+
+    def decorate(property_: Property) -> Property:
+        name = f"{property_.__module__.rpartition('.')[2]}.{property_.__name__}"
+        quiet = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+        if not MINUTES:
+            fixed = settings(max_examples=examples, derandomize=True, deadline=None, database=None)
+            return settings(fixed, suppress_health_check=quiet)(property_)
+        batch = settings(max_examples=BATCH, deadline=None, database=None, suppress_health_check=quiet)(property_)
+
+        @functools.wraps(property_)
+        def long() -> None:
+            end = time.monotonic() + 60 * MINUTES
+            while time.monotonic() < end:
+                batch()
+                tried[name] = tried.get(name, 0) + BATCH
+
+        del long.__wrapped__  # pytest would take hypothesis' arguments for fixtures
+        return long
+
+    return decorate
+
+
+@contextmanager
+def soon(seconds: float = 5.0) -> Iterator[None]:
+    """Fails where the block takes more CPU than any honest or dishonest input may cost."""
+    began = time.process_time()
+    yield
+    took = time.process_time() - began
+    assert took < seconds, f"{took:.1f} s of CPU"

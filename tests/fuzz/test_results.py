@@ -1,0 +1,231 @@
+"""Results of other tools and reports by others: imported and shown, or refused in one message."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import random
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from specdecode.analysis import Comparison
+from specdecode.analysis.accuracy import NoScores, lm_eval_scores
+from specdecode.analysis.difference import difference, trend
+from specdecode.analysis.llmperf_import import compare_llmperf
+from specdecode.analysis.llmperf_results import ImportProblem, read_arm
+from specdecode.analysis.report import documents, render_terminal, render_trend
+from specdecode.cli import report_sources, report_view
+from specdecode.experiment.model import ModelRef, Speculation, Variant
+
+from tests.fuzz.profile import fuzz, soon
+from tests.untrusted.hostile import measured
+
+SEEDS = st.integers(0, 2**32)
+TABLES = Path(__file__).resolve().parents[1] / "specdecode" / "analysis" / "llmperf"
+ODD = [
+    *(None, True, False, 0, 1, -1, 2, 10**9, 10**30, 10**400, 0.0, -0.0, 1e-300, 1e308, 5e-324, float("nan")),
+    *(float("inf"), "", "x", "12", "1e5", "NaN", "é\u2028", "\ud800", "\x1b[2J", "../../x", [], {}, [1], {"a": 1}),
+]
+VARIANTS = (
+    Variant(name="base", label="Base"),
+    Variant(
+        name="sd",
+        label="SD",
+        compare_to="base",
+        speculation=Speculation(draft=ModelRef(id="draft", size_gib=1.0), num_speculative_tokens=7),
+    ),
+)
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [found for key, inner in items for found in [(*path, key), *places(inner, (*path, key))]]
+
+
+def broken(rng: random.Random, document: Any) -> Any:
+    """The document with some places replaced, removed or doubled."""
+    document = copy.deepcopy(document)
+    for _ in range(rng.randrange(1, 4)):
+        found = places(document)
+        if not found:
+            return rng.choice(ODD)
+        *parents, last = rng.choice(found)
+        node = document
+        for key in parents:
+            node = node[key]
+        match rng.randrange(5):
+            case 0:
+                del node[last]
+            case 1 if isinstance(node, list):
+                node.insert(0, copy.deepcopy(node[last]))
+            case 2 if isinstance(node, dict):
+                node[rng.choice(["x", "é", "\ud800", *map(str, node)])] = node.pop(last)
+            case _:
+                node[last] = rng.choice(ODD)
+    return document
+
+
+def written(rng: random.Random, document: Any) -> bytes:
+    data = json.dumps(document).encode()
+    if rng.random() < 0.15:
+        at = rng.randrange(len(data))
+        data = data[:at] + rng.choice([b"", b"\xff", b"[" * 2000, b"}", b"NaN"]) + data[at + rng.randrange(4) :]
+    return data
+
+
+def show(comparison: Comparison) -> None:
+    """Every form, as the commands make it."""
+    for text in (
+        *documents(comparison).values(),
+        render_terminal(comparison),
+        render_terminal(comparison, colour=True),
+    ):
+        text.encode("utf-8")
+    assert Comparison.model_validate_json(comparison.json_document()) == comparison
+    render_trend(trend([comparison]))
+    report_view.trend_text(trend([comparison]))
+    report_view.difference_text(difference(comparison, measured("x")))
+    report_view.difference_text(difference(comparison, comparison))
+
+
+@cache
+def tables() -> list[tuple[Any, Any]]:
+    """Summary and individual responses of each arm there is, and responses made up where a table has none."""
+    found = []
+    for file in sorted(TABLES.rglob("*_summary.json")):
+        summary = json.loads(file.read_text())
+        numbers = {"error_code": None, "error_msg": "", "ttft_s": 0.1, "end_to_end_latency_s": 2.0}
+        numbers |= {"inter_token_latency_s": 0.02, "request_output_throughput_token_per_s": 40.0}
+        numbers |= {"number_output_tokens": 100, "number_input_tokens": 64, "number_total_tokens": 164}
+        found.append((summary, [numbers | {"ttft_s": 0.1 + 0.01 * n} for n in range(4)]))
+    return found
+
+
+@fuzz(30)
+@given(SEEDS)
+def test_llmperf_files_are_imported_or_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, soon(20):
+        arms = []
+        for variant in VARIANTS:
+            summary, individual = rng.choice(tables())
+            summary = broken(rng, summary) if rng.random() < 0.7 else summary
+            (Path(folder) / f"{variant.name}_summary.json").write_bytes(written(rng, summary))
+            if rng.random() < 0.6:
+                individual = broken(rng, individual) if rng.random() < 0.7 else individual
+                path = Path(folder) / f"{variant.name}_individual_responses.json"
+                path.write_bytes(written(rng, individual))
+            try:
+                arms.append((read_arm(Path(folder) / f"{variant.name}_summary.json", name=variant.name), variant))
+            except ImportProblem as error:
+                assert 20 < len(str(error)) < 5000
+                return
+        try:
+            comparison = compare_llmperf(arms=arms, title="fuzz")
+        except ImportProblem as error:
+            assert str(error)
+            return
+        show(comparison)
+
+
+LM_EVAL = {
+    "results": {
+        "gsm8k": {
+            "alias": "gsm8k",
+            "exact_match,strict-match": 0.7,
+            "exact_match_stderr,strict-match": 0.06,
+            "exact_match,none": 0.8,
+            "exact_match_stderr,none": "N/A",
+        }
+    },
+    "n-samples": {"gsm8k": {"original": 1319, "effective": 50}},
+    "config": {"model": "local-completions", "limit": 50.0},
+}
+
+
+@fuzz(150)
+@given(SEEDS)
+def test_lm_eval_results_are_read_or_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(5):
+        with soon():
+            try:
+                scores = lm_eval_scores("sd", written(rng, broken(rng, LM_EVAL)))
+            except NoScores as error:
+                assert str(error)
+            else:
+                json.dumps([score.model_dump(mode="json") for score in scores], allow_nan=False).encode()
+
+
+@fuzz(100)
+@given(st.binary(max_size=200))
+def test_nor_does_any_other_file_pass_for_scores(data: bytes) -> None:
+    with contextlib.suppress(NoScores):
+        lm_eval_scores("sd", data)
+
+
+@cache
+def report() -> Any:
+    return json.loads(measured("some words", ks=(3, 7)).json_document())
+
+
+@fuzz(25)
+@given(SEEDS)
+def test_a_report_by_somebody_else_is_shown_or_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    data = written(rng, broken(rng, report()))
+    try:
+        comparison = Comparison.model_validate_json(data)
+    except ValidationError:
+        with pytest.raises(typer.Exit):
+            report_sources.parse(data, origin="report.json")
+        return
+    with soon(20):
+        show(comparison)
+
+
+RECORD = {
+    "run_id": "run-1", "variant": "base", "case": "repeat", "index": 0, "started_at": 1.79e9, "sent_s": 0.0,
+    "chunks": [{"at_s": 0.1, "chars": 4, "tokens": 1}, {"at_s": 0.2, "chars": 4, "tokens": 2}], "end_s": 2.0,
+    "output": "a\u2028b\x85c",
+    "requested_input_tokens": 64, "requested_output_tokens": 8, "prompt_tokens": 5, "completion_tokens": 3,
+    "prompt_sha256": "0" * 64, "finish_reason": "stop", "error": None,
+}  # fmt: skip
+
+
+@fuzz(25)
+@given(SEEDS)
+def test_a_folder_of_records_is_compared_or_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as name, soon(20):
+        folder = Path(name)
+        experiment = measured("x").experiment
+        for variant in ("base", "sd"):
+            path = folder / "raw" / variant / "repeat.jsonl"
+            path.parent.mkdir(parents=True)
+            lines = []
+            for index in range(3):
+                line = {**RECORD, "variant": variant, "index": index, "end_s": 2.0 + index}
+                lines.append(
+                    written(rng, broken(rng, line))
+                    if rng.random() < 0.2
+                    else json.dumps(line, ensure_ascii=False).encode()
+                )
+            path.write_bytes(rng.choice([b"\n", b"\r\n"]).join(lines))
+        spec = {"run_id": "run-1", "experiment": "x", "wave": 0, "round": 0, "model": "m", "arms": [
+            {"variant": "base", "label": "Base"}, {"variant": "sd", "label": "SD"}],
+            "workload": experiment.workload.model_dump(mode="json")}  # fmt: skip
+        (folder / "benchmark.json").write_text(json.dumps(spec))
+        try:
+            comparison = report_sources._from_path(folder, 36.0)
+        except typer.Exit:
+            return
+        show(comparison)
