@@ -117,7 +117,7 @@ def _log(found: Estimate) -> LogMean:
     if found.low is None or found.high is None or found.n < 2:
         return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
     df = found.n - 1.0
-    error = math.log(found.high / found.low) / 2.0 / t_quantile(0.5 + CONFIDENCE / 2.0, df)
+    error = (math.log(found.high) - math.log(found.low)) / 2.0 / t_quantile(0.5 + CONFIDENCE / 2.0, df)
     return LogMean(math.log(found.ratio), error**2, df, found.n)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from specdecode.analysis.result import Summary
 from specdecode.experiment.model import Frozen
@@ -27,7 +27,9 @@ FIELDS = {
 STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90", "p95", "p99")} | {
     name: name for name in ("mean", "min", "max", "stddev")
 }
-Figure = Annotated[float, Field(ge=0, le=1e12)]
+Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=1e12)]
+SMALLEST = 1e-9
+"""What is smaller counts as nothing: no clock tells it."""
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
 AGREE = 0.02

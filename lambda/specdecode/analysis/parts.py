@@ -72,8 +72,8 @@ class Estimate(Frozen):
 
     metric: str
     ratio: float = Field(gt=0)
-    low: float | None = Field(ge=0)
-    high: float | None = Field(ge=0)
+    low: float | None = Field(gt=0)
+    high: float | None = Field(gt=0)
     n: int
     method: str
 

@@ -122,12 +122,17 @@ class LogMean(NamedTuple):
         if self.df <= 0:
             return None
         reach = t_quantile(0.5 + confidence / 2.0, self.df) * math.sqrt(self.variance)
-        return math.exp(self.mean - reach), math.exp(self.mean + reach)
+        return _exp(self.mean - reach), _exp(self.mean + reach)
 
     @property
     def ratio(self) -> float:
         """The point estimate: a geometric mean of ratios."""
-        return math.exp(self.mean)
+        return _exp(self.mean)
+
+
+def _exp(x: float) -> float:
+    """E to the x, held between 1e-130 and 1e130: what is beyond is no ratio of anything, and must not overflow."""
+    return math.exp(max(-300.0, min(300.0, x)))
 
 
 def log_mean(values: Sequence[float]) -> LogMean:

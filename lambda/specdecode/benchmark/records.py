@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION: Literal[1] = 1
+
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Tokens = Annotated[int, Field(ge=0, le=2**53)]
+Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
+"""A record that is read back may come from anybody: figures that no run has are refused."""
 
 
 class ErrorKind(StrEnum):
@@ -51,13 +56,13 @@ class Chunk:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    at_s: float
+    at_s: Seconds
     """Arrival, seconds after the request was sent (monotonic)."""
-    chars: int
+    chars: Count
     """Characters of text in it (content and reasoning together)."""
-    tokens: int | None = None
+    tokens: Count | None = None
     """Tokens in it by the server's running `usage`, where the server sends one with each chunk."""
-    reasoning_chars: int = 0
+    reasoning_chars: Count = 0
     """How many of `chars`, at the start of the chunk's text, are reasoning and not content."""
 
 
@@ -70,25 +75,25 @@ class RequestRecord(BaseModel):
     run_id: str
     variant: str
     case: str
-    round: int = 0
-    index: int
+    round: Count = 0
+    index: Count
     """Position of the request among those of its variant, case and round; equal index = equal prompt in all arms."""
     warmup: bool = False
-    started_at: float
+    started_at: Seconds
     """Wall clock, seconds since the epoch, for people only."""
-    scheduled_s: float | None = None
+    scheduled_s: Seconds | None = None
     """When the load plan wanted it sent, on the monotonic clock of the run (open loop)."""
-    sent_s: float
+    sent_s: Seconds
     """When it was sent, on the same clock."""
-    end_s: float
+    end_s: Seconds
     """Seconds from sent to the last byte (or to the failure)."""
     chunks: tuple[Chunk, ...]
     """In order of arrival. In a record that was read back they are packed (benchmark/packed.py)."""
-    requested_input_tokens: int
-    requested_output_tokens: int
-    prompt_tokens: int | None
+    requested_input_tokens: Tokens
+    requested_output_tokens: Tokens
+    prompt_tokens: Tokens | None
     """The server's usage.prompt_tokens."""
-    completion_tokens: int | None
+    completion_tokens: Tokens | None
     """The server's usage.completion_tokens."""
     prompt_sha256: str
     output: str
@@ -97,12 +102,12 @@ class RequestRecord(BaseModel):
     error: RequestError | None = None
     usage_problem: str | None = None
     """Why the server's `usage` is not believed (the token counts are then None), or that there was none."""
-    events: int = 0
+    events: Count = 0
     """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
-    session: int = 0
+    session: Count = 0
     """Which process of the run measured it: 0, or 1, 2 … after a run was resumed."""
-    client_lag_s: float = 0.0
+    client_lag_s: Seconds = 0.0
     """Largest delay of the client's own event loop while this request ran."""
-    time_doubt_s: float = 0.0
+    time_doubt_s: Seconds = 0.0
     """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS) or where
     a read brought several chunks; 0 where the kernel timed every chunk on its own."""

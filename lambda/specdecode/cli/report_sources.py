@@ -101,8 +101,17 @@ def compared_anew(path: Path, price: float | None = None) -> Comparison:
     records = [record for file in raw for record in _records(file)]
     if not records:
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
+    try:
+        return compare(experiment=experiment, records=records, context=_context(path, records, price))
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_USAGE) from None
+
+
+def _context(path: Path, records: list[RequestRecord], price: float | None) -> RunContext:
+    """What the folder tells of the run around its records."""
     starts = [record.started_at for record in records]
-    context = RunContext(
+    return RunContext(
         run_id=records[0].run_id,
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
@@ -111,7 +120,6 @@ def compared_anew(path: Path, price: float | None = None) -> Comparison:
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
     )
-    return compare(experiment=experiment, records=records, context=context)
 
 
 def _summary(path: Path) -> dict[str, Any]:

@@ -98,9 +98,8 @@ def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str
     try:
         given = StepInput.model_validate_json(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))
     except ValidationError as error:
-        raise InvalidExperiment(
-            f"not the input of a step: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
-        ) from None
+        wrong = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()[:10])
+        raise InvalidExperiment(f"not the input of a step: {wrong}") from None
     logs.configure(step=name, run_id=given.run_id, request_id=getattr(context, "aws_request_id", ""))
     logs.info("begin", wave=given.wave)
     try:
