@@ -11,9 +11,11 @@ from typing import Any
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Of one file that is read whole: results of other tools, prompts, records of a case."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_BAD_SEGMENT = re.compile(r"[\x00-\x1f\x7f\\]")
+_BAD_SEGMENT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MAX_KEY_BYTES = 1024
 """S3's own limit."""
+_MAX_NAME_BYTES = 255
+"""Of a name in a folder: what file systems take."""
 
 
 class Unreadable(ValueError):
@@ -67,17 +69,18 @@ def json_lines(text: str) -> list[tuple[int, str]]:
 
 def below(relative: str) -> str:
     """`relative` if it is the path of a file below any folder, with slashes. Raises Unreadable: it is absolute, has
-    `..`, `.`, an empty part, a backslash or a control character, or is longer than a key of S3.
+    `..`, `.`, an empty part, a backslash or a control character, or is too long for S3 or a file system.
     """
-    parts = relative.split("/")
-    length = len(relative.encode("utf-8", "surrogatepass"))
-    if (
-        any(part in ("", ".", "..") or _BAD_SEGMENT.search(part) for part in parts)
-        or length > _MAX_KEY_BYTES
-        or _LONE_SURROGATE.search(relative)
+    if len(_bytes(relative)) > _MAX_KEY_BYTES or any(
+        part in ("", ".", "..") or len(_bytes(part)) > _MAX_NAME_BYTES or _BAD_SEGMENT.search(part)
+        for part in relative.split("/")
     ):
         raise Unreadable(f"{relative[:100]!r} is no path below a folder")
     return relative
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _finite(text: str) -> float | None:

@@ -61,9 +61,12 @@ class Bucket:
             raise self._translated(error, f"look at {key}") from error
 
     def download(self, key: str, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with self._errors(f"download {key}"):
-            self._s3.download_file(self.name, key, str(path))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._errors(f"download {key}"):
+                self._s3.download_file(self.name, key, str(path))
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise PodError(Exit.CORRUPT, f"{key} is a file where another key has a folder: {error}") from error
 
     def upload(self, path: Path, key: str, *, metadata: dict[str, str] | None = None) -> None:
         with self._errors(f"upload {key}"):
