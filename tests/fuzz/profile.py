@@ -1,6 +1,6 @@
 """How long a property is tried: a few examples in `make test`, minutes of new ones in `make fuzz`.
 
-    MINUTES=10 .venv/bin/pytest tests/fuzz      # each property that long
+    make fuzz MINUTES=10      # each property that long
 
 A failure prints the example that hypothesis shrank it to; it becomes a test of its own beside the code it broke.
 """
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from hypothesis import HealthCheck, settings
 
-MINUTES = float(os.environ.get("MINUTES", "0"))
+MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 BATCH = 200
 """Examples between two looks at the clock."""
 tried: dict[str, int] = {}

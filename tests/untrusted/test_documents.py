@@ -1,0 +1,171 @@
+"""Hostile text in YAML, logs, evidence and limits: read safely, kept on its line, and never without an end."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from specdecode.benchmark import answer, client
+from specdecode.benchmark.progress import PlainProgress
+from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cluster.diagnosis import explain, load_table
+from specdecode.cluster.evidence import collect
+from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, to_yaml
+from specdecode.experiment.assets import assets_dir
+from specdecode.experiment.documents import parse_yaml
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.planning import Inventory, make_plan
+from specdecode.pod.program import PodError, say
+from specdecode.tasks.errors import LONGEST, InvalidExperiment
+from specdecode.tasks.logs import JsonFormatter
+from specdecode.untrusted import Unreadable, read_file
+
+from tests.specdecode.tasks.world import World
+from tests.untrusted.hostile import ALL, EVERYTHING
+
+BOMB = "a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\nc: &c [*b, *b, *b, *b]\nd: [*c, *c, *c, *c]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB,
+        "&a [*a]",
+        "!!python/object/apply:os.system ['touch pwned']",
+        "!!python/name:os.system",
+        "a: !!binary aGVsbG8=",
+        "<<: {a: 1}",
+        "? [a, b]\n: c",
+        "a: 1\na: 2",
+        pytest.param("x" * 600_000, id="large"),
+        pytest.param("[" * 500, id="deep"),
+        "a: \x00",
+        "--- a\n--- b",
+    ],
+)
+def test_yaml_beyond_plain_data_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(text)
+    with pytest.raises(ExperimentError):
+        load_file(file)
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_text_in_yaml_stays_one_scalar() -> None:
+    experiment = load_preset("rehearsal").model_copy(update={"description": EVERYTHING})
+    assert parse_yaml(to_yaml(experiment), origin="test")["description"] == EVERYTHING
+    served = experiment.serving.model_copy(update={"extra_args": tuple(ALL), "env": {"A": EVERYTHING}})
+    plan = make_plan(experiment.model_copy(update={"serving": served}), inventory=Inventory())
+    rendering = RenderContext(
+        run_id="r", bucket="b", bundle_uri="s3://b/bundle.zip", bundle_sha256="0" * 64, region="us-east-2"
+    )
+    objects = all_objects(plan, rendering)
+    assert list(yaml.safe_load_all(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False))) == objects
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_a_log_record_is_one_line_of_json(text: str) -> None:
+    record = logging.LogRecord("specdecode", logging.INFO, "", 0, text, None, None)
+    record.fields = {"reason": text, "list": [text]}
+    shown = JsonFormatter(step=text).format(record)
+    assert shown.isascii()
+    assert len(shown.splitlines()) == 1
+    assert json.loads(shown)["reason"] == text
+
+
+def test_pods_write_one_line_a_message(capsys: pytest.CaptureFixture[str]) -> None:
+    say(EVERYTHING + "\nspecdecode: error 77: forged")
+    stream = io.StringIO()
+    PlainProgress(stream).message(EVERYTHING + "\nerror: forged")
+    for text in (capsys.readouterr().out, stream.getvalue(), f"{PodError(65, EVERYTHING)}\n"):
+        assert text.count("\n") == len(text.splitlines()) == 1
+        assert "\x1b" not in text
+
+
+def test_an_event_of_the_cluster_is_one_line_of_evidence() -> None:
+    world = World()
+    world.cluster.put(
+        {
+            "kind": "Event",
+            "metadata": {"name": "e", "namespace": "specdecode"},
+            "involvedObject": {"kind": "Pod", "name": "p"},
+            "reason": "Failed",
+            "message": EVERYTHING + "\nforged line",
+        }
+    )
+    found = collect(world.rt.kube, selector="specdecode/run=r")
+    assert len(found.files["events.txt"].splitlines()) == 1
+    assert "\x1b" not in found.files["events.txt"]
+
+
+def test_a_log_of_one_endless_line_is_searched_in_time() -> None:
+    """A pattern with two free parts takes a minute for one line of a hundred kilobytes."""
+    table = load_table(assets_dir() / "diagnosis.yaml")
+    name, text = explain(table, {"logs": "s3 403 PutObject " * 200_000, "status": "", "error": "x" * 100_000})
+    assert len(text) < 1000
+    assert name
+
+
+def test_messages_have_an_end() -> None:
+    document: dict[str, Any] = {f"{'key' * 30}-{number}": "x" * 100 for number in range(300)}
+    with pytest.raises(ExperimentError) as found:
+        from_document({"extends": "rehearsal", **document})
+    assert len(str(found.value)) < LONGEST
+    assert "more" in str(found.value)
+    assert len(str(InvalidExperiment("x" * 10**6))) == LONGEST
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"variants": [{"extends": "base", "name": f"v{n}", "label": f"v{n}"} for n in range(5000)]},
+        {"variants": [{"name": "base", "label": "b", "neuron_config": {"skip": ["x" * 900 + "{0..999}"] * 200}}]},
+        {"workload": {"cases": [{"name": f"c{n}"} for n in range(1001)]}},
+        {"title": "x" * 1000},
+        {"serving": {"env": {f"V{n}": "" for n in range(200)}}},
+    ],
+    ids=["variants", "ranges", "cases", "title", "variables"],
+)
+def test_experiments_have_a_size(change: dict[str, Any]) -> None:
+    with pytest.raises(ExperimentError):
+        from_document({"extends": "rehearsal", **change})
+
+
+def test_files_are_read_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 101)
+    with pytest.raises(Unreadable, match="larger than"):
+        read_file(tmp_path / "large", limit=100)
+    with pytest.raises(Unreadable, match="larger than"):
+        read_file(Path("/dev/zero"), limit=1000)
+    for nothing in (tmp_path, tmp_path / "none", tmp_path / ("x" * 300)):
+        with pytest.raises(Unreadable, match="cannot be read"):
+            read_file(nothing)
+
+
+def test_an_answer_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "MAX_CHARACTERS", 1000)
+    exchange = client._Exchange()
+    exchange.received(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", 0.0, None)
+    event = json.dumps({"choices": [{"delta": {"content": "x" * 100}}]}).encode()
+    for _ in range(20):
+        exchange.received(b"data: " + event + b"\n\n", 0.0, None)
+    assert exchange.error is not None
+    assert "never ends" in exchange.error.message
+    assert sum(map(len, exchange.answer.parts)) <= 1000
+
+
+def test_of_a_body_that_is_no_stream_the_start_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_KEPT_BYTES", 1000)
+    exchange = client._Exchange()
+    exchange.received(b"HTTP/1.1 503 Slow\r\n\r\n", 0.0, None)
+    for _ in range(50):
+        exchange.received(b"\x1b[2J" * 100, 0.0, None)
+    exchange.closed(None, 0.0)
+    assert len(exchange._body) == 1000
+    assert exchange.error is not None
+    assert "\x1b" not in exchange.error.message
