@@ -56,7 +56,7 @@ def broken(rng: random.Random, document: Any) -> Any:
     for _ in range(rng.randrange(1, 4)):
         found = places(document)
         if not found:
-            return rng.choice(ODD)
+            return copy.deepcopy(rng.choice(ODD))
         *parents, last = rng.choice(found)
         node = document
         for key in parents:
@@ -69,7 +69,7 @@ def broken(rng: random.Random, document: Any) -> Any:
             case 2 if isinstance(node, dict):
                 node[rng.choice(["x", "é", "\ud800", *map(str, node)])] = node.pop(last)
             case _:
-                node[last] = rng.choice(ODD)
+                node[last] = copy.deepcopy(rng.choice(ODD))
     return document
 
 
