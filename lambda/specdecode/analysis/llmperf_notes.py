@@ -83,6 +83,8 @@ def _means(arms: Sequence[LlmperfArm]) -> Iterator[str]:
         rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]
         stated = [arm.value("request_output_throughput", "mean") for arm in arms[:2]]
         original = f" (as published {times(stated[1] / stated[0])})" if stated[0] and stated[1] else ""
+        if not rates[0]:
+            return
         yield (
             f"On means the throughput went from {rates[0]:.1f} to {rates[1]:.1f} tokens/s, "
             f"{times(rates[1] / rates[0])}{original}."

@@ -8,6 +8,8 @@ from pydantic import Field, StringConstraints
 
 from specdecode.experiment.model import Frozen
 
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
 
 class MetricInfo(Frozen):
     """How to read one figure."""
@@ -22,7 +24,7 @@ class MetricInfo(Frozen):
 class Summary(Frozen):
     """One metric over the completed requests of one arm and case; None: not known (imported results)."""
 
-    n: int
+    n: Count
     mean: float | None = None
     stddev: float | None = None
     min: float | None = None
@@ -38,7 +40,7 @@ class Summary(Frozen):
 class StepBin(Frozen):
     """Share of streamed chunks (engine steps) that carried this many tokens."""
 
-    tokens: int
+    tokens: Count
     share: float
 
 
@@ -47,11 +49,11 @@ class ArmCase(Frozen):
 
     variant: str
     case: str
-    requests: int
-    completed: int
-    failed: int
-    errors: dict[str, int]
-    output_tokens: int
+    requests: Count
+    completed: Count
+    failed: Count
+    errors: dict[str, Count]
+    output_tokens: Count
     busy_seconds: float
     """Length of the union of the requests' [sent, end] intervals."""
     output_throughput: float | None
@@ -74,7 +76,7 @@ class Estimate(Frozen):
     ratio: float = Field(gt=0)
     low: float | None = Field(gt=0)
     high: float | None = Field(gt=0)
-    n: int
+    n: Count
     method: str
 
 
@@ -94,8 +96,8 @@ class Difference(Frozen):
 class Equality(Frozen):
     """Whether both arms wrote the same text."""
 
-    compared: int
-    identical: int
+    compared: Count
+    identical: Count
     expected: bool
     """Greedy decoding (temperature 0): equal outputs are what theory promises."""
     first: Difference | None
