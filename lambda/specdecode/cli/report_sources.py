@@ -101,21 +101,23 @@ def compared_anew(path: Path, price: float | None = None) -> Comparison:
     records = [record for file in raw for record in _records(file)]
     if not records:
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
+    paid = None if experiment.has_endpoints else price
     try:
-        return compare(experiment=experiment, records=records, context=_context(path, records, price))
+        context = _context(path, records, price=paid, summary=summary)
+        return compare(experiment=experiment, records=records, context=context)
     except ValidationError as error:
         first = error.errors()[0]
         raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_USAGE) from None
 
 
-def _context(path: Path, records: list[RequestRecord], price: float | None) -> RunContext:
+def _context(path: Path, records: list[RequestRecord], *, price: float | None, summary: Any) -> RunContext:
     """What the folder tells of the run around its records."""
     starts = [record.started_at for record in records]
     return RunContext(
         run_id=records[0].run_id,
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
-        price_per_node_hour=None if experiment.has_endpoints else price,
+        price_per_node_hour=price,
         counters=engine_counters(summary),
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
