@@ -72,7 +72,7 @@ def documents(seed):
         yield rng
 
 
-@fuzz(100)
+@fuzz(40)
 @given(SEEDS)
 def test_documents_from_nothing(seed):
     for rng in documents(seed):
@@ -93,7 +93,7 @@ def places(node, path=()):
         yield from places(inner, (*path, key))
 
 
-@fuzz(100)
+@fuzz(6)
 @given(SEEDS)
 def test_presets_with_one_place_replaced(seed):
     for rng in documents(seed):
@@ -106,7 +106,7 @@ def test_presets_with_one_place_replaced(seed):
         attempt(lambda document=document: from_document(document))
 
 
-@fuzz(100)
+@fuzz(40)
 @given(SEEDS)
 def test_overrides(seed):
     for rng in documents(seed):
@@ -146,19 +146,19 @@ PIECES = [
 ]
 
 
-@fuzz(100)
+@fuzz(40)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map(".".join), max_size=3))
 def test_overrides_as_they_are_typed(settings):
     attempt(lambda: load_preset("rehearsal", overrides=parse_overrides(settings)))
 
 
-@fuzz(100)
+@fuzz(40)
 @given(st.text(max_size=40), st.text(max_size=200))
 def test_an_override_of_any_text(path, value):
     attempt(lambda: load_preset("rehearsal", overrides=parse_overrides([f"{path}={value}"])))
 
 
-@fuzz(60)
+@fuzz(30)
 @given(SEEDS)
 def test_files_of_any_bytes(seed):
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +169,7 @@ def test_files_of_any_bytes(seed):
             attempt(lambda: load_file(path))
 
 
-@fuzz(60)
+@fuzz(6)
 @given(SEEDS)
 def test_presets_as_text_with_one_piece_replaced(seed):
     for rng in documents(seed):

@@ -21,7 +21,7 @@ DNS_LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-@fuzz(300)
+@fuzz(60)
 @given(RUN, st.integers(0, 999), NAME)
 def test_names_are_dns_labels(run: str, wave: int, variant: str) -> None:
     for parts in ((f"w{wave}", variant), ("compile", variant), ("stage", f"Org--{variant}@main-neuron-fp8" * 3)):
@@ -29,7 +29,7 @@ def test_names_are_dns_labels(run: str, wave: int, variant: str) -> None:
     assert re.fullmatch(r"[A-Z][A-Z0-9_]*", service_host_variable(object_name(run, f"w{wave}", variant)))
 
 
-@fuzz(300)
+@fuzz(60)
 @given(st.text(max_size=120), st.text(max_size=120))
 def test_even_of_any_text(run: str, part: str) -> None:
     run, part = (text.encode("utf-8", "replace").decode() for text in (run, part))
@@ -37,7 +37,7 @@ def test_even_of_any_text(run: str, part: str) -> None:
     assert LABEL_VALUE.fullmatch(names.run_label(run))
 
 
-@fuzz(150)
+@fuzz(15)
 @given(st.sets(st.tuples(RUN, NAME), max_size=30), st.integers(0, 9))
 def test_distinct_arms_have_distinct_names(arms: set[tuple[str, str]], wave: int) -> None:
     assert len({object_name(run, f"w{wave}", variant) for run, variant in arms}) == len(arms)
@@ -56,7 +56,7 @@ def test_names_that_differ_in_one_sign_only_differ(seed: int) -> None:
     assert (object_name("r", "w0", text) == object_name("r", "w0", other)) == (text == other)
 
 
-@fuzz(300)
+@fuzz(60)
 @given(
     st.text(max_size=12)
     | st.from_regex(r"[+-]?[0-9.]{0,6}([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{0,9})?", fullmatch=True)
