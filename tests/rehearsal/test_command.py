@@ -10,9 +10,13 @@ from specdecode.experiment import load_preset
 
 from rehearsal import imports, tools
 
+OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+"""What `make test` itself gives to its children."""
+
 
 def make(*arguments, path=None):
-    environment = dict(os.environ) | ({"PATH": str(path)} if path else {})
+    environment = {name: value for name, value in os.environ.items() if name not in OUTER}
+    environment |= {"PATH": str(path)} if path else {}
     return subprocess.run(
         [shutil.which("make"), *arguments], cwd=tools.ROOT, env=environment, capture_output=True, text=True, timeout=30
     )
