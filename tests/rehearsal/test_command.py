@@ -10,7 +10,7 @@ from specdecode.experiment import load_preset
 
 from rehearsal import imports, tools
 
-OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"}
+OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"}
 """What `make test` itself gives to its children."""
 
 
