@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from importlib import import_module
 from typing import Annotated
@@ -20,6 +21,17 @@ app = typer.Typer(
 )
 for _part in ("experiments", "runs", "report", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
+
+
+def _paragraphs(docstring: str) -> str:
+    """Each paragraph on one line, for the terminal to break where it is wide; what is indented stays as it is."""
+    return "\n\n".join(
+        text if text.startswith(" ") else text.replace("\n", " ") for text in inspect.cleandoc(docstring).split("\n\n")
+    )
+
+
+for _command in app.registered_commands:
+    _command.help = _command.help or _paragraphs(_command.callback.__doc__ or "")
 
 
 def _print_version(wanted: bool) -> None:

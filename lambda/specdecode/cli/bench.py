@@ -152,15 +152,14 @@ def bench(
 ) -> None:
     """Load one or several servers that already run with the same requests, and compare them.
 
-        specdecode bench http://localhost:8000 --case structured --concurrency 4 --requests 32
-
-        specdecode bench base=https://a.example sd=https://b.example --case repeat-line --case count
-
     Tokens are the server's own count, times are those of the bytes' arrival. The results folder has
     the raw records, a summary, LLMPerf's two files and, of two arms or more, the report, which
     `specdecode report FOLDER` shows again. Ctrl-C keeps what was measured.
 
     Keys are never arguments: OPENAI_API_KEY goes to every server, OPENAI_API_KEY_SD to arm `sd` only.
+
+        specdecode bench http://localhost:8000 --case structured --requests 32
+        specdecode bench base=https://a.example sd=https://b.example --case count
 
     Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """

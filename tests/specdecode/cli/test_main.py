@@ -38,3 +38,11 @@ def test_what_the_credentials_do_not_allow_is_one_line(monkeypatch, capsys):
 
 def test_the_version():
     assert CliRunner().invoke(app, ["--version"]).output.strip() == __version__
+
+
+def test_help_breaks_lines_where_the_terminal_does_and_keeps_examples():
+    texts = {command.callback.__name__: command.help for command in app.registered_commands}
+    assert all(text for text in texts.values())
+    broken = [p for text in texts.values() for p in text.split("\n\n") if "\n" in p and not p.startswith(" ")]
+    assert broken == []
+    assert "\n    specdecode bench base=https://a.example sd=https://b.example --case count\n" in texts["bench"]
