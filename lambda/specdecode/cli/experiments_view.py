@@ -37,9 +37,9 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         "variants": [variant.name for variant in experiment.variants],
         "serving": "servers that already run"
         if elsewhere
-        else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, {serving.max_num_seqs} seqs, "
-        f"{serving.max_model_len} len",
-        "workload": f"{len(load.cases)} cases, {load.input_tokens} in / {load.output_tokens} out, "
+        else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, batch {serving.max_num_seqs}, "
+        f"{serving.max_model_len} tokens long at most",
+        "workload": f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}, {load.input_tokens} in / {load.output_tokens} out, "
         f"{load.requests} requests, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
     }
 
