@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "security.md"
 ROW = re.compile(
-    r"^\| (?P<area>[^|]+) \| (?P<control>[^|]+) \| (?P<tests>`tests/[^|]+) \| (?P<result>[^|]*) \|$", re.MULTILINE
+    r"^\| (?P<area>[^|]+) \| (?P<control>[^|]+) \| (?P<tests>`tests/[^|]+) \|(?P<result>[^|]*)\|$", re.MULTILINE
 )
 
 
@@ -82,6 +82,9 @@ def filled(text: str, results: Mapping[tuple[str, ...], str]) -> str:
 def main(words: list[str]) -> int:
     text = PAGE.read_text("utf-8")
     chosen = [row.tests for row in rows(text) if not words or any(word in test for word in words for test in row.tests)]
+    if not chosen:
+        print(f"No line of {PAGE.name} names a test with {' or '.join(words)} in its name.", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         tests = sorted({test for tests in chosen for test in tests})

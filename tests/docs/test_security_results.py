@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tools.security_results import PAGE, ROOT, Row, filled, outcomes, result, rows
+from tools.security_results import PAGE, ROOT, Row, filled, main, outcomes, result, rows
 
 ROWS = rows(PAGE.read_text("utf-8"))
 REPORT = """<testsuites><testsuite>
@@ -49,6 +49,15 @@ def test_results_come_from_pytests_report() -> None:
     assert result(["tests/a/test_e.py"], found, day="2026-01-02") == "0 passed, 1 skipped, 2026-01-02"
     with pytest.raises(KeyError):
         result(["tests/a/test_g.py"], found, day="2026-01-02")
+
+
+def test_a_new_row_has_no_result_yet_and_a_word_that_names_no_test_runs_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (row,) = rows("| pods | a | `tests/x.py` | |\n")
+    assert (row.tests, row.result) == (("tests/x.py",), "")
+    assert main(["nonsense"]) == 2
+    assert "nonsense" in capsys.readouterr().err
 
 
 def test_only_new_results_are_written() -> None:

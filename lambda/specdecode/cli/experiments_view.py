@@ -29,6 +29,7 @@ BlockDumper.add_representer(str, _text)
 def summary(experiment: Experiment) -> dict[str, Any]:
     """The shape of an experiment in a few fields."""
     serving, load, elsewhere = experiment.serving, experiment.workload, experiment.has_endpoints
+    cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -39,7 +40,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         if elsewhere
         else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, batch {serving.max_num_seqs}, "
         f"{serving.max_model_len} tokens long at most",
-        "workload": f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}, {load.input_tokens} in / {load.output_tokens} out, "
+        "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, "
         f"{load.requests} requests, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
     }
 
