@@ -227,3 +227,10 @@ def test_a_job_that_failed_for_no_known_reason_is_named():
 def test_a_server_that_already_runs(evidence, row, words):
     found, text = explain(TABLE, {"error": "SmokeFailed: r1-w0-smoke failed: BackoffLimitExceeded", **evidence})
     assert (found, words in text) == (row, True), text
+
+
+@pytest.mark.parametrize(("code", "row"), [("137", "arm-died"), ("70", "compiler-crash")])
+def test_an_arm_that_dies_under_load_is_that_even_while_its_container_is_started_again(code: str, row: str) -> None:
+    ends = f"pod r1-w0-sd: container main keeps ending with exit code {code} (1 restarts)"
+    assert explain(TABLE, {"error": f"BenchmarkFailed: arm sd died under load: {ends}", "status": ends})[0] == row
+    assert explain(TABLE, {"error": f"ServeNotReady: {ends}", "status": ends})[0] in ("crash-loop", "compiler-crash")
