@@ -20,7 +20,7 @@ GENERATED = ROOT / "docs" / "reference" / "cli.md"
 """Its usage lines are the app's own."""
 SHELL = {"|", ">", ">>", "&&", ";", "2>&1"}
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS: dict[str, Any] = typer.main.get_command(app).commands
 CDK_VERBS = {"bootstrap", "deploy", "destroy", "diff", "synth"}
 
 

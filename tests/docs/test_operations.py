@@ -58,7 +58,7 @@ def test_aws_commands_exist(command: str) -> None:
 @pytest.mark.parametrize("command", [c for c in COMMANDS if "specdecode " in c and c.startswith(".venv")])
 def test_specdecode_commands_parse(command: str) -> None:
     _, name, *rest = shlex.split(command)
-    command_of = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    command_of = typer.main.get_command(app).commands
     command_of[name].make_context(name, list(rest))
 
 

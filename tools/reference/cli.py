@@ -31,7 +31,7 @@ the pods' descriptions. With those marked permanent the Job is not tried again."
 def render() -> str:
     """The page."""
     group = typer.main.get_command(app)
-    commands: dict[str, Any] = group.commands  # type: ignore[attr-defined]
+    commands: dict[str, Any] = group.commands
     overview = table(
         ("command", "what it does"),
         [(f"[`{name}`](#specdecode-{name})", _help(command)[0]) for name, command in commands.items()],

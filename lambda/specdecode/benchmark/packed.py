@@ -40,8 +40,6 @@ class PackedChunks(Sequence[Chunk]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def _made(self, index: int) -> Chunk:
         tokens = self._tokens[index]
         return Chunk(

@@ -52,7 +52,7 @@ class Mirror:
         self.store, self.known, self.relists, self.version = store, dict[str, str](), 0, ""
 
     def relist(self) -> None:
-        answer = Verbs(SimpleNamespace(store=self.store)).list(LIST, {"labelSelector": "in=yes"})  # type: ignore[arg-type]
+        answer = Verbs(SimpleNamespace(store=self.store)).list(LIST, {"labelSelector": "in=yes"})
         self.known = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in answer["items"]}
         self.version, self.relists = answer["metadata"]["resourceVersion"], self.relists + 1
 
@@ -150,7 +150,7 @@ def test_a_watch_ends_at_its_timeout_though_changes_never_cease() -> None:
 
 def test_pages_are_of_one_moment_whatever_changes_between_them() -> None:
     rng, store = random.Random(1), Store()
-    verbs = Verbs(SimpleNamespace(store=store))  # type: ignore[arg-type]
+    verbs = Verbs(SimpleNamespace(store=store))
     for _ in range(300):
         change(store, rng)
     for query in ({}, {"labelSelector": "in=yes"}):
@@ -170,7 +170,7 @@ def test_pages_are_of_one_moment_whatever_changes_between_them() -> None:
 def test_pages_of_a_moment_that_is_forgotten_are_refused() -> None:
     rng, store = random.Random(2), Store()
     store._history = deque(maxlen=60)
-    verbs = Verbs(SimpleNamespace(store=store))  # type: ignore[arg-type]
+    verbs = Verbs(SimpleNamespace(store=store))
     for _ in range(100):
         change(store, rng)
     token = verbs.list(LIST, {"limit": "2"})["metadata"]["continue"]

@@ -17,7 +17,7 @@ def score(variant: str, value: float, stderr: float | None = 0.05, task: str = "
     return Accuracy(variant=variant, task=task, metric="exact_match", value=value, stderr=stderr, samples=50)
 
 
-def compared(*scores: Accuracy):  # type: ignore[no-untyped-def]
+def compared(*scores: Accuracy):
     tested = experiment()
     return compare(experiment=tested, records=run(tested), context=context(accuracy=scores))
 

@@ -17,7 +17,7 @@ def compared(**truth: float) -> Comparison:
 
 def values(data: list[dict[str, object]], name: str) -> dict[tuple[str, ...], float]:
     return {
-        tuple(item["Value"] for item in datum["Dimensions"]): datum["Values"][0]  # type: ignore[index,attr-defined]
+        tuple(item["Value"] for item in datum["Dimensions"]): datum["Values"][0]
         for datum in data
         if datum["MetricName"] == name
     }

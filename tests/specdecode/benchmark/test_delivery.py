@@ -172,7 +172,7 @@ def test_metrics_wait_in_s3_as_soon_as_their_block_is_over(tmp_path: Path, aws: 
         stored(**put)
         states.append(aws.objects.get("bucket/runs/run/metrics-unsent.jsonl", b""))
 
-    aws.put_object = watched  # type: ignore[method-assign]
+    aws.put_object = watched
     run(given, Options(folder=tmp_path, upload="s3://bucket/runs/run/", publish=True), Pace())
     sizes = [len(spooled(state)) for state in states]
     assert sizes == sorted(sizes)

@@ -140,4 +140,4 @@ def test_positions_that_were_never_reached_are_left_out() -> None:
 )
 def test_impossible_arguments_are_refused(call: object) -> None:
     with pytest.raises(ValueError, match=r"acceptance|k must"):
-        call()  # type: ignore[operator]
+        call()

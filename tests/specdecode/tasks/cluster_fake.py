@@ -29,7 +29,7 @@ def status(code: int, message: str = "injected", **headers: str) -> Response:
 
 
 def refused() -> Exception:
-    return urllib3.exceptions.NewConnectionError(None, "Connection refused")  # type: ignore[arg-type]
+    return urllib3.exceptions.NewConnectionError(None, "Connection refused")
 
 
 class FakeCluster:
