@@ -37,11 +37,13 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def aws_environment(endpoint: str) -> dict[str, str]:
-    """What points an AWS SDK or the CDK CLI at the emulator's administrator, and at nothing else."""
+    """What points an AWS SDK or the CDK CLI at the emulator's administrator, and at nothing else.
+
+    Where AWS is, and otherwise no more than a user sets: credentials and AWS_REGION.
+    """
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_EC2_METADATA_DISABLED": "true",

@@ -12,6 +12,7 @@ PACKAGE = ROOT / "lambda" / "specdecode"
 
 LAYER = {
     "names": 0,
+    "aws": 0,
     "layout": 0,
     "exits": 0,
     "escape": 0,

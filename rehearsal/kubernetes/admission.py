@@ -11,6 +11,7 @@ from rehearsal.kubernetes.store import Store
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"  # noqa: S105
 TOKEN_VOLUME = "aws-iam-token"  # noqa: S105
+REGIONS = ("AWS_DEFAULT_REGION", "AWS_REGION")
 AUDIENCE = "sts.amazonaws.com"
 
 Hook = Callable[[Store, Resource, Json], None]
@@ -41,7 +42,11 @@ def require_service_account(store: Store, resource: Resource, obj: Json) -> None
 
 
 def pod_identity_webhook(region: str) -> Hook:
-    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region."""
+    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region.
+
+    A group of variables of which the container has one already is left alone, as by v0.6.9's addEnvToContainer: who
+    sets AWS_REGION gets no AWS_DEFAULT_REGION.
+    """
 
     def mutate(store: Store, resource: Resource, obj: Json) -> None:
         if resource is not r.PODS:
@@ -51,17 +56,13 @@ def pod_identity_webhook(region: str) -> Hook:
         role = annotations_of(account).get(ROLE_ANNOTATION) if account else None
         if role is None:
             return
-        values = {
-            "AWS_STS_REGIONAL_ENDPOINTS": "regional",
-            "AWS_DEFAULT_REGION": region,
-            "AWS_REGION": region,
-            "AWS_ROLE_ARN": role,
-            "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKEN_MOUNT}/token",
-        }
+        identity = {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKEN_MOUNT}/token"}
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:
             env = container.setdefault("env", [])
             present = {variable["name"] for variable in env}
-            env.extend({"name": key, "value": value} for key, value in values.items() if key not in present)
+            for added in ({"AWS_STS_REGIONAL_ENDPOINTS": "regional"}, dict.fromkeys(REGIONS, region), identity):
+                if present.isdisjoint(added):
+                    env.extend({"name": key, "value": value} for key, value in added.items())
             mount = {"name": TOKEN_VOLUME, "mountPath": TOKEN_MOUNT, "readOnly": True}
             container.setdefault("volumeMounts", []).append(mount)
         token = {"serviceAccountToken": {"audience": AUDIENCE, "expirationSeconds": 86400, "path": "token"}}

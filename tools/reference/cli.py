@@ -14,8 +14,9 @@ from specdecode.cli import app
 from tools.reference import page, table
 
 INTRODUCTION = """Installed as `.venv/bin/specdecode`. `specdecode COMMAND --help` says the same as this page.
-Credentials and region are those of the AWS SDK (`AWS_PROFILE`, `AWS_REGION`); a laptop needs no way to the Kubernetes
-API. A repeatable option is given once for each item. `specdecode --version` prints the version."""
+Every command that talks to AWS takes `--profile` and `--region`. Without them credentials are those of the AWS CLI, and
+the region is `AWS_REGION`, else `AWS_DEFAULT_REGION`, else the profile's. A laptop needs no way to the Kubernetes API.
+A repeatable option is given once for each item. `specdecode --version` prints the version."""
 
 EXIT_CODES = (
     ("0", "done"),

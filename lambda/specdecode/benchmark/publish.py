@@ -128,10 +128,11 @@ class Publisher:
     def _client(self) -> Any:
         if self._given_client is not None:
             return self._given_client
-        import boto3
         from botocore.config import Config
 
-        return boto3.client("cloudwatch", config=Config(connect_timeout=5, read_timeout=10, retries=_RETRIES))
+        from specdecode import aws
+
+        return aws.client("cloudwatch", config=Config(connect_timeout=5, read_timeout=10, retries=_RETRIES))
 
     def publish(self, data: Sequence[Datum], *, at_once: bool = False) -> list[str]:
         """Send what waits and then `data`; what went wrong, in words. Never raises for CloudWatch's sake.

@@ -27,10 +27,11 @@ class S3Folder:
 
     @cached_property
     def _client(self) -> Any:
-        import boto3
         from botocore.config import Config
 
-        return boto3.client("s3", config=Config(connect_timeout=5, retries={"mode": "standard", "max_attempts": 5}))
+        from specdecode import aws
+
+        return aws.client("s3", config=Config(connect_timeout=5, retries={"mode": "standard", "max_attempts": 5}))
 
     def get(self, name: str) -> bytes | None:
         """Content, or None where there is no such file. Raises S3Error."""

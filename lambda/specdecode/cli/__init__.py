@@ -11,6 +11,7 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
+from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, survive_odd_arguments
 
 app = typer.Typer(
@@ -54,6 +55,9 @@ def main() -> None:
     survive_odd_arguments()
     try:
         app()
+    except NoRegion as error:
+        complain(str(error))
+        sys.exit(EXIT_ENVIRONMENT)
     except (BotoCoreError, ClientError) as error:
         complain(f"{error} (check AWS_PROFILE, AWS_REGION, and what the credentials allow)")
         sys.exit(EXIT_ENVIRONMENT)

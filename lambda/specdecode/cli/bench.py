@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain, say, say_json
 from specdecode.experiment.model import Load
 
@@ -146,6 +147,8 @@ def bench(
         str | None, typer.Option(metavar="S3_URI", help="Upload results as they come.", rich_help_panel=RESULTS)
     ] = None,
     publish: Annotated[bool, typer.Option(help="Publish the metrics to CloudWatch.", rich_help_panel=RESULTS)] = False,
+    region: Region = None,
+    profile: Profile = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=RESULTS)
     ] = False,
@@ -163,6 +166,7 @@ def bench(
 
     Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """
+    from specdecode import aws
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.metrics import Slo
@@ -178,6 +182,8 @@ def bench(
         drafted = _of_arms("--speculative-tokens", speculative_tokens or [], endpoints, int, what="a number of tokens")
         if upload is not None:
             S3Folder(upload)
+        if upload is not None or publish:
+            aws.choose(region=region, profile=profile)
         spec = adhoc_spec(
             run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
             arms={

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from specdecode.analysis.sweep import next_step
 from specdecode.cli import experiments_view as view
+from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
 from specdecode.experiment import (
     Capacity,
@@ -83,6 +84,8 @@ def plan(
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     bucket: Annotated[str | None, typer.Option(help="Artifact bucket: look what already lies there.")] = None,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a run would do, how long it would hold the node and what that costs. Starts nothing.
@@ -95,7 +98,7 @@ def plan(
             ami=ami, price_per_node_hour=price, block_start=_utc(block_start), block_end=_utc(block_end)
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
-        inventory = _inventory(experiment, bucket) if bucket else Inventory()
+        inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
         begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
         planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
     if as_json:
@@ -159,13 +162,15 @@ def _utc(moment: datetime | None) -> datetime | None:
     return moment.replace(tzinfo=UTC) if moment and moment.tzinfo is None else moment
 
 
-def _inventory(experiment: Experiment, bucket: str) -> Inventory:
-    import boto3
+def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profile: str | None) -> Inventory:
     from botocore.exceptions import BotoCoreError, ClientError
+
+    from specdecode import aws
 
     try:
         prefixes = needed_prefixes(experiment, load_engine(experiment.engine))
-        return read_inventory(boto3.client("s3"), bucket=bucket, prefixes=prefixes)
+        s3 = aws.session(region=region, profile=profile).client("s3")
+        return read_inventory(s3, bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:
         complain(f"cannot read the bucket {bucket}: {error}")
         raise typer.Exit(EXIT_ENVIRONMENT) from None

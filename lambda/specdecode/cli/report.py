@@ -22,13 +22,13 @@ from specdecode.analysis.report import (
 )
 from specdecode.analysis.sweep import advise_sweep
 from specdecode.cli import report_view as show
+from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
 from specdecode.cli.report_imports import import_results
 from specdecode.cli.report_sources import find, find_all
-from specdecode.cli.runs_deployment import STACK, Deployment
+from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 
-Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run id, a run's folder or a report.json.")]
 
@@ -72,6 +72,8 @@ def report(
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of report.json and stop.")] = False,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the answer of a run: does speculative decoding pay, for which prompts, by how much, how sure is that.
@@ -81,7 +83,7 @@ def report(
     if schema:
         say_json(json_schema())
         return
-    comparison = find(run, deployment=Deployment(stack=stack), price=price)
+    comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile), price=price)
     _print(comparison, Format.JSON if as_json else form)
     folder = out or (Path("results") / comparison.run_id if open_page else None)
     if folder is not None:
@@ -95,10 +97,12 @@ def compare_runs(
     before: Run,
     after: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare with it.")],
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what changed between two runs: speed-ups with intervals, versions and settings that differ."""
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     found = difference(find(before, deployment=deployment), find(after, deployment=deployment))
     if as_json:
         say_json(found.model_dump(mode="json"))
@@ -113,10 +117,12 @@ def advise(
     also: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="Further runs to learn from.")] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain."""
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     measured = [find(run, deployment=deployment) for run in also or ()]
     experiment = _preset(reference)
     if experiment is None:
@@ -137,12 +143,14 @@ def runs(
     experiment: Annotated[str | None, typer.Option(help="Only runs of this experiment.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trend as an HTML page to this file.")] = None,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """List the answers of all finished runs, oldest first: the trend. (`specdecode list` shows their states.)"""
     if folder is not None and not folder.is_dir():
         raise stop_with(f"{folder}: no such folder", EXIT_USAGE)
-    points = trend(find_all(folder=folder, deployment=Deployment(stack=stack)))
+    points = trend(find_all(folder=folder, deployment=Deployment(stack=stack, region=region, profile=profile)))
     points = [point for point in points if experiment in (None, point.experiment)]
     if out is not None:
         if not points:

@@ -14,14 +14,14 @@ import typer
 from specdecode import layout, names
 from specdecode.cli import runs_preflight
 from specdecode.cli import runs_watch as watching
+from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
-from specdecode.cli.runs_deployment import STACK, Deployment
+from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
 from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
 from specdecode.runs import DEFAULT_PRESET
 from specdecode.runs.view import ClusterView
 
-Stack = Annotated[str, typer.Option(help="Name of the deployed stack.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
 RELEASE_ATTEMPTS = 30
@@ -48,6 +48,8 @@ def run(
     watch: Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")] = False,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")] = 5.0,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
@@ -56,7 +58,7 @@ def run(
     1 if not.
     """
     asked = None if resume else _request(experiment, overrides or [])
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     request, name = asked or _resume_request(deployment, str(resume))
     run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
     arn = deployment.start(run_id, request)
@@ -73,13 +75,19 @@ def run(
     raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
 
 
-def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
+def status(
+    run_id: RunId = None,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
     With --json, `pods` are those of a run that goes on, each with what is wrong with it; null if they cannot be looked
     at now, and none after the end.
     """
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     shown = watching.look(deployment, run_id)
     pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
@@ -93,9 +101,14 @@ def status(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) 
         say(f"  pod         {pod_line(pod)}")
 
 
-def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
+def stop(
+    run_id: RunId = None,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done."""
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     found = deployment.execution(run_id)
     if found.status in TERMINAL:
         say(f"{found.run_id} has already ended: {found.status}")
@@ -108,10 +121,12 @@ def stop(run_id: RunId = None, stack: Stack = STACK) -> None:
 def list_runs(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """List the runs, the newest first."""
-    found = list(Deployment(stack=stack).executions(limit=limit))
+    found = list(Deployment(stack=stack, region=region, profile=profile).executions(limit=limit))
     if as_json:
         say_json([vars(item) for item in found])
         return
@@ -121,9 +136,15 @@ def list_runs(
         say("no run yet: start one with `specdecode run`")
 
 
-def diagnose(run_id: RunId = None, stack: Stack = STACK, as_json: AsJson = False) -> None:
+def diagnose(
+    run_id: RunId = None,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
     """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     found = deployment.execution(run_id)
     prefix = layout.run_key(found.run_id, "diagnostics") + "/"
     summary = deployment.store.read_json(prefix + "diagnosis.json")
@@ -144,10 +165,12 @@ def capacity(
         typer.Option("--release", help="Stop the run that holds the node; bring a node that nobody holds to zero."),
     ] = False,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show who holds the node since when, who waits, and whether a node runs; with --release, free it."""
-    deployment = Deployment(stack=stack)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
     seen = deployment.cluster()
     if release:
         _free(deployment, seen)
@@ -175,6 +198,8 @@ def preflight(
         str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
     ] = DEFAULT_PRESET,
     stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
     """Check what a first run needs: credentials, stack, quota or reservation, models.
@@ -185,7 +210,7 @@ def preflight(
         loaded = load_preset(experiment) if experiment in preset_names() else load_file(Path(experiment))
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
-    checks = list(runs_preflight.preflight(Deployment(stack=stack), loaded))
+    checks = list(runs_preflight.preflight(Deployment(stack=stack, region=region, profile=profile), loaded))
     if as_json:
         say_json([vars(check) for check in checks])
     for check in checks if not as_json else []:

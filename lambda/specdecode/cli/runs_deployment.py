@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import layout, names
+from specdecode import aws, layout, names
+from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
@@ -19,7 +19,6 @@ from specdecode.runs.state import RunState, load_state
 from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 
-STACK = "SpecDecodeStack"
 MAX_INPUT_BYTES = 256 * 1024
 """Of a StartExecution's input, in UTF-8."""
 
@@ -45,18 +44,26 @@ class Execution:
 class Deployment:
     """The stack's outputs, and what the commands do with them."""
 
-    def __init__(self, *, stack: str = STACK, session: Any = None) -> None:
+    def __init__(
+        self, *, stack: str = STACK, region: str | None = None, profile: str | None = None, session: Any = None
+    ) -> None:
         self._stack = stack
-        self._session = session or boto3.Session()
+        self._open: Callable[[], Any] = lambda: session or aws.session(region=region, profile=profile)
+
+    @cached_property
+    def session(self) -> Any:
+        """Made when first asked for: a report from a folder needs no region."""
+        return self._open()
 
     def client(self, service: str) -> Any:
-        return self._session.client(service)
+        return self.session.client(service)
 
     @cached_property
     def outputs(self) -> dict[str, str]:
         """Outputs of the stack; ends the command with 3 if there is none, or nobody may look."""
+        cloudformation = self.client("cloudformation")
         try:
-            found = self.client("cloudformation").describe_stacks(StackName=self._stack)["Stacks"][0]
+            found = cloudformation.describe_stacks(StackName=self._stack)["Stacks"][0]
         except ClientError as error:
             text = error.response["Error"]["Message"]
             hint = "deploy it with: npx cdk deploy SpecDecodeStack" if "does not exist" in text else "check credentials"

@@ -6,16 +6,15 @@ import base64
 import time
 from collections.abc import Mapping
 
-import boto3
-
+from specdecode import aws
 from specdecode.cluster.client import Kubernetes, https_transport
 from specdecode.cluster.token import LIFETIME_S, eks_token
 
 
 def connect(environ: Mapping[str, str]) -> Kubernetes:
     """A client for CLUSTER_NAME at CLUSTER_ENDPOINT, verified by CLUSTER_CA (base64 of its PEM)."""
-    session = boto3.Session()
     cluster, region = environ["CLUSTER_NAME"], environ["AWS_REGION"]
+    session = aws.session(region=region)
     held: dict[str, tuple[str, float]] = {}
 
     def token(renew: bool) -> str:

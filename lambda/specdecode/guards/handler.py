@@ -8,8 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import boto3
-
+from specdecode import aws
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.guards import node
@@ -62,7 +61,7 @@ def teardown(request: Request, event: dict[str, Any], context: Context, kube: Ku
 
 
 def _stop_executions(state_machine_arn: str) -> None:
-    states = boto3.client("stepfunctions")
+    states = aws.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn, statusFilter="RUNNING")
     for execution in [item for page in pages for item in page["executions"]]:
         states.stop_execution(
@@ -72,7 +71,7 @@ def _stop_executions(state_machine_arn: str) -> None:
 
 def _wait(look: Callable[[], list[str]], event: dict[str, Any], context: Context) -> None:
     try:
-        wait_until_gone(look, event=event, context=context, lambda_client=boto3.client("lambda"))
+        wait_until_gone(look, event=event, context=context, lambda_client=aws.client("lambda"))
     except StillThere as error:
         raise Refused(
             f"Still there after the time that CloudFormation gives: {error}. An instance may still be billed. See why "

@@ -61,12 +61,17 @@ def literal(text: str) -> str:
 
 
 def bundle_env(ctx: RenderContext) -> dict[str, str]:
-    """What a pod that runs the bundle needs to know."""
+    """What a pod that runs the bundle needs to know.
+
+    The region stands under both names: EKS's webhook adds neither where a pod has one (amazon-eks-pod-identity-webhook
+    v0.6.9, pkg/handler/handler.go), and the `aws` command and libraries of an engine's image read the second alone.
+    """
     return {
         "BUCKET": ctx.bucket,
         "BUNDLE_URI": ctx.bundle_uri,
         "BUNDLE_SHA256": ctx.bundle_sha256,
         "AWS_REGION": ctx.region,
+        "AWS_DEFAULT_REGION": ctx.region,
         "AWS_RETRY_MODE": "standard",
         "AWS_MAX_ATTEMPTS": "10",
         "PYTHONUNBUFFERED": "1",

@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import layout
+from specdecode import aws, layout
 from specdecode.exits import Exit
 from specdecode.pod.program import PodError
 from specdecode.untrusted import below, parse_json
@@ -40,7 +39,7 @@ class Bucket:
 
     def __init__(self, name: str, client: Any = None) -> None:
         self.name = name
-        self._s3 = client or boto3.client(
+        self._s3 = client or aws.client(
             "s3", config=Config(retries={"mode": "standard", "max_attempts": 10}, max_pool_connections=4 * WORKERS)
         )
 

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import names
+from specdecode import aws, names
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.untrusted import parse_json
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parser.parse_args(arguments)
     config = Path("neuron-monitor.json")
     config.write_text(json.dumps(CONFIG))
-    client = boto3.client("cloudwatch", config=Config(retries={"mode": "standard", "max_attempts": 4}))
+    client = aws.client("cloudwatch", config=Config(retries={"mode": "standard", "max_attempts": 4}))
 
     def send(data: list[Datum]) -> None:
         client.put_metric_data(Namespace=names.METRIC_NAMESPACE, MetricData=data)

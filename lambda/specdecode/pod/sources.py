@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-import boto3
-
+from specdecode import aws
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
@@ -151,7 +150,7 @@ def hub_token() -> str | None:
     if not (secret := os.environ.get("HF_TOKEN_SECRET")):
         return None
     try:
-        value = boto3.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"].strip()
+        value = aws.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"].strip()
     except Exception as error:
         raise PodError(Exit.NO_TOKEN, f"cannot read the secret {secret}: {error}") from error
     return _plain(value, f"the secret {secret}") if value else None

@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any
 
-import boto3
 from botocore.config import Config
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
-from specdecode import layout
+from specdecode import aws, layout
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
@@ -63,7 +62,7 @@ class Runtime:
     def from_environ(cls, environ: Mapping[str, str]) -> Runtime:
         return cls(
             environ=environ,
-            clients=cache(lambda service: boto3.client(service, config=_RETRIES)),
+            clients=cache(lambda service: aws.client(service, config=_RETRIES)),
             kubernetes=lambda: connect(environ),
         )
 

@@ -150,3 +150,13 @@ def test_the_pod_gets_role_token_and_endpoint(mounting: Double, aws: FakeAws) ->
     mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
     first, claims = mounting.request("GET", f"{path}/log")[1].splitlines()
     assert first == f"{ROLE} us-east-2 {aws.url}" and len(claims) > 100
+
+
+def test_a_pod_that_names_its_region_gets_no_other_variable_of_it(mounting: Double) -> None:
+    """As by EKS's webhook: the variables come together or not at all."""
+    made = pod("half", "env", serviceAccountName="serving")
+    made["spec"]["containers"][0]["env"] = [{"name": "AWS_REGION", "value": "us-east-2"}]
+    path = create(mounting, made)
+    mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
+    log = mounting.request("GET", f"{path}/log")[1]
+    assert "AWS_REGION=us-east-2" in log and "AWS_ROLE_ARN=" in log and "AWS_DEFAULT_REGION" not in log

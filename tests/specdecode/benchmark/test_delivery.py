@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from specdecode.benchmark.accounting import accounting_of
@@ -32,7 +31,7 @@ from tests.specdecode.benchmark.running import records, run
 
 
 class FakeAws:
-    """S3 and CloudWatch in memory, behind boto3.client; `down` names the services that cannot be reached."""
+    """S3 and CloudWatch in memory, behind aws.client; `down` names the services that cannot be reached."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -69,7 +68,7 @@ class FakeAws:
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> FakeAws:
     fake = FakeAws()
-    monkeypatch.setattr(boto3, "client", fake.client)
+    monkeypatch.setattr("specdecode.aws.client", fake.client)
     return fake
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -119,7 +120,7 @@ def test_plan_looks_into_the_bucket(run, monkeypatch):
         def list_objects_v2(self, *, Bucket, Prefix, MaxKeys):
             return {"Contents": [{"Key": Prefix}]} if Prefix.startswith(prefix) else {}
 
-    monkeypatch.setattr("boto3.client", lambda service: S3())
+    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: S3()))
     planned = json.loads(run("plan", "rehearsal", "--bucket", "b", "--json").output)
     assert [model["staged"] for model in planned["models"]] == [True, False]
 
@@ -131,7 +132,7 @@ def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
         def list_objects_v2(self, **_):
             raise NoCredentialsError()
 
-    monkeypatch.setattr("boto3.client", lambda service: S3())
+    monkeypatch.setattr("specdecode.aws.session", lambda **given: SimpleNamespace(client=lambda service: S3()))
     assert "Unable to locate credentials" in run("plan", "rehearsal", "--bucket", "b", code=3).stderr
 
 

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import pytest
+import typer
 from botocore.exceptions import ClientError
-from specdecode import __version__
+from specdecode import __version__, aws
 from specdecode.cli import app, main
 from specdecode.cli.runs_deployment import Deployment
 from typer.testing import CliRunner
 
+LOCAL = {"presets", "validate", "manifests", "engines", "schema", "import"}
+"""Commands that never ask AWS."""
+TALKING = [
+    *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
+    *(["compare", "r1", "r2"], ["advise", "r1"], ["plan", "rehearsal", "--bucket", "b"]),
+    ["bench", "base=http://127.0.0.1:9", "--case", "count", "--publish"],
+]
+"""Every other one, so that it would ask."""
 
-@pytest.mark.parametrize("command", [["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"]])
-def test_without_a_region_every_command_about_runs_says_so(command, monkeypatch, capsys, tmp_path):
+
+def test_every_command_that_talks_to_aws_takes_region_and_profile():
+    commands = typer.main.get_command(app).commands
+    assert {words[0] for words in TALKING} | LOCAL == set(commands)
+    for name, command in commands.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert ({"--region", "--profile"} <= options) is (name not in LOCAL), name
+
+
+@pytest.mark.parametrize("command", TALKING, ids=lambda words: words[0])
+def test_without_a_region_every_command_that_talks_to_aws_says_so_in_one_line(command, monkeypatch, capsys, tmp_path):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
@@ -20,8 +38,36 @@ def test_without_a_region_every_command_about_runs_says_so(command, monkeypatch,
         main()
     assert ended.value.code == 3
     text = capsys.readouterr().err
-    assert "You must specify a region" in text
-    assert "Traceback" not in text
+    assert text.count("\n") == 1
+    assert "no AWS region is chosen: `export AWS_REGION=us-east-2`" in text
+
+
+@pytest.mark.parametrize("command", TALKING, ids=lambda words: words[0])
+@pytest.mark.parametrize("how", ["AWS_REGION", "AWS_DEFAULT_REGION", "--region", "--profile"])
+def test_each_way_to_name_a_region_gets_every_command_past_it(command, how, monkeypatch, tmp_path):
+    """It goes on to ask AWS, with that region and those credentials."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "config").write_text("[profile work]\nregion = us-west-2\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    flags = {"--region": ["--region", "us-west-2"], "--profile": ["--profile", "work"]}.get(how, [])
+    if not flags:
+        monkeypatch.setenv(how, "us-west-2")
+    asked = []
+
+    class Reached(Exception):
+        """The session was made."""
+
+    def made(**given):
+        asked.append(session(**given).region_name)
+        raise Reached
+
+    session = aws.session
+    monkeypatch.setattr(aws, "session", made)
+    monkeypatch.setattr("sys.argv", ["specdecode", *command, *flags])
+    with pytest.raises(Reached):
+        main()
+    assert asked == ["us-west-2"]
 
 
 def test_what_the_credentials_do_not_allow_is_one_line(monkeypatch, capsys):

@@ -63,7 +63,7 @@ class Bucket:
 
 @pytest.fixture
 def bucket(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "Deployment", lambda stack: Bucket(folder))
+    monkeypatch.setattr(commands, "Deployment", lambda **given: Bucket(folder))
 
 
 def test_report_of_a_folder_shows_the_answer(folder: Path) -> None:

@@ -62,7 +62,7 @@ class World:
         self.slept = 0.0
         self.after: dict[int, Any] = {}
         monkeypatch.setattr(guards, "connect", lambda environ: self.cluster.client())
-        monkeypatch.setattr(guards.boto3, "client", self.aws.client)
+        monkeypatch.setattr(guards.aws, "client", self.aws.client)
         monkeypatch.setattr(urllib3.PoolManager, "request", self.put)
         monkeypatch.setattr(waiting.wait_until_gone, "__kwdefaults__", {"sleep": self.sleep, "now": lambda: self.slept})
 

@@ -111,6 +111,18 @@ def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered)
         assert spec["serviceAccountName"] == account
 
 
+def test_the_region_has_both_names_in_every_container_that_has_one(rendered):
+    """EKS's webhook adds neither where one stands, and boto3 reads the second alone."""
+    _, objects = rendered
+    found = [
+        {variable["name"]: variable.get("value") for variable in container.get("env", ())}
+        for _, _, template in pods(objects)
+        for container in (*template["spec"].get("initContainers", ()), *template["spec"]["containers"])
+    ]
+    named = [env for env in found if "AWS_REGION" in env]
+    assert named and all(env["AWS_DEFAULT_REGION"] == env["AWS_REGION"] for env in named)
+
+
 def test_neuron_pods_claim_and_land_on_the_trainium_node(rendered):
     plan, objects = rendered
     serving_ = plan.experiment.serving

@@ -82,7 +82,7 @@ class FakeCloudWatch:
 def cloudwatch(monkeypatch, tmp_path):
     client = FakeCloudWatch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(neuron_metrics.boto3, "client", lambda service, config: client)
+    monkeypatch.setattr(neuron_metrics.aws, "client", lambda service, config: client)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("PYTHONPATH", "bundle")
     return client

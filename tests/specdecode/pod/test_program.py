@@ -157,7 +157,7 @@ def test_token_comes_from_the_environment_or_the_secret(monkeypatch):
                 raise RuntimeError("AccessDenied")
             return {"SecretString": "from-secret\n"}
 
-    monkeypatch.setattr(sources.boto3, "client", lambda service: Secrets())
+    monkeypatch.setattr(sources.aws, "client", lambda service: Secrets())
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HF_TOKEN_SECRET", raising=False)
     assert sources.hub_token() is None

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import boto3
 import pytest
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
@@ -188,7 +187,7 @@ def test_a_secret_that_is_no_token_is_refused_and_not_repeated(stored, variable,
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.setenv(variable, stored if variable == "HF_TOKEN" else "specdecode/huggingface-token")
     client = SimpleNamespace(get_secret_value=lambda SecretId: {"SecretString": stored})
-    monkeypatch.setattr(boto3, "client", lambda _service: client)
+    monkeypatch.setattr("specdecode.aws.client", lambda _service: client)
     with pytest.raises(PodError, match="is not a token alone") as caught:
         hub_token()
     assert caught.value.code == Exit.NO_TOKEN

@@ -1,0 +1,53 @@
+"""The one place that makes AWS sessions: for the command line, the functions and the programs in pods."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+
+
+class NoRegion(Exception):
+    """Nothing says which region; the message says how to."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no AWS region is chosen: `export AWS_REGION=us-east-2` (the deployment's), or give --region, "
+            "or a --profile that has one"
+        )
+
+
+def session(*, region: str | None = None, profile: str | None = None) -> boto3.Session:
+    """A session in `region` with the credentials of `profile`; without them, those of the environment.
+
+    The region is the first of: `region`, AWS_REGION, AWS_DEFAULT_REGION, the profile's: the AWS CLI's order. boto3 does
+    not read AWS_REGION (boto3#3620), which is what the AWS CLI, the CDK and EKS's pods have. STS is always asked in the
+    session's region: boto3 before 1.40 asks the global endpoint (boto3#4583), whose signature is for us-east-1.
+
+    Raises NoRegion, and botocore's ProfileNotFound.
+    """
+    core = botocore.session.Session()
+    core.set_config_variable("sts_regional_endpoints", "regional")
+    named = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    made = boto3.Session(botocore_session=core, region_name=named or None, profile_name=profile)
+    if made.region_name is None:
+        raise NoRegion
+    return made
+
+
+_process: list[boto3.Session] = []
+
+
+def choose(*, region: str | None = None, profile: str | None = None) -> None:
+    """Make the session that `client` is of: for a program that has these options."""
+    _process[:] = [session(region=region, profile=profile)]
+
+
+def client(service: str, *, config: Config | None = None) -> Any:
+    """A client of the process's session: its credentials are asked for once, not by every client."""
+    if not _process:
+        choose()
+    return _process[0].client(service, config=config)

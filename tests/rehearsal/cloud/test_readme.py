@@ -1,0 +1,67 @@
+"""The README's AWS lines as a user types them: a shell with credentials and AWS_REGION, and nothing else of AWS."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+
+import pytest
+
+from rehearsal import tools
+from tests.docs.markdown import ROOT, blocks
+
+USER = {"AWS_REGION": tools.REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+EMULATED = {"AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
+"""What says that AWS is the embedded one, and that nothing of this machine's own configuration counts."""
+
+
+def aws_lines() -> list[str]:
+    """The lines of the README's section "On AWS", comments removed."""
+    section = next(block for block in blocks(ROOT / "README.md") if "export AWS_REGION" in block.text)
+    return [" ".join(shlex.split(line, comments=True)) for line in section.text.splitlines()]
+
+
+LINES = [line for line in aws_lines() if line.startswith(".venv/bin/specdecode")]
+
+
+SAYS = {"preflight": "arn:aws:iam::000000000000:root", "run": "SUCCEEDED", "report": "has no report yet"}
+"""What each command says when it has reached AWS."""
+SEEN = {"lease": {}, "replicas": 0, "nodes": [], "pods": [], "turns": {}}
+"""A cluster at rest, as the inspect function sees it."""
+
+
+@pytest.fixture(scope="module")
+def deployed(cloud):
+    """A stack with the outputs that the commands read: a bucket, a state machine and functions."""
+    function = cloud.function("answers", f"def handler(event, context): return {SEEN}")
+    machine = cloud.machine("pipeline", {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
+    bucket = {"Bucket": {"Type": "AWS::S3::Bucket"}}
+    outputs = {"StateMachineArn": machine, "InspectFunction": function, "WatchdogFunction": function}
+    cloud.deploy("SpecDecodeStack", bucket, BucketName={"Ref": "Bucket"}, Capacity="{}", **outputs)
+    yield cloud
+    cloud.delete("SpecDecodeStack")
+
+
+def test_the_section_is_the_one_that_is_tried():
+    assert [line for line in aws_lines() if line.startswith("export")] == [f"export AWS_REGION={tools.REGION}"]
+    assert {line.split()[1] for line in LINES} == set(SAYS)
+
+
+def test_a_rehearsal_sets_no_more_than_a_user():
+    """So that what works in it (`cdk bootstrap`, `deploy`, `destroy` too) works with the README's lines."""
+    assert set(tools.aws_environment("http://127.0.0.1:1")) == set(USER) | EMULATED
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_the_line_gets_past_region_and_credentials(line, deployed):
+    """What it says then is of a deployment that has no report yet, not of the environment."""
+    words = [word for word in shlex.split(line) if word != "--open"]
+    aws = {name: value for name, value in tools.aws_environment(deployed.services.endpoint).items() if name in EMULATED}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    ended = subprocess.run(
+        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=60, check=False
+    )
+    said = ended.stdout + ended.stderr
+    assert "Traceback" not in said and "egion" not in ended.stderr, said
+    assert SAYS[words[1]] in said, said
