@@ -1,5 +1,6 @@
 """What the API server's admission changes or refuses on creation: service accounts, the EKS pod-identity webhook."""
 
+import csv
 from collections.abc import Callable
 
 from rehearsal.kubernetes import errors
@@ -9,6 +10,7 @@ from rehearsal.kubernetes.resources import Resource
 from rehearsal.kubernetes.store import Store
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
+SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
 TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"  # noqa: S105
 TOKEN_VOLUME = "aws-iam-token"  # noqa: S105
 REGIONS = ("AWS_DEFAULT_REGION", "AWS_REGION")
@@ -42,7 +44,8 @@ def require_service_account(store: Store, resource: Resource, obj: Json) -> None
 
 
 def pod_identity_webhook(region: str) -> Hook:
-    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region.
+    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region;
+    not the containers that its annotation names.
 
     A group of variables of which the container has one already is left alone, as by v0.6.9's addEnvToContainer: who
     sets AWS_REGION gets no AWS_DEFAULT_REGION.
@@ -57,7 +60,10 @@ def pod_identity_webhook(region: str) -> Hook:
         if role is None:
             return
         identity = {"AWS_ROLE_ARN": role, "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKEN_MOUNT}/token"}
+        skipped = next(csv.reader([annotations_of(obj).get(SKIP_CONTAINERS, "")]), [])
         for container in [*spec.get("initContainers", ()), *spec["containers"]]:
+            if container["name"] in skipped:
+                continue
             env = container.setdefault("env", [])
             present = {variable["name"] for variable in env}
             for added in ({"AWS_STS_REGIONAL_ENDPOINTS": "regional"}, dict.fromkeys(REGIONS, region), identity):

@@ -20,6 +20,7 @@ from specdecode.manifests.pods import literal
 from specdecode.planning import Inventory, make_plan
 
 from rehearsal.kubernetes.node.environment import expand
+from tests.pods import engine_of
 from tests.untrusted.hostile import EVERYTHING, SHELL
 
 TEXTS = [
@@ -90,7 +91,7 @@ def test_arguments_and_variables_arrive_as_they_were_written(tmp_path: Path, ren
     for folder in folders:
         (tmp_path / "work" / folder).mkdir(parents=True)
         (tmp_path / "work" / folder / "COMPLETE.json").write_text("{}")
-    called = run(serving(plan, arm, rendering)[0]["spec"]["template"]["spec"]["containers"][0], tmp_path)
+    called = run(engine_of(serving(plan, arm, rendering)[0]), tmp_path)
     assert tuple(called["words"][-len(texts) :]) == texts
     assert {name: called["env"][name] for name in env} == env
 
@@ -103,7 +104,7 @@ def test_json_in_a_word_arrives_as_json(tmp_path: Path, rendering: RenderContext
     )
     plan = make_plan(experiment, inventory=Inventory())
     arm = plan.waves[0].arms[0]
-    script = compile_job(plan, arm, rendering)["spec"]["template"]["spec"]["containers"][0]
+    script = engine_of(compile_job(plan, arm, rendering))
     line = script["command"][2].rpartition(" -- ")[2]
     (tmp_path / "work").mkdir()
     called = run({**script, "command": ["/bin/sh", "-c", line]}, tmp_path)

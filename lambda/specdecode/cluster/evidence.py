@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import KubernetesError
-from specdecode.cluster.pods import problems
+from specdecode.cluster.pods import container_statuses, problems
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.escape import clip, line
 
@@ -85,7 +85,7 @@ def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
 
 
 def _logs(kube: Kubernetes, found: Evidence, pod: KubeObject) -> None:
-    for status in pod.get("status", {}).get("containerStatuses") or []:
+    for status in container_statuses(pod):
         container = status["name"]
         runs = [("", False)] if status.get("restartCount", 0) == 0 else [("", False), (".previous", True)]
         for suffix, previous in runs:

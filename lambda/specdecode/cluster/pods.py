@@ -68,7 +68,7 @@ def is_ready(pod: KubeObject) -> bool:
 
 def restarts(pod: KubeObject) -> int:
     """How often the pod's containers were started again."""
-    return sum(status.get("restartCount", 0) for status in _statuses(pod))
+    return sum(status.get("restartCount", 0) for status in container_statuses(pod))
 
 
 def problems(
@@ -132,7 +132,7 @@ def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[Problem]:
 
 def _of_containers(pod: KubeObject, now: datetime | None) -> list[Problem]:
     name, found = name_of(pod), []
-    for status in _statuses(pod):
+    for status in container_statuses(pod):
         container, waiting = status["name"], status.get("state", {}).get("waiting") or {}
         ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
         reason, detail = waiting.get("reason", ""), waiting.get("message", "")
@@ -175,6 +175,7 @@ def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:
     return found
 
 
-def _statuses(pod: KubeObject) -> list[KubeObject]:
+def container_statuses(pod: KubeObject) -> list[KubeObject]:
+    """Of all containers of a pod, those that run before the others first."""
     status = pod.get("status", {})
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]

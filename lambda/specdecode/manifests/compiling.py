@@ -1,6 +1,12 @@
-"""The compile Job: `vllm serve` on local disk until it is healthy, then its artifact to the bucket."""
+"""The compile Job: weights to local disk, `vllm serve` until it is healthy, its artifact to the bucket.
+
+Three containers, one after the other. The first and the last have the role's credentials and run the bundle alone; the
+one between them runs the engine and has none (ADR 127).
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
@@ -12,6 +18,7 @@ from specdecode.manifests.pods import (
     bundle_script,
     claiming,
     container,
+    fetched_bundle_script,
     job,
     pod_template,
     word,
@@ -23,6 +30,10 @@ from specdecode.planning.fingerprint import serving_env
 
 HEALTHY_SHARE = 0.8
 """Of the Job's deadline: the rest is for downloading the weights and uploading the artifact."""
+FETCH, COMPILE, STORE = "fetch", "compile", "store"
+"""Names of the containers, in their order."""
+CARRIER = "carrier-"
+"""What the names of the carriers' own volumes begin with: the engine writes none of what they run from."""
 
 
 def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
@@ -36,30 +47,47 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     variant = experiment.variant(arm.variant)
     weights_gib = experiment.weights_gib(variant)
     own = labels(ctx, "compile", variant=arm.variant)
-    arguments = ["--bucket", '"$BUCKET"', "--artifact", word(layout.compiled_prefix(arm.fingerprint))]
-    for model in experiment.models_of(variant):
-        arguments += ["--model", word(model.prefix)]
-    arguments += ["--artifact-variable", artifact.variable]
-    arguments += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
-    arguments += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
-    arguments += ["--", *serve_words(experiment, variant, engine, compiled=False)]
-    main = container(
-        image=engine.reference,
-        script=bundle_script("specdecode.pod.compile", arguments),
-        env={**bundle_env(ctx), **OFFLINE, **serving_env(experiment, variant, engine)},
-        resources=resources,
-        weights_gib=weights_gib,
-        mounts=[SHM_MOUNT],
+    destination = ["--artifact", word(layout.compiled_prefix(arm.fingerprint))]
+    transfer = ["--bucket", '"$BUCKET"', *destination]
+    weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
+    command = serve_words(experiment, variant, engine, compiled=False)
+    serving = ["--artifact-variable", artifact.variable]
+    serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
+    serving += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
+    common: dict[str, Any] = {"image": engine.reference, "resources": resources, "weights_gib": weights_gib}
+    carrier: dict[str, Any] = {**common, "env": bundle_env(ctx), "scratch": CARRIER, "read_only_root": True}
+    fetch = container(
+        name=FETCH,
+        script=bundle_script("specdecode.pod.weights", [*transfer, *weights]),
+        mounts=[_mount("bundle"), _mount("models")],
+        **carrier,
+    )
+    engine_runs = container(
+        name=COMPILE,
+        script=fetched_bundle_script("specdecode.pod.compile", [*destination, *serving, "--", *command]),
+        env=OFFLINE,
+        given=serving_env(experiment, variant, engine),
+        mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],
         read_only_root=False,
+        **common,
+    )
+    store = container(
+        name=STORE,
+        script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
+        mounts=[_mount("bundle", read_only=True), _mount("compiled", read_only=True)],
+        **carrier,
     )
     claimed, placement = claiming(
-        main, devices=experiment.serving.devices, logical_neuron_core=experiment.serving.logical_neuron_core
+        engine_runs, devices=experiment.serving.devices, logical_neuron_core=experiment.serving.logical_neuron_core
     )
+    on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["compile"],
-        main=claimed,
-        volumes=[shm_volume(resources, weights_gib)],
+        first=(fetch, claimed),
+        main=store,
+        without_credentials=(COMPILE,),
+        volumes=[shm_volume(resources, weights_gib), *({"name": name, "emptyDir": {}} for name in on_disk)],
         placement=placement,
         restart_policy="Never",
         grace_s=60,
@@ -72,3 +100,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         deadline_minutes=experiment.deadlines.compile,
         permanent_exits=PERMANENT,
     )
+
+
+def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"name": name, "mountPath": f"{names.WORKDIR}/{name}", **({"readOnly": True} if read_only else {})}

@@ -27,6 +27,9 @@ export NEURON_COMPILE_CACHE_URL="$PWD/.cache/neuron"
 Neuron's compile cache is in /var/tmp by default, where the image's own file system would grow. What is scratch (NxD
 Inference's /tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
 """
+_RUN_BUNDLE = """\
+export PYTHONPATH="$PWD/bundle"
+exec python3 -m """
 _FETCH_BUNDLE = f"""\
 {HOME}aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
 if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
@@ -34,8 +37,9 @@ if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
   exit {Exit.CORRUPT.value}
 fi
 python3 -m zipfile -e bundle.zip bundle
-export PYTHONPATH="$PWD/bundle"
-exec python3 -m """
+{_RUN_BUNDLE}"""
+SKIP_CREDENTIALS = "eks.amazonaws.com/skip-containers"
+"""Pod annotation: containers that get neither role nor token from EKS (amazon-eks-pod-identity-webhook, README)."""
 
 
 def bundle_script(module: str, arguments: Sequence[str]) -> str:
@@ -44,6 +48,11 @@ def bundle_script(module: str, arguments: Sequence[str]) -> str:
     `arguments` are words of shell source: quote literals with `word`.
     """
     return _FETCH_BUNDLE + " ".join([module, *arguments])
+
+
+def fetched_bundle_script(module: str, arguments: Sequence[str]) -> str:
+    """The same in a container of a pod whose first container has fetched and verified the bundle."""
+    return HOME + _RUN_BUNDLE + " ".join([module, *arguments])
 
 
 def word(text: str) -> str:
@@ -87,17 +96,27 @@ def container(
     image: str,
     script: str,
     env: Mapping[str, str],
+    given: Mapping[str, str] | None = None,
     secret_env: Sequence[KubeObject] = (),
     resources: Resources,
     weights_gib: float = 0.0,
+    scratch: str = "",
     mounts: Sequence[Mapping[str, Any]] = (),
     read_only_root: bool,
     **more: Any,
 ) -> KubeObject:
     """A container of a pod, the main one but for a `name` in `more`.
 
-    `secret_env`: variables whose values come from Secrets. `more`: probes, ports and the like.
+    `given`: variables from the experiment and its engine; `env` and `secret_env` (whose values come from Secrets) are
+    ours, come last, and take the place of given ones of their names. `scratch`: what the names of the volumes for the
+    working directory and /tmp begin with. `more`: probes, ports and the like.
     """
+    own: list[KubeObject] = [
+        {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        *({"name": key, "value": literal(value)} for key, value in env.items()),
+        *secret_env,
+    ]
+    taken = {variable["name"] for variable in own}
     requests = {
         "cpu": _number(resources.cpu),
         "memory": f"{resources.memory_request_gib(weights_gib)}Gi",
@@ -110,14 +129,13 @@ def container(
         "command": ["/bin/sh", "-c", literal(script)],
         "workingDir": names.WORKDIR,
         "env": [
-            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            *({"name": key, "value": literal(value)} for key, value in env.items()),
-            *secret_env,
+            *({"name": key, "value": literal(value)} for key, value in (given or {}).items() if key not in taken),
+            *own,
         ],
         "resources": {"requests": requests, **limits},
         "volumeMounts": [
-            {"name": "work", "mountPath": names.WORKDIR},
-            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+            {"name": f"{scratch}work", "mountPath": names.WORKDIR},
+            {"name": f"{scratch}tmp", "mountPath": "/tmp"},  # noqa: S108
             *map(dict, mounts),
         ],
         "securityContext": {
@@ -134,7 +152,9 @@ def pod_template(
     *,
     labels: Mapping[str, str],
     service_account: str,
+    first: Sequence[KubeObject] = (),
     main: KubeObject,
+    without_credentials: Sequence[str] = (),
     volumes: Sequence[Mapping[str, Any]] = (),
     placement: Mapping[str, Any],
     restart_policy: str,
@@ -143,11 +163,16 @@ def pod_template(
 ) -> KubeObject:
     """Pod template under the `restricted` Pod Security Standard.
 
+    `first`: containers that run one after the other before `main`. `without_credentials`: names of the containers that
+    get neither the service account's role nor its token, because they run an engine.
     `finds_services`: it gets the variables that name the addresses of the namespace's Services. Others do not: what
     runs in the namespace is not their business, and `VLLM_…` variables of a Service would be options to vLLM.
     """
+    annotations = {"karpenter.sh/do-not-disrupt": "true"}
+    if without_credentials:
+        annotations[SKIP_CREDENTIALS] = ",".join(without_credentials)
     return {
-        "metadata": {"labels": dict(labels), "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        "metadata": {"labels": dict(labels), "annotations": annotations},
         "spec": {
             "serviceAccountName": service_account,
             "automountServiceAccountToken": False,
@@ -162,6 +187,7 @@ def pod_template(
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             **placement,
+            **({"initContainers": list(first)} if first else {}),
             "containers": [main],
             "volumes": [{"name": "work", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}, *map(dict, volumes)],
         },
@@ -206,8 +232,7 @@ def job(
             "rules": [
                 {
                     "action": "FailJob",
-                    "onExitCodes": {
-                        "containerName": CONTAINER,
+                    "onExitCodes": {  # of any container, those that run first too
                         "operator": "In",
                         "values": sorted(map(int, permanent_exits)),
                     },

@@ -1,4 +1,8 @@
-"""The serving Deployment and its Service: an arm, from weights and artifact that are mounted read-only."""
+"""The serving Deployment and its Service: an arm, from weights and artifact that are mounted read-only.
+
+The engine's container has no AWS credentials: the mounts are made outside it, with a token that the kubelet hands to
+the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level Credentials").
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
-from specdecode.manifests.pods import HOME, KubeObject, claiming, container, meta, pod_template, word
+from specdecode.manifests.pods import CONTAINER, HOME, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import artifact_path, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.fingerprint import serving_env
@@ -42,7 +46,8 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     main = container(
         image=engine.reference,
         script=_script(plan, arm),
-        env={**OFFLINE, **serving_env(experiment, variant, engine), **_artifact_env(engine)},
+        env={**OFFLINE, **_artifact_env(engine)},
+        given=serving_env(experiment, variant, engine),
         secret_env=server_env(arm, ctx),
         resources=engine.resources.serving,
         weights_gib=weights_gib,
@@ -63,6 +68,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["serving"],
         main=claimed,
+        without_credentials=(CONTAINER,),
         volumes=[
             shm_volume(engine.resources.serving, weights_gib),
             *(

@@ -1,7 +1,8 @@
-"""Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ --model … -- vllm serve …`.
+"""Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ … -- vllm serve …`.
 
 A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
-healthy, stopped, and what it left is verified and uploaded. COMPLETE.json is written last.
+healthy, and stopped. It has no credentials: weights were fetched before (`pod.weights`), and what it leaves is verified
+and uploaded after it has ended (`pod.store`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from specdecode.exits import Exit
-from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
 from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.pod.weights import NOTHING_TO_DO
 
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
@@ -28,28 +28,19 @@ STOP_S = 60.0
 def main(arguments: Sequence[str]) -> None:
     """Make one artifact as the command line says."""
     parser = Parser(description=__doc__)
-    parser.add_argument("--bucket", required=True)
-    parser.add_argument("--artifact", required=True, help="destination in the bucket, compiled/<fingerprint>/")
-    parser.add_argument(
-        "--model", action="append", required=True, help="prefix of weights to fetch; repeat for a draft"
-    )
+    parser.add_argument("--artifact", required=True, help="folder that the server writes, compiled/<fingerprint>/")
     parser.add_argument("--artifact-variable", required=True, help="variable that tells the server the folder")
     parser.add_argument("--health", required=True, help="URL that answers 200 when the server is ready")
     parser.add_argument("--minutes", type=float, required=True, help="longest time until the server is healthy")
     parser.add_argument("command", nargs="+", help="the server, after --")
     options = parser.parse_args(arguments)
-    bucket = Bucket(options.bucket)
-    if bucket.complete(options.artifact) is not None:
-        say(f"{options.artifact} is already complete")
+    if NOTHING_TO_DO.exists():
+        say("nothing is compiled")
         return
-    for prefix in options.model:
-        size = bucket.fetch_folder(prefix, Path(prefix))
-        say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
     folder = Path.cwd() / options.artifact
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[options.artifact_variable] = str(folder)
-    seconds = compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60)
-    upload(bucket, options.artifact, folder, about={"command": options.command, "compile_seconds": round(seconds, 1)})
+    compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60)
 
 
 def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -> float:
@@ -76,25 +67,6 @@ def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -
             signal.signal(signal.SIGTERM, previous)
             _stop(server)
     return time.monotonic() - started
-
-
-def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object]) -> None:
-    """Verify what the server left in `folder`, upload it and finish the artifact."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    if not paths:
-        raise PodError(Exit.NO_ARTIFACT, f"the server was healthy and wrote nothing to {folder}")
-    if empty := [path.name for path in paths if path.stat().st_size == 0 and path.suffix in (".pt", ".safetensors")]:
-        raise PodError(Exit.NO_ARTIFACT, f"the server left empty files: {', '.join(empty[:3])}")
-
-    def one(path: Path) -> FileEntry:
-        entry = FileEntry(path.relative_to(folder).as_posix(), path.stat().st_size, sha256_of(path))
-        bucket.upload(path, prefix + entry.path, metadata={"sha256": entry.sha256})
-        return entry
-
-    with ThreadPoolExecutor(WORKERS) as pool:
-        entries = list(pool.map(one, paths))
-    bucket.finish(prefix, entries, about=about)
-    say(f"{prefix} is complete: {len(entries)} files, {sum(entry.size for entry in entries) / 2**30:.2f} GiB")
 
 
 def _healthy(url: str) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.jobs import Phase, created_at, job_state
-from specdecode.cluster.pods import Kind, Problem, problems, refusals
+from specdecode.cluster.pods import Kind, Problem, container_statuses, problems, refusals
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.manifests import owned
 from specdecode.runs.store import Store
@@ -85,7 +85,9 @@ def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -
     """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys."""
     kept = []
     for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=f"job-name={job}"):
-        for container in pod.get("status", {}).get("containerStatuses") or []:
+        for container in container_statuses(pod):
+            if "waiting" in container.get("state", {}):  # it never started: one before it failed
+                continue
             key = layout.run_key(run_id, "diagnostics", "logs", f"{name_of(pod)}.{container['name']}.log")
             if pod["status"].get("phase") == "Failed" and store.read(key) is None:
                 text = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container["name"])

@@ -35,7 +35,8 @@ def _matches(rule: Json, index: int, pod: Json) -> Iterator[str]:
     where, action = f"{namespace_of(pod)}/{name_of(pod)}", rule["action"]
     codes = rule.get("onExitCodes")
     if codes:
-        for status in dig(pod, "status", "containerStatuses", default=()):
+        lists = ("containerStatuses", "initContainerStatuses")
+        for status in (status for found in lists for status in dig(pod, "status", found, default=())):
             code = dig(status, "state", "terminated", "exitCode", default=0)
             named = codes.get("containerName") in (None, status["name"])
             if named and code and (code in codes["values"]) == (codes["operator"] == "In"):

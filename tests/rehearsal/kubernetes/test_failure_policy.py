@@ -42,3 +42,14 @@ def test_the_first_matching_rule_decides():
     ignored = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
     judgement = judge(job(ignored, exits("FailJob", "In", 143)), [pod(143, conditions=["DisruptionTarget"])])
     assert (judgement.fail, judgement.counted) == (None, [])
+
+
+def test_a_rule_without_a_container_judges_those_that_run_first_too():
+    failed = pod(0)
+    failed["status"]["initContainerStatuses"] = [{"name": "fetch", "state": {"terminated": {"exitCode": 77}}}]
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [77]}}
+    assert (
+        judge(job(rule), [failed]).fail
+        == "Container fetch for pod n/p failed with exit code 77 matching FailJob rule at index 0"
+    )
+    assert judge(job(exits("FailJob", "In", 77)), [failed]).fail is None

@@ -160,3 +160,15 @@ def test_a_pod_that_names_its_region_gets_no_other_variable_of_it(mounting: Doub
     mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
     log = mounting.request("GET", f"{path}/log")[1]
     assert "AWS_REGION=us-east-2" in log and "AWS_ROLE_ARN=" in log and "AWS_DEFAULT_REGION" not in log
+
+
+def test_a_container_that_the_pods_annotation_names_gets_neither_role_nor_token(mounting: Double) -> None:
+    show = 'echo "role=${AWS_ROLE_ARN-} token=${AWS_WEB_IDENTITY_TOKEN_FILE:+there}"'
+    made = pod("skipping", show, serviceAccountName="serving")
+    made["metadata"]["annotations"] = {"eks.amazonaws.com/skip-containers": "engine,main"}
+    other = {**made["spec"]["containers"][0], "name": "other", "volumeMounts": []}
+    made["spec"]["initContainers"] = [other]
+    path = create(mounting, made)
+    mounting.wait(path, lambda p: p["status"].get("phase") == "Succeeded")
+    assert mounting.request("GET", f"{path}/log?container=main")[1] == "role= token=\n"
+    assert mounting.request("GET", f"{path}/log?container=other")[1] == f"role={ROLE} token=there\n"

@@ -13,6 +13,8 @@ from specdecode.manifests import all_objects
 from specdecode.names import COMPONENT_LABEL
 from specdecode.planning import Inventory, make_plan
 
+from tests.pods import containers as containers_of
+
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"
 HOST = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
 
@@ -44,7 +46,9 @@ def containers(objects):
 
 
 def test_the_monitor_is_among_them(objects):
-    assert {container["name"] for _, container in containers(objects)} == {"main", "neuron-monitor"}
+    assert {container["name"] for _, container in containers(objects)} == {
+        *("main", "neuron-monitor", "fetch", "compile", "store")
+    }
 
 
 def test_no_container_can_gain_rights(objects):
@@ -70,7 +74,52 @@ def test_the_containers_with_a_writable_root_are_those_that_the_page_excuses(obj
         for component, container in containers(objects)
         if container["securityContext"]["readOnlyRootFilesystem"] is not True
     }
-    assert writable == excused == {("main", "compile"), ("main", "serving"), ("neuron-monitor", "serving")}
+    assert writable == excused == {("compile", "compile"), ("main", "serving"), ("neuron-monitor", "serving")}
+
+
+def test_no_engine_has_the_credentials_of_its_pods_role(objects):
+    """What it runs may be anybody's: no token is mounted for it, and it writes nothing that one with a token runs."""
+    kinds = set()
+    for template in templates(objects):
+        found, component = containers_of(template), template["metadata"]["labels"][COMPONENT_LABEL]
+        skipped = template["metadata"]["annotations"].get("eks.amazonaws.com/skip-containers", "").split(",")
+        engines = {name for name, one in found.items() if "vllm serve" in one["command"][2] and name != "store"}
+        assert engines <= set(skipped) <= engines | {""}, component
+        kinds |= {(component, *engines)} if engines else set()
+        for name in set(found) - engines if not template["spec"].get("shareProcessNamespace") else ():
+            written = {m["name"] for e in engines for m in found[e]["volumeMounts"] if not m.get("readOnly")}
+            mounted = {m["mountPath"]: m for m in found[name]["volumeMounts"]}
+            runs_from = {
+                mounted[path]["name"] for path in ("/specdecode", "/tmp", "/specdecode/bundle") if path in mounted
+            }
+            assert not written & runs_from, f"{name} of {component} runs from what the engine writes"
+    assert kinds == {("compile", "compile"), ("serving", "main")}
+
+
+def test_variables_of_ours_come_last_and_take_the_place_of_others(ctx):
+    """Whatever an experiment would set, rules or not: what decides what is run and where it talks to is ours."""
+    ours = {"POD_IP": "6.6.6.6", "HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0"}
+    taken = {
+        **ours,
+        "BUNDLE_URI": "s3://evil/b.zip",
+        "AWS_ENDPOINT_URL": "http://6.6.6.6",
+        "BUCKET": "evil",
+        "PATH": "/e",
+    }
+    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    served = plan.experiment.serving.model_copy(update={"env": taken})
+    plan = make_plan(plan.experiment.model_copy(update={"serving": served}), inventory=Inventory())
+    for template in templates(all_objects(plan, ctx)):
+        for name, container in containers_of(template).items():
+            names = [variable["name"] for variable in container["env"]]
+            assert len(names) == len(set(names)), "the API server takes the last of two, server-side apply neither"
+            engine = "vllm serve" in container["command"][2] and name != "store"
+            values = {variable["name"]: variable.get("value") for variable in container["env"]}
+            assert not {key for key in ours if values.get(key) == ours[key]}
+            if not engine:
+                assert not {key for key in taken if values.get(key) == taken[key]}, "only the engine sees them"
+            elif "POD_IP" in names:
+                assert names.index("POD_IP") > names.index("PATH")
 
 
 def test_services_are_of_the_cluster_alone(objects):

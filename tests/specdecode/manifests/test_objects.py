@@ -16,6 +16,8 @@ from specdecode.manifests import RenderContext, all_objects, network_policies, s
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
 
+from tests.pods import containers, engine_of
+
 CLIENTS = ("benchmark", "smoke", "accuracy")
 
 
@@ -33,8 +35,7 @@ def pods(objects):
 
 
 def main(template):
-    (container,) = template["spec"]["containers"]
-    return container
+    return engine_of({"spec": {"template": template}})
 
 
 def test_valid_for_kubernetes_1_35_strictly(rendered):
@@ -85,28 +86,32 @@ def test_names_and_labels_are_legal(rendered):
 def test_pods_are_restricted_and_run_by_shell_in_the_working_directory(rendered):
     _, objects = rendered
     for component, _, template in pods(objects):
-        spec, container = template["spec"], main(template)
+        spec = template["spec"]
         assert spec["automountServiceAccountToken"] is False
         assert spec["enableServiceLinks"] is (component in CLIENTS)
         security = spec["securityContext"]
         assert security["runAsNonRoot"] and security["runAsUser"] == security["fsGroup"] == 1000
         assert security["seccompProfile"] == {"type": "RuntimeDefault"}
-        own = container["securityContext"]
-        assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
-        assert own["readOnlyRootFilesystem"] is (component not in ("compile", "serving"))
-        assert container["command"][:2] == ["/bin/sh", "-c"] and "args" not in container
-        assert container["workingDir"] == names.WORKDIR
-        script = container["command"][2]
-        assert not re.search(rf"[\s\"'=]{names.WORKDIR}\b", script), "paths are relative to the working directory"
-        for mount in container["volumeMounts"]:
-            path = mount["mountPath"]
-            assert path in ("/tmp", "/dev/shm") or path == names.WORKDIR or path.startswith(names.WORKDIR + "/")
-            assert path in ("/tmp", "/dev/shm", names.WORKDIR) or mount["readOnly"]
-        volumes = {v["name"] for v in spec["volumes"]}
-        assert {m["name"] for m in container["volumeMounts"]} == volumes
+        for name, container in containers(template).items():
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
+            runs_engine = component == "serving" or name == "compile"
+            assert own["readOnlyRootFilesystem"] is not runs_engine
+            assert container["command"][:2] == ["/bin/sh", "-c"] and "args" not in container
+            assert container["workingDir"] == names.WORKDIR
+            script = container["command"][2]
+            assert not re.search(rf"[\s\"'=]{names.WORKDIR}\b", script), "paths are relative to the working directory"
+            written = {"fetch": {"bundle", "models"}, "compile": {"compiled"}}.get(name, set())
+            for mount in container["volumeMounts"]:
+                path = mount["mountPath"]
+                assert path in ("/tmp", "/dev/shm") or path == names.WORKDIR or path.startswith(names.WORKDIR + "/")
+                shared = path not in ("/tmp", "/dev/shm", names.WORKDIR)
+                assert not shared or mount.get("readOnly", False) is (mount["name"] not in written)
+            assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"]["requests"])
+            assert "limits" not in container["resources"], "a CPU limit throttles"
+        mounted = {m["name"] for c in containers(template).values() for m in c["volumeMounts"]}
+        assert mounted == {v["name"] for v in spec["volumes"]}
         assert "hostPath" not in json.dumps(spec)
-        assert {"cpu", "memory", "ephemeral-storage"} == set(container["resources"]["requests"])
-        assert "limits" not in container["resources"], "a CPU limit throttles"
         account = names.SERVICE_ACCOUNTS[component if component in names.SERVICE_ACCOUNTS else "benchmark"]
         assert spec["serviceAccountName"] == account
 
@@ -165,10 +170,12 @@ def test_servers_have_shared_memory_and_time_to_end(rendered):
 
 def test_compiling_fetches_all_that_the_arm_serves_and_leaves_time_to_upload(rendered):
     plan, objects = rendered
-    jobs = [(o, main(t)["command"][2]) for c, o, t in pods(objects) if c == "compile"]
-    for (obj, script), arm in zip(jobs, plan.compiles_to_do, strict=True):
+    jobs = [(o, containers(t)) for c, o, t in pods(objects) if c == "compile"]
+    for (obj, found), arm in zip(jobs, plan.compiles_to_do, strict=True):
+        assert list(found) == ["fetch", "compile", "store"]
+        fetching, script, _ = (container["command"][2] for container in found.values())
         models = [model.prefix for model in plan.experiment.models_of(plan.experiment.variant(arm.variant))]
-        assert re.findall(r"--model (\S+)", script.split(" -- ")[0]) == models
+        assert re.findall(r"--model (\S+)", fetching) == models
         (minutes,) = re.findall(r"--minutes (\S+)", script)
         assert 0.5 <= float(minutes) * 60 / obj["spec"]["activeDeadlineSeconds"] <= 0.9
 

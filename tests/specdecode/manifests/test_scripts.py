@@ -12,6 +12,8 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.manifests import compile_job, serving, smoke_job, staging_job
 from specdecode.planning import Inventory, make_plan
 
+from tests.pods import containers, engine_of
+
 ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" >> "$LOG"\nenv > "$LOG.env"\n'
 FAKE_AWS = '#!/bin/sh\nfor last; do :; done\nprintf bundle > "$last"\n'
 
@@ -62,7 +64,7 @@ def finish(work, *folders):
 def test_serving_becomes_vllm_with_paths_below_its_working_directory(shell, plan, ctx):
     arm = plan.waves[0].arms[1]
     deployment, _ = serving(plan, arm, ctx)
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container = engine_of(deployment)
     target, draft = (model.prefix.rstrip("/") for model in plan.experiment.models_of(plan.experiment.variant("sd")))
     finish(shell.work, f"compiled/{arm.fingerprint}", target, draft)
     code, called, _ = shell(container)
@@ -102,7 +104,7 @@ def test_an_engine_that_compiles_nothing_serves_from_the_weights_alone(shell, ct
 def test_serving_refuses_what_was_never_finished_and_names_it(shell, plan, ctx):
     arm = plan.waves[0].arms[0]
     deployment, _ = serving(plan, arm, ctx)
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    container = engine_of(deployment)
     code, called, stderr = shell(container)
     assert (code, called) == (66, [])
     assert f"compiled/{arm.fingerprint} has no COMPLETE.json" in stderr
@@ -117,19 +119,19 @@ def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     only = plan.experiment.model_copy(update={"variants": (base,)})
     native = make_plan(only, inventory=Inventory(), engine=engine)
     arm = native.waves[0].arms[0]
-    container = serving(native, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]
+    container = engine_of(serving(native, arm, ctx)[0])
     finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
     code, _, _ = shell(container)
     assert code == 0
     assert shell.env_of()["VLLM_CACHE_ROOT"] == f"{shell.work}/artifact"
     assert (shell.work / "artifact" / "COMPLETE.json").exists()
     assert shell.env_of()["VLLM_NEURON_DISABLE_WARMUP_COMPILE"] == "1"
-    compiling = compile_job(native, arm, ctx)["spec"]["template"]["spec"]["containers"][0]
+    compiling = engine_of(compile_job(native, arm, ctx))
     assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in json.dumps(compiling), "there it must compile"
 
 
 def test_a_bundle_that_is_not_the_one_planned_is_not_run(shell, plan, ctx):
-    container = staging_job(plan, plan.models[0].model, ctx)["spec"]["template"]["spec"]["containers"][0]
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
     code, called, stderr = shell(container)
     assert (code, called) == (65, [])
     assert "is not the bundle of this run" in stderr
@@ -141,22 +143,27 @@ def digest():
 
 def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     arm = plan.waves[0].arms[1]
-    good = {"BUNDLE_SHA256": digest()}
-    compiling = compile_job(plan, arm, ctx)["spec"]["template"]["spec"]["containers"][0]
-    code, called, stderr = shell(compiling, **good)
+    pod = containers(compile_job(plan, arm, ctx)["spec"]["template"])
+    code, called, stderr = shell(pod["fetch"], BUNDLE_SHA256=digest())
     assert code == 0, stderr
     assert called[:5] == ["python3", "-m", "zipfile", "-e", "bundle.zip"]
     program = called[called.index("python3", 1) :]
-    assert program[:5] == ["python3", "-m", "specdecode.pod.compile", "--bucket", "artifacts"]
+    assert program[:5] == ["python3", "-m", "specdecode.pod.weights", "--bucket", "artifacts"]
+    assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
+    code, program, _ = shell(pod["compile"])
+    assert code == 0 and program[:3] == ["python3", "-m", "specdecode.pod.compile"]
     served = program[program.index("--") + 1 :]
     assert served[:2] == ["vllm", "serve"] and f"{shell.work}/models/Qwen--Qwen3-32B@" in served[2]
     assert program[program.index("--health") + 1] == "http://127.0.0.9:8000/health"
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
+    code, program, _ = shell(pod["store"])
+    assert code == 0 and program[:5] == ["python3", "-m", "specdecode.pod.store", "--bucket", "artifacts"]
+    assert program[program.index("--") + 1 :] == served
 
 
 def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
     wave = plan.waves[0]
-    container = smoke_job(plan, wave, ctx)["spec"]["template"]["spec"]["containers"][0]
+    container = engine_of(smoke_job(plan, wave, ctx))
     hosts = {
         obj["metadata"]["name"].upper().replace("-", "_") + "_SERVICE_HOST": f"10.0.0.{n}"
         for n, arm in enumerate(wave.arms)
@@ -175,8 +182,8 @@ def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
 
 def test_the_compile_command_is_the_serving_command(plan, ctx):
     for arm in plan.waves[0].arms:
-        compiled = compile_job(plan, arm, ctx)["spec"]["template"]["spec"]["containers"][0]["command"][2]
-        served = serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]["command"][2]
+        compiled = engine_of(compile_job(plan, arm, ctx))["command"][2]
+        served = engine_of(serving(plan, arm, ctx)[0])["command"][2]
         assert compiled.rsplit(" -- ", 1)[1] == served.rsplit("exec ", 1)[1]
 
 
@@ -187,7 +194,7 @@ def test_what_libraries_write_lies_on_a_volume(shell, plan, ctx, compiling):
     finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
     made = compile_job(plan, arm, ctx) if compiling else serving(plan, arm, ctx)[0]
     template = made["spec"]["template"]["spec"]
-    container = template["containers"][0]
+    container = engine_of(made)
     assert shell(container, BUNDLE_SHA256=digest())[0] == 0
     env = shell.env_of()
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "NEURON_COMPILE_CACHE_URL"):
@@ -201,11 +208,9 @@ def test_what_libraries_write_lies_on_a_volume(shell, plan, ctx, compiling):
 
 def test_environment_of_compiling_and_serving_is_equal(plan, ctx):
     def env(obj):
-        container = obj["spec"]["template"]["spec"]["containers"][0]
-        return {e["name"]: e.get("value") for e in container["env"]}
+        return {e["name"]: e.get("value") for e in engine_of(obj)["env"]}
 
     for arm in plan.waves[0].arms:
         compiled, served = env(compile_job(plan, arm, ctx)), env(serving(plan, arm, ctx)[0])
-        bundle = {k for k in compiled if k.startswith(("BUNDLE", "AWS_", "BUCKET", "PYTHON"))}
-        assert {k: v for k, v in compiled.items() if k not in bundle} | {"VLLM_API_KEY": None} == served
+        assert compiled | {"VLLM_API_KEY": None} == served
     assert os.environ.get("HF_TOKEN") is None or "HF_TOKEN" not in compiled

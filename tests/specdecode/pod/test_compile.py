@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from specdecode.exits import Exit
 from specdecode.pod import compile as compiling
+from specdecode.pod import store, weights
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
@@ -62,7 +63,7 @@ def start(mode: str, *, limit_s: float = 20) -> float:
 def test_server_is_stopped_once_it_is_healthy_and_its_files_are_uploaded(mode):
     assert start(mode) > 0
     s3 = FakeS3()
-    compiling.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={"command": ["vllm"]})
+    store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={"command": ["vllm"]})
     complete = json.loads(s3.objects["compiled/f/COMPLETE.json"])
     assert [f["path"] for f in complete["files"]] == ["model.pt", "weights/tp0.safetensors"]
     assert s3.uploads[-1] == "compiled/f/COMPLETE.json"
@@ -88,38 +89,69 @@ def test_a_healthy_server_without_an_artifact_is_a_failure(mode):
     start(mode)
     s3 = FakeS3()
     with pytest.raises(PodError) as caught:
-        compiling.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
+        store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
     assert caught.value.code == Exit.NO_ARTIFACT
     assert not s3.objects
 
 
+ARTIFACT = ["--artifact", "compiled/f/"]
+TRANSFER = ["--bucket", "b", *ARTIFACT]
+SERVE = [*ARTIFACT, "--artifact-variable", "CACHE_HERE", "--health", "http://x", "--minutes", "2", "--"]
+
+
+def with_bucket(monkeypatch, s3):
+    for module in (weights, store):
+        monkeypatch.setattr(module, "Bucket", lambda name: Bucket(name, s3))
+
+
 def test_what_is_complete_is_not_made_again(monkeypatch):
     s3 = FakeS3({"compiled/f/COMPLETE.json": b'{"files": []}'})
-    monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
-    arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
-    arguments += ["--artifact-variable", "CACHE_HERE"]
-    compiling.main([*arguments, "--minutes", "1", "--", "/nonexistent/vllm", "serve"])
+    with_bucket(monkeypatch, s3)
+    weights.main([*TRANSFER, "--model", "models/m/"])
+    compiling.main([*SERVE, "/nonexistent/vllm", "serve"])
+    store.main(TRANSFER)
     assert not s3.uploads
 
 
-def test_command_after_the_dashes_is_passed_on_whole(monkeypatch):
+def test_weights_are_fetched_compiled_and_the_artifact_stored_with_its_command(monkeypatch):
     s3 = FakeS3({"models/m/COMPLETE.json": b'{"files": []}'})
     seen = {}
 
     def serve(command, **kwargs):
         seen.update(command=command, **kwargs)
         Path(os.environ["CACHE_HERE"], "model.pt").write_bytes(b"x")
-        return 1.0
 
-    monkeypatch.setattr(compiling, "Bucket", lambda name: Bucket(name, s3))
+    with_bucket(monkeypatch, s3)
     monkeypatch.setenv("CACHE_HERE", "")  # restored afterwards
     monkeypatch.setattr(compiling, "compile_by_serving", serve)
-    arguments = ["--bucket", "b", "--artifact", "compiled/f/", "--model", "models/m/", "--health", "http://x"]
-    arguments += ["--artifact-variable", "CACHE_HERE"]
     command = ["vllm", "serve", "m", "--override-neuron-config", '{"a": true}']
-    compiling.main([*arguments, "--minutes", "2", "--", *command])
+    weights.main([*TRANSFER, "--model", "models/m/"])
+    compiling.main([*SERVE, *command])
+    store.main([*TRANSFER, "--", *command])
     assert seen["command"] == command and seen["limit_s"] == 120
     assert json.loads(s3.objects["compiled/f/COMPLETE.json"])["command"] == command
+
+
+@pytest.mark.parametrize("target", ["../token", "/proc/self/environ", "nowhere", "loop"])
+def test_a_link_that_the_engine_leaves_takes_no_other_file_into_the_bucket(tmp_path, target):
+    """A link to the token of the container that uploads would make it an object that servers read."""
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "model.pt").write_bytes(b"x")
+    (tmp_path / "artifact" / "loop").symlink_to(target)
+    s3 = FakeS3()
+    with pytest.raises(PodError, match="lead out of its artifact: loop") as caught:
+        store.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
+    assert caught.value.code == Exit.CORRUPT and not s3.objects
+
+
+def test_a_link_to_another_file_of_the_artifact_is_stored_as_that(tmp_path):
+    (tmp_path / "artifact").mkdir()
+    (tmp_path / "artifact" / "model.pt").write_bytes(b"x")
+    (tmp_path / "artifact" / "latest.pt").symlink_to("model.pt")
+    s3 = FakeS3()
+    store.upload(Bucket("b", s3), "compiled/f/", tmp_path / "artifact", about={})
+    assert s3.objects["compiled/f/latest.pt"] == s3.objects["compiled/f/model.pt"] == b"x"
 
 
 def test_wrong_arguments_are_one_line():

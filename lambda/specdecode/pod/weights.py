@@ -1,0 +1,39 @@
+"""Weights to local disk, to be compiled: `python3 -m specdecode.pod.weights --bucket B --model models/…/ …`.
+
+The first of the compile pod's containers: what it fetches, the engine reads without credentials of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import Parser, run, say
+
+NOTHING_TO_DO = Path("models") / "nothing-to-do"
+"""Left where the artifact is complete already, for the containers that follow."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fetch the weights that the command line names, unless their artifact is there."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--artifact", required=True, help="what will be made of them, compiled/<fingerprint>/")
+    parser.add_argument(
+        "--model", action="append", required=True, help="prefix of weights to fetch; repeat for a draft"
+    )
+    options = parser.parse_args(arguments)
+    bucket = Bucket(options.bucket)
+    if bucket.complete(options.artifact) is not None:
+        say(f"{options.artifact} is already complete")
+        NOTHING_TO_DO.parent.mkdir(exist_ok=True)
+        NOTHING_TO_DO.touch()
+        return
+    for prefix in options.model:
+        size = bucket.fetch_folder(prefix, Path(prefix))
+        say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
+
+
+if __name__ == "__main__":
+    run(main)
