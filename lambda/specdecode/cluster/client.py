@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -40,10 +41,13 @@ Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
 
 
 def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
-    """A transport that verifies the API server by the cluster's own CA and never retries by itself."""
+    """A transport that verifies the API server by the cluster's own CA and never retries by itself.
+
+    Written for urllib3 1.26 and 2 alike: Lambda's runtime brings whichever it ships with boto3 today. 1.26 knows no
+    `ca_cert_data`, both take an `ssl_context`.
+    """
     pool = urllib3.PoolManager(
-        ca_cert_data=ca_pem,
-        cert_reqs="CERT_REQUIRED",
+        ssl_context=ssl.create_default_context(cadata=ca_pem),
         retries=False,
         timeout=urllib3.Timeout(connect=5.0, read=timeout_s),
     )
