@@ -16,6 +16,7 @@ READER_GROUP = "specdecode:reader"
 READ_CLUSTER: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes", "events"], "verbs": ["list"]},
     {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "verbs": ["get"]},
+    {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},
     {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
 ]

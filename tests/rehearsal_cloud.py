@@ -49,6 +49,10 @@ class Cloud:
     def control(self, action: str, **body: Any) -> None:
         self.running.kubernetes.request("POST", f"/_rehearsal/{action}", body)
 
+    def bought(self) -> int:
+        """How many instances were ever launched."""
+        return len(self.running.kubernetes.request("POST", "/_rehearsal/instances", {})["instances"])
+
     def listed(self, path: str) -> list[dict[str, Any]]:
         return list(self.running.kubernetes.request("GET", path)["items"])
 

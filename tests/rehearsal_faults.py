@@ -146,6 +146,22 @@ def test_the_node_never_becomes_ready(cloud):
     )
 
 
+@pytest.mark.parametrize(
+    ("switch", "fault"),
+    [
+        ("ami_missing", "the region has no such AMI: the EC2NodeClass is never Ready"),
+        ("pool_invalid", "the NodePool is not valid, and so not Ready"),
+    ],
+)
+def test_karpenter_makes_no_node(cloud, switch, fault):
+    """It says so in a condition and nowhere else. The run ends long before its deadline for the node."""
+    cloud.control("faults", **{switch: names.NODEPOOL})
+    before = cloud.bought()
+    run = cloud.start(switch.replace("_", "-"), SMALL | {"deadlines.capacity": 30})
+    fails(cloud, run, fault=fault, where="AcquireCapacity", error="CapacityUnavailable", row="pool-not-ready")
+    assert cloud.bought() == before, "an instance was bought"
+
+
 def test_the_image_cannot_be_pulled(cloud):
     cloud.control("faults", image_pull_error="rehearsal/engine")
     cloud.forget("models/")

@@ -32,12 +32,17 @@ class ApiFault:
 
 @dataclass
 class Faults:
-    """The faults that are on. `node_delay` None leaves the configured delay."""
+    """The faults that are on. `node_delay` None leaves the configured delay.
+
+    `ami_missing` and `pool_invalid` are parts of names of EC2NodeClasses and NodePools that are never Ready.
+    """
 
     no_capacity: bool = False
     node_delay: float | None = None
     node_never_ready: bool = False
     no_published_price: bool = False
+    ami_missing: str = ""
+    pool_invalid: str = ""
     image_pull_error: str = ""
     mount_denied: str = ""
     api: list[ApiFault] = field(default_factory=list)

@@ -119,7 +119,7 @@ class Instance:
             Slices(cluster),
             Scheduler(cluster),
             Endpoints(cluster),
-            Pools(cluster, installed=installed),
+            Pools(cluster, installed=installed, faults=faults),
             NodeClaims(
                 cluster, installed=installed, cloud=cloud, faults=faults, network=self._network, delay=o.node_delay
             ),

@@ -36,6 +36,7 @@ RESOURCES: dict[str, Resource] = {
     "ResourceSlice": Resource("resource.k8s.io/v1", "resourceslices", namespaced=False),
     "NodePool": Resource("karpenter.sh/v1", "nodepools", namespaced=False),
     "NodeClaim": Resource("karpenter.sh/v1", "nodeclaims", namespaced=False),
+    "EC2NodeClass": Resource("karpenter.k8s.aws/v1", "ec2nodeclasses", namespaced=False),
 }
 
 WORKLOAD_KINDS = ("Deployment", "Job", "Service", "ConfigMap")

@@ -19,13 +19,17 @@ from specdecode.tasks.capacity import (
     warnings_about,
 )
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
+from specdecode.tasks.readiness import why_no_node
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.turn import stand_in_line
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
-    """Done when this run holds the lease and a Ready node of the pool has published its devices."""
+    """Done when this run holds the lease and a Ready node of the pool has published its devices.
+
+    CapacityUnavailable at once where no node can come; with the reason after the deadline where none came.
+    """
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
@@ -42,11 +46,19 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if node is not None:
         change_state(rt.store, given.run_id, held_since=since, node=node)
         return Progress(done=True, message=f"node {node} is ready")
+    pool = rt.kube.get("NodePool", names.NODEPOOL)
+    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
+    # What is asked for already comes, whatever becomes of the pool's conditions.
+    unready = None if claims else why_no_node(rt.kube, pool, since=since, now=now)
+    if unready is not None:
+        if unready.is_final:
+            raise CapacityUnavailable(f"no node can come: {unready.message}")
+        return Progress(done=False, message=unready.message, wait_s=run.plan.poll_seconds)
     reason = missing_because(
         nodes=nodes,
-        claims=rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"),
+        claims=claims,
         events=[event for kind in KARPENTER_KINDS for event in warnings_about(rt.kube, kind)],
-        pool=rt.kube.get("NodePool", names.NODEPOOL),
+        pool=pool,
         since=since,
     )
     limit = run.plan.experiment.deadlines.capacity

@@ -5,11 +5,13 @@ import copy
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.base import Controller
+from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.machinery import Cluster, random_suffix
 from rehearsal.kubernetes.objects import (
     Json,
     annotations_of,
+    condition,
     dig,
     is_true,
     labels_of,
@@ -48,23 +50,32 @@ def create_claim(cluster: Cluster, pool: Json, *, instance_types: list[str] | No
     return cluster.create(r.NODE_CLAIMS, claim, manager=names.COMPONENT)
 
 
+_CLASS_PARTS = (
+    "AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded",
+    "PlacementGroupReady",
+)  # fmt: skip
+_GOOD = ("True", "", "")
+_NO_AMI = ("False", "AMINotFound", "AMISelector did not match any AMIs")
+_INVALID = ("False", "NodePoolValidationFailed", "injected by the rehearsal")
+"""Status, reason and message of a condition; of an EC2NodeClass from pkg/controllers/nodeclass of Karpenter 1.14.1."""
+
+
 class Pools(Controller):
-    """`retry` is the pause before a static pool tries again after a NodeClaim that found no capacity."""
+    """Conditions of EC2NodeClasses and NodePools, and the NodeClaims of static pools."""
 
     watches = (r.NODE_POOLS, r.NODE_CLAIMS, r.NODE_CLASSES, r.NODES, r.DEPLOYMENTS)
 
-    def __init__(self, cluster: Cluster, *, installed: Installed) -> None:
+    def __init__(self, cluster: Cluster, *, installed: Installed, faults: Faults) -> None:
         super().__init__(cluster)
         self._installed = installed
+        self._faults = faults
         installed.subscribe(self.wake)
 
     def reconcile(self) -> None:
         if not self._installed.karpenter_runs():
             return
         for node_class in self.store.list(r.NODE_CLASSES):
-            self._ready(
-                r.NODE_CLASSES, node_class, ("AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady")
-            )
+            self._report_class(node_class)
         for pool in self.store.list(r.NODE_POOLS):
             if terminating(pool):
                 continue
@@ -100,26 +111,41 @@ class Pools(Controller):
     def _report(self, pool: Json) -> None:
         ref = pool["spec"]["template"]["spec"]["nodeClassRef"]
         node_class = self.store.get(r.NODE_CLASSES, "", ref["name"]) if ref["kind"] == "EC2NodeClass" else None
-        ready = node_class is not None and is_true(node_class, "Ready") and not terminating(node_class)
-        why = "" if ready else ("NodeClassNotFound" if node_class is None else "NodeClassNotReady")
         nodes = len([c for c in claims_of(self.cluster, name_of(pool)) if dig(c, "status", "nodeName")])
+        parts = {"ValidationSucceeded": _GOOD, "NodeClassReady": _class_ready(node_class)}
+        if self._faults.pool_invalid and self._faults.pool_invalid in name_of(pool):
+            parts["ValidationSucceeded"] = _INVALID
 
         def change(obj: Json) -> None:
-            status = obj.setdefault("status", {})
-            status["nodes"] = nodes
-            conditions = status.get("conditions", [])
-            conditions = set_condition(conditions, "ValidationSucceeded", "True", reason="ValidationSucceeded")
-            for kind in ("NodeClassReady", "Ready"):
-                conditions = set_condition(conditions, kind, str(ready), reason=why or kind)
-            status["conditions"] = conditions
+            obj.setdefault("status", {})["nodes"] = nodes
+            _set_parts(obj, parts)
 
         self.cluster.modify(r.NODE_POOLS, pool, change)
 
-    def _ready(self, resource: r.Resource, obj: Json, parts: tuple[str, ...]) -> None:
-        def change(target: Json) -> None:
-            conditions = dig(target, "status", "conditions", default=[])
-            for kind in (*parts, "Ready"):
-                conditions = set_condition(conditions, kind, "True", reason=kind)
-            target.setdefault("status", {})["conditions"] = conditions
+    def _report_class(self, node_class: Json) -> None:
+        parts = dict.fromkeys(_CLASS_PARTS, _GOOD)
+        if self._faults.ami_missing and self._faults.ami_missing in name_of(node_class):
+            parts["AMIsReady"] = _NO_AMI
+        self.cluster.modify(r.NODE_CLASSES, node_class, lambda obj: _set_parts(obj, parts))
 
-        self.cluster.modify(resource, obj, change)
+
+def _class_ready(node_class: Json | None) -> tuple[str, str, str]:
+    """What a NodePool says of its EC2NodeClass (pkg/controllers/nodepool/readiness of Karpenter 1.14.1)."""
+    if node_class is None:
+        return "False", "NodeClassNotFound", "NodeClass not found on cluster"
+    if terminating(node_class):
+        return "False", "NodeClassTerminating", "NodeClass is Terminating"
+    ready = condition(node_class, "Ready")
+    if ready is None or ready["status"] == "Unknown":
+        return "False", "NodeClassReadinessUnknown", "Node Class Readiness Unknown"
+    return _GOOD if ready["status"] == "True" else ("False", ready["reason"], ready["message"])
+
+
+def _set_parts(obj: Json, parts: dict[str, tuple[str, str, str]]) -> None:
+    """The conditions, and Ready from all of them, as the library of Karpenter's controllers makes it."""
+    bad = {kind: status for kind, (status, _, _) in parts.items() if status != "True"}
+    ready = _GOOD if not bad else ("False", "UnhealthyDependents", ", ".join(f"{k}={v}" for k, v in bad.items()))
+    conditions = dig(obj, "status", "conditions", default=[])
+    for kind, (status, reason, message) in {**parts, "Ready": ready}.items():
+        conditions = set_condition(conditions, kind, status, reason=reason or kind, message=message)
+    obj.setdefault("status", {})["conditions"] = conditions

@@ -50,6 +50,7 @@ DEFAULT = {"experiment": "rehearsal", "set": {"accuracy": True}}
 LOOKS = 500
 SCORES = b'{"results": {"gsm8k": {"exact_match,flexible-extract": 0.8, "exact_match_stderr,flexible-extract": 0.05}}}'
 NODE = "trn2-node"
+NODE_CLASS = "trn2-sdk-2-26"
 DEVICES = 16
 
 
@@ -72,8 +73,9 @@ class World:
         self.s3, self.states, self.cloudwatch = FakeS3(), FakeStates(), FakeCloudWatch()
         self.cluster = FakeCluster(lambda: self.time)
         self.cluster.react = self.react
-        self.cluster.put({"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": {"replicas": 0}})
-        self.cluster.put(_ready({"kind": "Node", "metadata": _meta("system-node", {})}))
+        for obj in karpenter_objects():
+            self.cluster.put(made_ready(obj))
+        self.cluster.put(made_ready({"kind": "Node", "metadata": _meta("system-node", {})}))
         services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch}
         self.rt = Runtime(
             environ={
@@ -165,7 +167,7 @@ class World:
 
     def _node(self) -> None:
         if self.replicas and self.node_comes:
-            self.cluster.put(_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})}))
+            self.cluster.put(made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})}))
             if self.slices_published:
                 self.cluster.put(_slice())
         elif not self.replicas:
@@ -209,7 +211,7 @@ class World:
             if component == "staging":
                 known["spec"] = {}
             if ready:
-                _ready(known)
+                made_ready(known)
             if template["spec"].get("resourceClaims"):
                 self.cluster.put(_claim(name, len(self.cluster.all("ResourceClaim"))))
         if component in self.trouble:
@@ -230,6 +232,16 @@ class World:
                 self.cluster.remove("ResourceClaim", claim["metadata"]["name"])
 
 
+def karpenter_objects() -> list[KubeObject]:
+    """EC2NodeClass and NodePool of the trn2 node, without a status."""
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": NODE_CLASS}
+    spec = {"replicas": 0, "template": {"spec": {"nodeClassRef": ref}}}
+    return [
+        {"kind": "EC2NodeClass", "metadata": {"name": NODE_CLASS}, "spec": {}},
+        {"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": spec},
+    ]
+
+
 def _meta(name: str, labels: dict[str, str], namespace: str | None = None) -> dict[str, Any]:
     return {"name": name, "labels": labels, **({"namespace": namespace} if namespace else {})}
 
@@ -238,7 +250,7 @@ def _condition(kind: str, *, reason: str = "") -> dict[str, str]:
     return {"type": kind, "status": "True", "reason": reason}
 
 
-def _ready(obj: KubeObject) -> KubeObject:
+def made_ready(obj: KubeObject) -> KubeObject:
     obj.setdefault("status", {})["conditions"] = [_condition("Ready")]
     return obj
 
