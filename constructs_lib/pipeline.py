@@ -140,6 +140,7 @@ def _capacity_json(settings: Settings) -> str:
     return Capacity(
         ami=settings.ami,
         price_per_node_hour=settings.price_per_node_hour,
+        node_storage=settings.node_storage,
         block_start=settings.capacity_start,
         block_end=settings.capacity_end,
     ).model_dump_json()

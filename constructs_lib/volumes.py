@@ -4,12 +4,23 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
 from specdecode import names
+from specdecode.experiment.capacity import COPY_STREAMS, LINK_GBPS
 
 from constructs_lib.addons import addon
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.settings import Settings
 
 PREFIXES = ("models", "compiled")
+MOUNT_OPTIONS = (
+    "read-only",
+    "allow-other",  # the pods' user is not root
+    f"maximum-throughput-gbps {LINK_GBPS}",  # without the metadata service, which pods cannot reach, it assumes 10
+    f"max-threads {4 * COPY_STREAMS}",  # 16 operations at once would be one arm's copy
+)
+"""Options of Mountpoint (doc/CONFIGURATION.md of 1.23) beside region and prefix.
+
+How far it reads ahead is no option: an unstable environment variable sets that, which the driver does not pass on.
+"""
 SIZE = "10Ti"
 """Kubernetes wants a size and the driver ignores it."""
 
@@ -18,7 +29,9 @@ class Volumes(Construct):
     """The Mountpoint for S3 CSI add-on, and the volumes that it mounts.
 
     Credentials are the pod's own (its service account's role), so the add-on needs no role. The Mountpoint pods, one a
-    volume, ask for CPU and memory: without, they are the first to be evicted from a full node.
+    volume, ask for CPU and memory: without, they are the first to be evicted from a full node. They have no limit of
+    memory: one that is killed at it does not come back under the pods that use it (awslabs/mountpoint-s3, issue 1556),
+    and what it needs is bounded by the files that are read at once (ADR 120).
     """
 
     def __init__(
@@ -66,7 +79,7 @@ def persistent_volume(prefix: str, *, bucket_name: str, region: str) -> Manifest
             "storageClassName": "",
             "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {"namespace": names.NAMESPACE, "name": name},
-            "mountOptions": ["read-only", "allow-other", f"region {region}", f"prefix {prefix}/"],
+            "mountOptions": [*MOUNT_OPTIONS, f"region {region}", f"prefix {prefix}/"],
             "csi": {
                 "driver": "s3.csi.aws.com",
                 "volumeHandle": name,
@@ -76,7 +89,6 @@ def persistent_volume(prefix: str, *, bucket_name: str, region: str) -> Manifest
                     "stsRegion": region,
                     "mountpointContainerResourcesRequestsCpu": "500m",
                     "mountpointContainerResourcesRequestsMemory": "1Gi",
-                    "mountpointContainerResourcesLimitsMemory": "4Gi",
                 },
             },
         },

@@ -50,8 +50,9 @@ class Cloud:
         self.running.kubernetes.request("POST", f"/_rehearsal/{action}", body)
 
     def bought(self) -> int:
-        """How many instances were ever launched."""
-        return len(self.running.kubernetes.request("POST", "/_rehearsal/instances", {})["instances"])
+        """How many trn2 instances were ever launched."""
+        found = self.running.kubernetes.request("POST", "/_rehearsal/instances", {})["instances"]
+        return sum(instance["instance_type"] == "trn2.48xlarge" for instance in found)
 
     def listed(self, path: str) -> list[dict[str, Any]]:
         return list(self.running.kubernetes.request("GET", path)["items"])

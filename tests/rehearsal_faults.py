@@ -183,6 +183,25 @@ def test_the_bucket_cannot_be_mounted(cloud):
     fails(cloud, run, fault="S3 denies the mount", where="Serve", error="ServeNotReady", row="s3-denied")
 
 
+def test_the_mount_dies_while_the_servers_load(cloud):
+    """A restarted container finds it dead too. What was compiled is kept, and a resumed run serves it."""
+    run = cloud.start("mount-dies", SMALL | PATIENT)
+    cloud.until_step(run, "AcquireCapacity")
+    cloud.control("faults", mount_dies="compiled")
+    fails(
+        cloud,
+        run,
+        fault="the mount dies while the servers load",
+        where="Serve",
+        error="ServeNotReady",
+        row="mount-died",
+    )
+    cloud.control("faults", reset=True)
+    again = cloud.running.start("mount-anew", {"resume": run.run_id})
+    succeeds(cloud, again, fault="the run whose mount died is resumed", where="-")
+    assert _looks(again, "Compile") == 1, "the artifacts are there"
+
+
 def test_a_compile_that_crashes_once_is_done_again_on_a_fresh_pod(cloud):
     cloud.forget("compiled/")
     run = cloud.start("compile-crash")

@@ -34,7 +34,8 @@ class ApiFault:
 class Faults:
     """The faults that are on. `node_delay` None leaves the configured delay.
 
-    `ami_missing` and `pool_invalid` are parts of names of EC2NodeClasses and NodePools that are never Ready.
+    `ami_missing` and `pool_invalid` are parts of names of EC2NodeClasses and NodePools that are never Ready,
+    `mount_denied` and `mount_dies` of names of volumes that cannot be mounted, or whose mount dies under a container.
     """
 
     no_capacity: bool = False
@@ -45,6 +46,7 @@ class Faults:
     pool_invalid: str = ""
     image_pull_error: str = ""
     mount_denied: str = ""
+    mount_dies: str = ""
     api: list[ApiFault] = field(default_factory=list)
     changed: Callable[[], None] = lambda: None
 

@@ -104,6 +104,8 @@ def test_volumes_are_read_only_views_with_the_pods_own_rights(templates: Templat
         assert attributes["stsRegion"] == "us-east-2"
         assert attributes["mountpointContainerResourcesRequestsCpu"]
         assert attributes["mountpointContainerResourcesRequestsMemory"]
+        assert not [name for name in attributes if "Limits" in name], "a mount that is killed at a limit stays dead"
+        assert {"maximum-throughput-gbps 100", "max-threads 64"} <= set(volume["mountOptions"])
         assert volume["claimRef"] == {"namespace": names.NAMESPACE, "name": claim["metadata"]["name"]}
         assert claim["spec"]["volumeName"] == names.model_pv(prefix)
         handles.add(volume["csi"]["volumeHandle"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
 from pydantic import Field
 
@@ -24,6 +25,16 @@ RESERVED_CPU = 2.0
 RESERVED_MEMORY_GIB = 8.0
 ALLOCATABLE_EPHEMERAL_GIB = 2600.0
 """Of a 3000 GiB root volume, less the images, the system and the kubelet's eviction threshold."""
+LINK_GBPS = 100
+"""Gbit/s that one mount may ask S3 for: half of a network card of a trn2.48xlarge (16 cards, 3,200 Gbit/s together;
+Karpenter 1.14.1, zz_generated.bandwidth.go), since pods use the first card only and two mounts share it."""
+COPY_STREAMS = 16
+"""Files that are copied at once. It also bounds the mount's memory: 2 GiB of read-ahead at most for each open file
+(doc/CONFIGURATION.md of Mountpoint 1.23)."""
+MOUNT_BUFFERS_GIB = 40.0
+"""Memory for what Mountpoint pods read ahead while a server loads: 16 files at 2 GiB, and the pods' own needs."""
+NodeStorage = Literal["instance-store", "ebs"]
+"""Where the node keeps what pods write: its four NVMe disks, or gp3."""
 MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
 """Of the container that `serving.neuron_metrics` puts beside each server (the node-wide one asks for 256m)."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
@@ -40,6 +51,7 @@ class Capacity(Frozen):
     """Release of the EKS Neuron AMI that the node class pins."""
     price_per_node_hour: float = Field(default=ON_DEMAND_PRICE, ge=0)
     """US dollars."""
+    node_storage: NodeStorage = "instance-store"
     block_start: datetime | None = None
     block_end: datetime | None = None
     """Window of the Capacity Block, where there is one."""

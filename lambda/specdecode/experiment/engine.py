@@ -44,6 +44,15 @@ class Dialect(StrEnum):
     """vLLM itself: it drives no Neuron device and has no Neuron configuration."""
 
 
+class Reads(StrEnum):
+    """How many of its files a server reads at once while it loads."""
+
+    ONE = "one"
+    """One process, file after file."""
+    RANKS = "ranks"
+    """Every rank by itself."""
+
+
 class MethodSupport(Frozen):
     """How an engine is asked for one speculation method."""
 
@@ -71,7 +80,7 @@ class Artifact(Frozen):
 
     variable: EnvName = "NEURON_COMPILED_ARTIFACTS"
     copied: bool = False
-    """It must be writable: copied to local disk before serving, where others read it from the mount."""
+    """It must be writable: copied to local disk before serving, whether or not that is faster."""
     serve_env: dict[EnvName, str] = Field(default_factory=dict)
     """Set where the artifact is served and not where it is made: forbids to compile."""
 
@@ -176,6 +185,8 @@ class Engine(Frozen):
     env: dict[EnvName, str] = Field(default_factory=dict)
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
+    reads: Reads = Reads.ONE
+    """Decides whether what it loads is copied to the node's own disks first."""
     artifact: Artifact | None = Artifact()
     """None: nothing is compiled, a server starts from the weights alone."""
     probes: Probes

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+from specdecode.experiment.capacity import NodeStorage
 from specdecode.experiment.model import Frozen
 
 
@@ -19,3 +20,4 @@ class RenderContext(Frozen):
     """The zip with `specdecode`, its dependencies and assets/."""
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     region: str
+    node_storage: NodeStorage = "instance-store"

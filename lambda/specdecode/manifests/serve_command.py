@@ -11,12 +11,16 @@ from specdecode.experiment.model import Experiment, Variant
 from specdecode.manifests.pods import word
 from specdecode.planning.fingerprint import fingerprint, neuron_config
 
+LOCAL = "local"
+"""Folder below the working directory with what a server was given a copy of."""
 _HERE = "@PWD@"
-"""Stands for the working directory in JSON until it is shell source."""
+"""Stands in JSON for the folder with the weights until it is shell source."""
 
 
-def serve_words(experiment: Experiment, variant: Variant, engine: Engine, *, compiled: bool) -> list[str]:
-    """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell.
+def serve_words(
+    experiment: Experiment, variant: Variant, engine: Engine, *, compiled: bool, local: bool = False
+) -> list[str]:
+    """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell. `local`: of weights in LOCAL.
 
     `compiled`: it finds its artifact, whose neuron_config.json holds the configuration. The loaders of NxD Inference
     then set each override on the loaded configuration as it is (`setattr`): a mapping would take the place of an
@@ -26,7 +30,7 @@ def serve_words(experiment: Experiment, variant: Variant, engine: Engine, *, com
     target = experiment.target_of(variant)
     words = [
         "vllm serve",
-        f'"$PWD/{target.prefix.rstrip("/")}"',
+        f'"$PWD/{_below(local)}{target.prefix.rstrip("/")}"',
         f"--served-model-name {word(served_model(experiment))}",
         '--host "$POD_IP"',
         f"--port {names.SERVE_PORT}",
@@ -39,7 +43,8 @@ def serve_words(experiment: Experiment, variant: Variant, engine: Engine, *, com
         config = {key: value for key, value in config.items() if not isinstance(value, dict)}
     words += _neuron_words(config, engine)
     if variant.speculation:
-        words.append(f"--speculative-config {_json_word(speculative_config(experiment, variant, engine))}")
+        told = speculative_config(experiment, variant, engine)
+        words.append(f"--speculative-config {_json_word(told, local=local)}")
     words += [word(a.replace("{max_num_seqs}", str(serving.max_num_seqs))) for a in engine.serve_args]
     return words + [word(argument) for argument in serving.extra_args]
 
@@ -75,5 +80,9 @@ def _neuron_words(config: dict[str, Any], engine: Engine) -> list[str]:
     return [f"--additional-config {_json_word({key: config})}"]
 
 
-def _json_word(value: dict[str, Any]) -> str:
-    return word(json.dumps(value)).replace(_HERE, "'\"$PWD\"'")
+def _below(local: bool) -> str:
+    return f"{LOCAL}/" if local else ""
+
+
+def _json_word(value: dict[str, Any], *, local: bool = False) -> str:
+    return word(json.dumps(value)).replace(f"{_HERE}/", f"'\"$PWD\"'/{_below(local)}")

@@ -6,10 +6,12 @@ the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import Exit
+from specdecode.experiment.capacity import COPY_STREAMS
 from specdecode.experiment.engine import Engine, Probe, Resources
 from specdecode.experiment.model import EnvName
 from specdecode.manifests.api_keys import server_env
@@ -17,12 +19,30 @@ from specdecode.manifests.context import RenderContext
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, HOME, KubeObject, claiming, container, meta, pod_template, word
-from specdecode.manifests.serve_command import artifact_path, serve_words
+from specdecode.manifests.serve_command import LOCAL, artifact_path, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.fingerprint import serving_env
+from specdecode.planning.loading import COPY_MARGIN, is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""
+_COPY = f"""\
+if [ ! -f {LOCAL}/copied ]; then
+  [ ! -d {LOCAL} ] || chmod -R u+w {LOCAL}
+  rm -rf {LOCAL}
+  for folder in {{folders}}; do
+    find "$folder" -type d -exec mkdir -p {LOCAL}/{{{{}}}} \\;
+    find "$folder" -type f -print0 | xargs -0 -r -n 1 -P {COPY_STREAMS} cp --parents --target-directory={LOCAL}
+  done
+  touch {LOCAL}/copied
+  chmod -R {{mode}} {LOCAL}
+  echo "specdecode: copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
+fi"""
+"""Shell source that copies `folders`, many files at once; a container that is started again finds the copy.
+
+`mode` makes it read-only like the mount, or not: NxD Inference that fails to load an artifact compiles it anew where it
+can write, which would be measured as if it were the artifact's.
+"""
 SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
 
 
@@ -43,13 +63,14 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
     mounted = ("models", "compiled") if engine.artifact else ("models",)
     probes, weights_gib = engine.probes, experiment.weights_gib(variant)
+    copied = copied_folders(plan, arm, ctx)
     main = container(
         image=engine.reference,
-        script=_script(plan, arm),
+        script=_script(plan, arm, copied=copied),
         env={**OFFLINE, **_artifact_env(engine)},
         given=serving_env(experiment, variant, engine),
         secret_env=server_env(arm, ctx),
-        resources=engine.resources.serving,
+        resources=_with_room(engine.resources.serving, copied, weights_gib),
         weights_gib=weights_gib,
         mounts=[
             SHM_MOUNT,
@@ -107,29 +128,49 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     return [deployment, service]
 
 
-def _script(plan: Plan, arm: Arm) -> str:
-    """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount."""
+def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
+    """Refuse to start without a finished artifact; a server that had to compile would fail on the read-only mount.
+
+    The folders in `copied` go to local disk first, and are loaded from there.
+    """
     variant, artifact = plan.experiment.variant(arm.variant), plan.engine.artifact
     needed = [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
-    found: list[str] = []
+    local = needed[0] in copied
+    mode = "u+w" if artifact and artifact.copied else "a-w"
+    found = [_COPY.format(folders=" ".join(map(word, copied)), mode=mode)] if copied else []
     if artifact:
         compiled = artifact_path(plan.experiment, variant, plan.engine)
         needed.insert(0, compiled)
-        folder = "artifact" if artifact.copied else compiled
-        found += [f"cp -r {compiled} {folder}"] if artifact.copied else []
-        found.append(f'export {artifact.variable}="$PWD/{folder}"')
+        found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
     return HOME + "\n".join(
         [
             f"for folder in {' '.join(map(word, needed))}; do",
-            f'  if [ ! -f "$folder/{layout.COMPLETE}" ]; then',
+            f'  if ! head -c 1 "$folder/{layout.COMPLETE}" > /dev/null; then',
             f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',
             f"    exit {Exit.INCOMPLETE.value}",
             "  fi",
             "done",
             *found,
-            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True)),
+            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True, local=local)),
         ]
     )
+
+
+def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
+    """What the arm's server loads from a copy on the node's disks: what is faster so, and what it must write to."""
+    experiment, engine = plan.experiment, plan.engine
+    variant, artifact = experiment.variant(arm.variant), engine.artifact
+    faster = is_copied(experiment, engine, ctx.node_storage)
+    folders = [artifact_path(experiment, variant, engine)] if artifact and (faster or artifact.copied) else []
+    if faster and reads_weights(experiment, variant, engine):
+        folders += [model.prefix.rstrip("/") for model in experiment.models_of(variant)]
+    return folders
+
+
+def _with_room(resources: Resources, copied: Sequence[str], weights_gib: float) -> Resources:
+    """The server's resources with local disk for the copies; those of artifact and weights are not made together."""
+    room = COPY_MARGIN * weights_gib if copied else 0
+    return resources.model_copy(update={"ephemeral_gib": resources.ephemeral_gib + room})
 
 
 def _artifact_env(engine: Engine) -> dict[EnvName, str]:

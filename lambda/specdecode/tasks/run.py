@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specdecode import layout
+from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
 from specdecode.runs import PLAN
@@ -61,4 +62,5 @@ def render_context(given: StepInput, rt: Runtime) -> RenderContext:
         bundle_uri=rt.environ["BUNDLE_URI"],
         bundle_sha256=rt.environ["BUNDLE_SHA256"],
         region=rt.environ["AWS_REGION"],
+        node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
     )

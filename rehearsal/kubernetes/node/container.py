@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rehearsal.kubernetes.node.environment import ConfigError
+from rehearsal.kubernetes.node.environment import ConfigError, CreateError
 from rehearsal.kubernetes.node.logs import ContainerLog
 from rehearsal.kubernetes.node.probes import Prober
 from rehearsal.kubernetes.node.process import Process
@@ -122,6 +122,8 @@ class Container:
                 launch = await self.launch(self.restarts)
             except ConfigError as problem:
                 self._wait_for("CreateContainerConfigError", str(problem), "Failed")
+            except CreateError as problem:
+                self._wait_for("CreateContainerError", str(problem), "Failed")
             except OSError as problem:
                 self._wait_for("RunContainerError", f"failed to create containerd task: {problem}", "Failed")
             else:

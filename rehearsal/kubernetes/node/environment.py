@@ -17,6 +17,10 @@ class ConfigError(Exception):
     """A container cannot be configured: the kubelet's CreateContainerConfigError, retried until it can."""
 
 
+class CreateError(Exception):
+    """A container cannot be made: the kubelet's CreateContainerError, retried until it can."""
+
+
 def expand(text: str, variables: dict[str, str]) -> str:
     """`$(NAME)` replaced where NAME is known, `$$` by `$`, as the kubelet does in env, command and args."""
 

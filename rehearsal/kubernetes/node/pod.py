@@ -11,7 +11,7 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.services import service_address
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node import devices, environment, guardian, status, volumes
+from rehearsal.kubernetes.node import dead_mount, devices, environment, guardian, status, volumes
 from rehearsal.kubernetes.node.addresses import Network
 from rehearsal.kubernetes.node.container import Container, Launch
 from rehearsal.kubernetes.node.logs import ContainerLog
@@ -55,6 +55,7 @@ class PodWorker:
         self._main: list[Container] = []
         self._initialized = False
         self._stopping: float | None = None
+        self._dead_mount = ""
         self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
 
     @property
@@ -174,6 +175,9 @@ class PodWorker:
             )
             if not user:
                 raise environment.ConfigError("container has runAsNonRoot and image will run as root")
+        if self._dead_mount:
+            raise dead_mount.refuse(self._pod, self._dead_mount)
+        self._dead_mount = dead_mount.claim_of(self._pod, settings.faults.mount_dies)
         cwd = volumes.build_root(self._folder, spec)
         home = self._folder.path / "home"
         home.mkdir(exist_ok=True)
@@ -185,6 +189,8 @@ class PodWorker:
         env |= volumes.local_variables(self._folder, spec)
         if settings.aws_endpoint:
             env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
+        if self._dead_mount:
+            env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
         command = [environment.expand(part, env) for part in (*spec["command"], *spec.get("args", ()))]
         log = ContainerLog(self._folder.log(spec["name"], restart))
         try:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 from specdecode.experiment import load_engine, load_preset
@@ -75,7 +78,7 @@ def test_serving_becomes_vllm_with_paths_below_its_working_directory(shell, plan
     assert json.loads(flags["--speculative-config"])["model"] == f"{shell.work}/{draft}"
     assert json.loads(flags["--override-neuron-config"])["enable_fused_speculation"] is True
     env = shell.env_of()
-    assert env["NEURON_COMPILED_ARTIFACTS"] == f"{shell.work}/compiled/{arm.fingerprint}"
+    assert env["NEURON_COMPILED_ARTIFACTS"] == f"{shell.work}/local/compiled/{arm.fingerprint}"
     assert env["HF_HUB_OFFLINE"] == "1" and env["HOME"] == str(shell.work)
 
 
@@ -93,7 +96,7 @@ def test_an_engine_that_compiles_nothing_serves_from_the_weights_alone(shell, ct
     code, called, _ = shell(container)
     assert code == 0
     speculative = json.loads(called[called.index("--speculative-config") + 1])
-    assert (speculative["method"], speculative["model"]) == ("draft_model", f"{shell.work}/{draft}")
+    assert (speculative["method"], speculative["model"]) == ("draft_model", f"{shell.work}/local/{draft}")
     assert {"--enforce-eager", "--dtype=float32", "--no-enable-prefix-caching"} <= set(called)
     assert not {"--override-neuron-config", "--additional-config"} & set(called)
     env = shell.env_of()
@@ -113,6 +116,65 @@ def test_serving_refuses_what_was_never_finished_and_names_it(shell, plan, ctx):
     assert code == 66 and "models/Qwen--Qwen3-32B@" in stderr
 
 
+def is_writable(folder: Path) -> bool:
+    return all(path.stat().st_mode & stat.S_IWUSR for path in (folder, *folder.rglob("*")))
+
+
+def test_what_one_process_reads_file_after_file_is_copied_first_many_at_once(shell, plan, ctx):
+    arm = plan.waves[0].arms[1]
+    container = serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]
+    compiled = f"compiled/{arm.fingerprint}"
+    models = plan.experiment.models_of(plan.experiment.variant("sd"))
+    finish(shell.work, compiled, *(model.prefix.rstrip("/") for model in models))
+    for rank in range(40):
+        path = shell.work / compiled / "weights" / "a folder" / f"tp{rank}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes([rank]) * 1000)
+    assert shell(container)[0] == 0
+    local = shell.work / "local" / compiled
+    paths = [path for path in (shell.work / compiled).rglob("*") if path.is_file()]
+    assert len(paths) == 41
+    for path in paths:
+        assert (local / path.relative_to(shell.work / compiled)).read_bytes() == path.read_bytes()
+    assert not any(path.stat().st_mode & 0o222 for path in (local, *local.rglob("*"))), "as read-only as the mount"
+    assert not (shell.work / "local" / "models").exists(), "the artifact has the weights"
+    shutil.rmtree(shell.work / compiled / "weights")
+    assert shell(container)[0] == 0, "started again it finds its copy, whatever has become of the mount"
+    (local.parents[1]).chmod(0o755)
+    (local.parents[1] / "copied").unlink()
+    assert shell(container)[0] == 0, "a copy that was broken off is made again"
+    assert not (local / "weights").exists()
+
+
+def test_where_the_disks_are_slow_the_mount_is_read(shell, plan, ctx):
+    arm = plan.waves[0].arms[0]
+    slow = ctx.model_copy(update={"node_storage": "ebs"})
+    container = serving(plan, arm, slow)[0]["spec"]["template"]["spec"]["containers"][0]
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    assert shell(container)[0] == 0
+    assert shell.env_of()["NEURON_COMPILED_ARTIFACTS"] == f"{shell.work}/compiled/{arm.fingerprint}"
+    assert not (shell.work / "local").exists()
+    asked, with_copy = (
+        int(c["resources"]["requests"]["ephemeral-storage"].removesuffix("Gi"))
+        for c in (container, serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0])
+    )
+    assert with_copy >= asked + 61, "room for the copy is asked for where one is made, and only there"
+
+
+def test_a_copy_that_fails_ends_the_container(shell, plan, ctx):
+    arm = plan.waves[0].arms[0]
+    container = serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    dead = shell.work.parent / "bin" / "cp"
+    dead.write_text("#!/bin/sh\necho \"cp: error reading '$1': Transport endpoint is not connected\" >&2\nexit 1\n")
+    dead.chmod(0o755)
+    code, called, said = shell(container)
+    assert (code != 0, called) == (True, [])
+    assert "Transport endpoint is not connected" in said
+    dead.unlink()
+    assert shell(container)[0] == 0, "what was broken off is done again"
+
+
 def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     engine = load_engine("0.29.0-sdk2.33.0")
     base = plan.experiment.variants[0]
@@ -123,8 +185,11 @@ def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):
     finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
     code, _, _ = shell(container)
     assert code == 0
-    assert shell.env_of()["VLLM_CACHE_ROOT"] == f"{shell.work}/artifact"
-    assert (shell.work / "artifact" / "COMPLETE.json").exists()
+    local = shell.work / "local" / "compiled" / arm.fingerprint
+    assert shell.env_of()["VLLM_CACHE_ROOT"] == str(local)
+    assert (local / "COMPLETE.json").exists()
+    assert is_writable(local), "it takes locks there"
+    assert not (shell.work / "local" / "models").exists(), "ranks read the weights at once: the mount is as fast"
     assert shell.env_of()["VLLM_NEURON_DISABLE_WARMUP_COMPILE"] == "1"
     compiling = engine_of(compile_job(native, arm, ctx))
     assert "VLLM_NEURON_DISABLE_WARMUP_COMPILE" not in json.dumps(compiling), "there it must compile"

@@ -56,7 +56,8 @@ def fits_node(case: Case) -> Iterator[Finding]:
         sum(map(resources.serving.memory_request_gib, heaviest))
         + monitors * monitor.memory_gib
         + benchmark.memory_gib
-        + node.RESERVED_MEMORY_GIB,
+        + node.RESERVED_MEMORY_GIB
+        + node.MOUNT_BUFFERS_GIB,
         sum(map(resources.serving.ephemeral_request_gib, heaviest))
         + monitors * monitor.ephemeral_gib
         + benchmark.ephemeral_gib,

@@ -1,0 +1,46 @@
+"""How a server gets at what it loads: through the mount of the bucket, or from a copy on the node's own disks.
+
+The copy is made through the mount too, many files at once. It pays where a server reads its files one after the other:
+one reader of a mount is far from filling the link, however wide that is. The figures are docs/operations.md's.
+"""
+
+from __future__ import annotations
+
+from specdecode.experiment.capacity import COPY_STREAMS, LINK_GBPS, NodeStorage
+from specdecode.experiment.engine import Dialect, Engine, Reads
+from specdecode.experiment.model import Experiment, Variant
+from specdecode.planning.fingerprint import neuron_config
+
+STREAM = 0.75
+"""GB/s of one reader of one file through Mountpoint: 6 Gbit/s by plain reads on a 40 Gbit/s instance (issue 833 of
+awslabs/mountpoint-s3, whose answer, and PR 834, is to read several files at once)."""
+LOCAL_STREAM = 2.5
+"""GB/s of one reader of a file on the node's disks, mostly from the page cache. An estimate, low on purpose."""
+DISK_WRITE: dict[NodeStorage, float] = {"instance-store": 2.0, "ebs": 1.0}
+"""GB/s onto four NVMe disks (an estimate, low on purpose: AWS states none), and onto gp3 at the most that it takes."""
+GB_PER_GIB = 2**30 / 1e9
+COPY_MARGIN = 1.1
+"""Local disk for a copy, in sizes of the weights: ranks hold some tensors each."""
+
+
+def mounted_seconds(gib: float, *, readers: int) -> float:
+    """Time to read `gib` through the mount, `readers` files at once."""
+    return gib * GB_PER_GIB / min(readers * STREAM, LINK_GBPS / 8)
+
+
+def copied_seconds(gib: float, *, readers: int, storage: NodeStorage) -> float:
+    """Time to copy `gib` to the node's disks and then to read it there, `readers` files at once."""
+    copying = min(COPY_STREAMS * STREAM, LINK_GBPS / 8, DISK_WRITE[storage])
+    return gib * GB_PER_GIB * (1 / copying + 1 / (readers * LOCAL_STREAM))
+
+
+def is_copied(experiment: Experiment, engine: Engine, storage: NodeStorage) -> bool:
+    """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it."""
+    readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
+    return copied_seconds(1, readers=readers, storage=storage) < mounted_seconds(1, readers=readers)
+
+
+def reads_weights(experiment: Experiment, variant: Variant, engine: Engine) -> bool:
+    """Whether the server loads from the models' folders: not where the artifact has the weights, sharded."""
+    sharded = neuron_config(experiment, variant, engine).get("save_sharded_checkpoint") is True
+    return not (sharded and engine.dialect in (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN))
