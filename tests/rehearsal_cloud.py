@@ -17,6 +17,7 @@ from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.cluster.pods import container_statuses
 
 from rehearsal import tools
 from rehearsal.execution import Run
@@ -66,7 +67,7 @@ class Cloud:
         found = [
             pod
             for pod in self.pods(component)
-            if pod["status"].get("phase") == "Running"
+            if any("running" in container["state"] for container in container_statuses(pod))
             and variant in (None, pod["metadata"]["labels"].get(names.VARIANT_LABEL))
         ]
         for pod in found:

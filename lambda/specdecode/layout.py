@@ -10,6 +10,7 @@ A folder under models/ and compiled/ counts only with its COMPLETE.json (files, 
 """
 
 import re
+from hashlib import sha256
 
 COMPLETE = "COMPLETE.json"
 CAPACITY_KEY = "state/capacity.json"
@@ -21,9 +22,16 @@ def slug(model_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "-", model_id.replace("/", "--"))
 
 
-def model_prefix(model_id: str, revision: str, *, rescaled: bool = False) -> str:
-    """Weights of a model; those rescaled to Neuron's FP8 are other bytes and lie apart."""
-    return f"models/{slug(model_id)}@{revision}{'-neuron-fp8' if rescaled else ''}/"
+RESCALED, IMPORTED = "-neuron-fp8", "-import-"
+"""What a model's prefix has after its revision; no revision may end so."""
+
+
+def model_prefix(model_id: str, revision: str, *, rescaled: bool = False, imported: str | None = None) -> str:
+    """Weights of a model. Those rescaled to Neuron's FP8, and those `imported` from a prefix of the bucket, are other
+    bytes and lie apart: nobody's upload takes the place of the hub's, or of another's upload.
+    """
+    origin = f"{IMPORTED}{sha256(imported.encode()).hexdigest()[:8]}" if imported else ""
+    return f"models/{slug(model_id)}@{revision}{origin}{RESCALED if rescaled else ''}/"
 
 
 def compiled_prefix(fingerprint: str) -> str:

@@ -125,6 +125,8 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
+        f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
+        f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
+from specdecode.experiment import settable
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
 
 AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
@@ -181,8 +182,12 @@ class Engine(Frozen):
     model_families: tuple[Name, ...]
     runtime: Runtime
     serve_args: tuple[str, ...] = ()
-    """Further arguments of `vllm serve`; `{max_num_seqs}` stands for that figure."""
+    """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""
     env: dict[EnvName, str] = Field(default_factory=dict)
+    settable_env: tuple[settable.VariablePattern, ...] = ()
+    """Variables that an experiment may set: names, and beginnings that end with `*`."""
+    settable_args: dict[settable.Flag, settable.Takes] = Field(default_factory=dict)
+    """Arguments that an experiment may add, and what follows each: `alone`, `number` or one of a list of words."""
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
     reads: Reads = Reads.ONE
@@ -209,6 +214,15 @@ class Engine(Frozen):
     def _a_digest_has_its_image(self) -> Self:
         if self.tools_digest and not self.tools_image:
             raise ValueError("tools_digest is of tools_image, which is not given")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_foreign_is_set_or_settable(self) -> Self:
+        problems = [f"{name} {why}" for name in (*self.env, *self.settable_env) if (why := settable.why_foreign(name))]
+        problems += [f"{one} {why}" for one in self.settable_args if (why := settable.why_foreign_argument(one))]
+        problems += settable.argument_problems([a.format(max_num_seqs=1) for a in self.serve_args], self.settable_args)
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from specdecode import layout
 
@@ -72,7 +72,23 @@ class ModelRef(Frozen):
     @property
     def prefix(self) -> str:
         """Where the staged weights lie in the bucket (and below the working directory of a serving pod)."""
-        return layout.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8)
+        return layout.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8, imported=self.import_prefix)
+
+    @field_validator("id")
+    @classmethod
+    def _is_a_name_of_the_hub(cls, value: str) -> str:
+        """As huggingface_hub's validate_repo_id: `A--B` would be stored where `A/B` is."""
+        if "--" in value or ".." in value:
+            raise ValueError("a model's id has neither `--` nor `..`")
+        return value
+
+    @field_validator("revision")
+    @classmethod
+    def _is_no_other_form(cls, value: str) -> str:
+        if value.endswith(layout.RESCALED) or layout.IMPORTED in value:
+            message = f"no revision ends with {layout.RESCALED} or has {layout.IMPORTED}: such weights are stored so"
+            raise ValueError(message)
+        return value
 
 
 class Method(StrEnum):
@@ -114,9 +130,9 @@ class Serving(Frozen):
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """The engine's Neuron configuration; keys in underscores."""
     extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)
-    """Further arguments of `vllm serve`; those that specdecode sets are refused."""
+    """Further arguments of `vllm serve`: those that the engine's file lists (`specdecode engines NAME`)."""
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
-    """Environment variables of the servers."""
+    """Environment variables of the servers: those that the engine's file lists (`specdecode engines NAME`)."""
     neuron_metrics: bool = False
     """Publish each server's NeuronCore utilization and device memory with a neuron-monitor beside it. Unproven on
     hardware, and it disturbs what is measured: leave it off for figures that count."""

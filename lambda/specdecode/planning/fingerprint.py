@@ -57,4 +57,7 @@ def fingerprint(experiment: Experiment, variant: Variant, engine: Engine) -> str
 
 
 def _identity(model: ModelRef) -> dict[str, Any]:
-    return {"id": model.id, "revision": model.revision, "kind": model.kind.value, "rescale_fp8": model.rescale_fp8}
+    """What says which bytes a model is: the hub's, or those of a prefix of the bucket."""
+    origin = {"import_prefix": model.import_prefix} if model.import_prefix else {}
+    same = {"id": model.id, "revision": model.revision, "kind": model.kind.value, "rescale_fp8": model.rescale_fp8}
+    return same | origin

@@ -51,12 +51,16 @@ def test_overrides_reach_mappings_lists_by_name_and_by_number():
     changed = load_preset(
         "qwen3-32b",
         overrides=parse_overrides(
-            ["workload.requests=20", "variants.sd.speculation.num_speculative_tokens=4", "serving.env.A_B='60'"]
+            [
+                "workload.requests=20",
+                "variants.sd.speculation.num_speculative_tokens=4",
+                "serving.env.VLLM_RPC_TIMEOUT='60'",
+            ]
         ),
     )
     assert changed.workload.requests == 20
     assert changed.variant("sd").speculation.num_speculative_tokens == 4
-    assert changed.serving.env == {"A_B": "60"}
+    assert changed.serving.env == {"VLLM_RPC_TIMEOUT": "60"}
 
 
 def test_override_replaces_a_case_by_number():

@@ -67,7 +67,21 @@ BROKEN = {
         "variants.base-fp8.env",
         "XLA_HANDLE_SPECIAL_SCALAR",
     ),
-    "reserved-argument": ("qwen3-32b", {"serving.extra_args": ["--port=1"]}, None, "serving.extra_args", "--port"),
+    "settable-variable": (
+        "qwen3-32b",
+        {"serving.env": {"AWS_ENDPOINT_URL": "http://evil"}},
+        None,
+        "serving.env.AWS_ENDPOINT_URL",
+        "whom to ask",
+    ),
+    "settable-argument": ("qwen3-32b", {"serving.extra_args": ["--port=1"]}, None, "serving.extra_args", "--port"),
+    "settable-configuration": (
+        "qwen3-32b",
+        {"variants.sd.neuron_config": {"attn_cls": "evil.Attention"}},
+        None,
+        "variants.sd.neuron_config.attn_cls",
+        "names code",
+    ),
     "neuron-config-key": (
         "llama-3.1-405b",
         {"variants.sd-fp8.neuron_config": {"quantized-mlp-kernel-enabled": True}},
@@ -159,7 +173,7 @@ def test_all_violations_are_reported_together():
         ({"workload.cases.meaning-of-life.kind": "jsonl"}, "prompt-text"),
         ({"variants.base.quantization": "fp8"}, "quantization"),
         ({"target.rescale_fp8": True}, "quantization"),
-        ({"serving.extra_args": ["--speculative-config", "{}"]}, "reserved-argument"),
+        ({"serving.extra_args": ["--speculative-config", "{}"]}, "settable-argument"),
         ({"engine": "0.29.0-sdk2.33.0"}, "model-family"),
     ],
 )

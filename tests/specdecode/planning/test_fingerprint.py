@@ -16,6 +16,7 @@ DECIDES = {
     (ModelRef, "revision"): "v2",
     (ModelRef, "kind"): ModelKind.EAGLE,
     (ModelRef, "rescale_fp8"): None,  # the opposite
+    (ModelRef, "import_prefix"): "imports/x/",  # other bytes than the hub's
     (Speculation, "method"): Method.EAGLE,
     (Speculation, "draft"): PRESET.target,
     (Speculation, "num_speculative_tokens"): 6,
@@ -40,7 +41,6 @@ DECIDES = {
 DOES_NOT = {
     (ModelRef, "family"): "other",
     (ModelRef, "gated"): None,
-    (ModelRef, "import_prefix"): "imports/x/",
     (ModelRef, "size_gib"): 1.0,
     (Serving, "devices"): 8,
     (Serving, "neuron_metrics"): None,

@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import endpoints, engine, load, node, sweep
+from specdecode.experiment.rules import endpoints, engine, inputs, load, node, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -28,7 +28,12 @@ RULES: dict[str, tuple[Rule, str]] = {
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (load.prompts, "assets/prompts/cases.yaml"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
-    "reserved-argument": (engine.arguments, "specdecode.manifests.serve_command"),
+    "settable-variable": (inputs.variables, "specdecode.experiment.settable: an experiment is data"),
+    "settable-argument": (inputs.arguments, "specdecode.experiment.settable: an experiment is data"),
+    "settable-configuration": (
+        inputs.configuration,
+        "NxD Inference's NeuronConfig: attn_cls, quantized_checkpoints_path",
+    ),
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),

@@ -16,10 +16,6 @@ _KIND_OF = {
     Method.MEDUSA: ModelKind.MEDUSA,
 }
 _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
-_OURS = (
-    *("--model", "--served-model-name", "--host", "--port", "--tensor-parallel-size", "-tp", "--max-num-seqs"),
-    *("--max-model-len", "--override-neuron-config", "--additional-config", "--speculative-config", "--api-key"),
-)
 
 
 def model_family(case: Case) -> Iterator[Finding]:
@@ -93,13 +89,6 @@ def quantization(case: Case) -> Iterator[Finding]:
                 yield f"{field}.env", message, ", ".join(f'{name}: "1"' for name in missing)
         elif target.rescale_fp8:
             yield f"{field}.quantization", f"{target.id} is rescaled to FP8, and the variant says bf16", "set it to fp8"
-
-
-def arguments(case: Case) -> Iterator[Finding]:
-    for argument in case.experiment.serving.extra_args:
-        flag = argument.split("=", 1)[0]
-        if flag in _OURS:
-            yield "serving.extra_args", f"{flag} is set by specdecode", "use the field of the experiment that sets it"
 
 
 def neuron_keys(case: Case) -> Iterator[Finding]:

@@ -9,6 +9,11 @@ from specdecode.experiment.model import PromptKind
 from specdecode.experiment.rules.case import Case, Finding
 
 
+def _shipped() -> set[str]:
+    """Names of the files in assets/prompts. No path is one: a pod would read its own files as prompts."""
+    return {path.name for path in (assets_dir() / "prompts").iterdir() if path.is_file()}
+
+
 def unique_names(case: Case) -> Iterator[Finding]:
     for field, values in (
         ("variants.{}.name", [v.name for v in case.experiment.variants]),
@@ -65,6 +70,6 @@ def prompts(case: Case) -> Iterator[Finding]:
             yield field, "sonnet prompts come from LLMPerf's corpus, and this one has a text", "leave the text out"
         if prompt.kind is not PromptKind.SONNET and not prompt.text.strip():
             yield field, f"a prompt of kind {prompt.kind} needs a text", "give the text"
-        elif prompt.kind is PromptKind.JSONL and not (assets_dir() / "prompts" / prompt.text).is_file():
+        elif prompt.kind is PromptKind.JSONL and prompt.text not in _shipped():
             message = f"assets/prompts has no file {prompt.text!r}, and a pod sees no other"
             yield field, message, "put the file there and deploy again: it travels with the pods' code"

@@ -1,0 +1,37 @@
+"""What an experiment may set of a server: it is data, and decides neither what code runs nor whom that talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.experiment import settable
+from specdecode.experiment.rules.case import Case, Finding
+
+
+def variables(case: Case) -> Iterator[Finding]:
+    artifact = case.engine.artifact
+    ours = {artifact.variable, *artifact.serve_env} if artifact else set()
+    given = {"serving.env": case.experiment.serving.env}
+    given |= {f"variants.{variant.name}.env": variant.env for variant in case.experiment.variants}
+    for field, env in given.items():
+        for name, value in env.items():
+            problem = settable.variable_problem(name, value, case.engine.settable_env)
+            if problem or name in ours:
+                yield f"{field}.{name}", problem or f"{name} is ours", _fix(case)
+
+
+def arguments(case: Case) -> Iterator[Finding]:
+    for problem in settable.argument_problems(case.experiment.serving.extra_args, case.engine.settable_args):
+        yield "serving.extra_args", problem, _fix(case)
+
+
+def configuration(case: Case) -> Iterator[Finding]:
+    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
+    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
+    for field, config in configs.items():
+        for path, problem in settable.config_problems(config):
+            yield f"{field}.{path}", problem, "leave it out: weights and artifacts have their own places"
+
+
+def _fix(case: Case) -> str:
+    return f"leave it out (`specdecode engines {case.engine.name}` lists what is settable)"

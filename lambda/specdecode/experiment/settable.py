@@ -1,0 +1,146 @@
+"""What an experiment may set of the server that it is measured on: variables, arguments, keys of its configuration.
+
+An engine's file lists what is settable (`settable_env`, `settable_args`); all else is refused. An experiment is data:
+it may tune how the engine computes. What code runs, which files are read and written, and whom the server talks to is
+the engine's file's and ours; assets/foreign.yaml has what no engine's file can open either, with reasons and sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import StringConstraints
+
+from specdecode.experiment.assets import assets_dir
+
+VariablePattern = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*(_\*)?$", max_length=128)]
+"""A variable, or all whose names begin so (`NEURON_RT_*`)."""
+Flag = Annotated[str, StringConstraints(pattern=r"^--[a-z0-9][a-z0-9-]*$", max_length=64)]
+Takes = Literal["alone", "number"] | tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.]+$")], ...]
+"""What follows an argument: nothing, a number, or one of these words."""
+
+_PLACE = re.compile(r"[/\\]|\.\.")
+"""What a value has that says where something is."""
+_NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """assets/foreign.yaml: names -> why they are closed to experiments and engines' files."""
+
+    variables: dict[str, str]
+    """Patterns of names in capitals."""
+    arguments: dict[str, str]
+    """Without their dashes."""
+    places: frozenset[str]
+    keys: frozenset[str]
+    key_parts: frozenset[str]
+
+
+@cache
+def foreign() -> Foreign:
+    """What is closed to everybody."""
+    data = yaml.safe_load((assets_dir() / "foreign.yaml").read_text("utf-8"))
+
+    def reasons(part: str) -> dict[str, str]:
+        return {name: entry["why"] for entry in data[part] for name in entry["names"]}
+
+    sets = {name: frozenset(data[name]) for name in ("places", "keys", "key_parts")}
+    return Foreign(variables=reasons("variables"), arguments=reasons("arguments"), **sets)
+
+
+def why_foreign(variable: str) -> str | None:
+    """Why nobody may set the environment variable of that name; None where an engine's file may list it."""
+    return next((why for name, why in foreign().variables.items() if fnmatchcase(variable.upper(), name)), None)
+
+
+def why_foreign_argument(flag: str) -> str | None:
+    """Why nobody may add that argument of `vllm serve`; None where an engine's file may list it."""
+    return foreign().arguments.get(_bare(flag))
+
+
+def variable_problem(name: str, value: str, settable: Sequence[str]) -> str | None:
+    """Why an experiment may not set variable `name`; None where it may. Names are compared as the kernel does."""
+    if why := why_foreign(name):
+        return f"{name} {why}"
+    if name not in settable:
+        family = next((one for one in settable if one.endswith("*") and name.startswith(one[:-1])), None)
+        if family is None:
+            return f"{name} is not among the variables that the engine's file lets an experiment set"
+        if foreign().places & set(name.split("_")):
+            return f"{name} says where something is, which {family} does not open"
+    if _PLACE.search(value):
+        return f"{name} is given a path or an address"
+    return None
+
+
+def argument_problems(arguments: Sequence[str], settable: Mapping[str, Takes]) -> Iterator[str]:
+    """All that is wrong with further arguments of the server: they are read as its parser may read them.
+
+    An abbreviation is refused because it is no listed argument (argparse takes `--midd` for `--middleware`), a value
+    that begins with a dash because it is an argument, and one that follows none because it names another model.
+    """
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        flag, equals, value = word.partition("=")
+        takes = settable.get(flag)
+        if takes is None:
+            yield _unknown(word, flag)
+            while rest and not rest[0].startswith("-"):  # its values: one problem is enough
+                rest.pop(0)
+        elif takes == "alone":
+            if equals:
+                yield f"{flag} takes no value"
+        else:
+            if not equals and (not rest or rest[0].startswith("--")):
+                yield f"{flag} lacks its value"
+                continue
+            value = value if equals else rest.pop(0)
+            if takes == "number" and not _NUMBER.fullmatch(value):
+                yield f"{flag} takes a number, not {value!r}"
+            elif takes != "number" and value not in takes:
+                yield f"{flag} takes {' or '.join(takes)}, not {value!r}"
+
+
+def config_problems(config: Mapping[str, Any], *, at: str = "") -> Iterator[tuple[str, str]]:
+    """Path and problem of each key of a Neuron configuration that names code or places, and of each such value."""
+    for key, value in config.items():
+        here = f"{at}.{key}" if at else key
+        parts = set(key.lower().replace("-", "_").split("_"))
+        if key in foreign().keys or parts & foreign().key_parts:
+            yield here, f"{key!r} names code, a file or a place"
+        else:
+            yield from _value_problems(value, here)
+
+
+def _value_problems(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        yield from config_problems(value, at=at)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _value_problems(item, f"{at}.{index}")
+    elif isinstance(value, str) and _PLACE.search(value):
+        yield at, f"{value!r} is a path or an address"
+
+
+def _unknown(word: str, flag: str) -> str:
+    if not word.startswith("-"):
+        return f"{word!r} belongs to no argument: the server would take it for a model"
+    if why := why_foreign_argument(flag):
+        return f"{flag} {why}"
+    name = _bare(flag)
+    longer = next((one for one in foreign().arguments if name and one.startswith(name)), None)
+    short = f" (the server could take it for --{longer})" if longer else ""
+    return f"{flag} is not among the arguments that the engine's file lets an experiment set{short}"
+
+
+def _bare(flag: str) -> str:
+    """An argument's name as vLLM's parser compares it: `--hf_overrides.x` is part of `--hf-overrides`."""
+    return flag.lstrip("-").replace("_", "-").split(".")[0]
