@@ -1,20 +1,50 @@
-"""What the platform costs an hour while no run holds a node: list prices as data, and their sum."""
+"""What a deployment with given settings costs, and on what terms it gets the node."""
+
+from specdecode.experiment import Capacity
+from specdecode.experiment.standing import Part, standing_parts, standing_price
 
 from constructs_lib.settings import Settings
 
-EKS_CONTROL_PLANE = 0.10
-"""USD per hour and cluster in standard support (aws.amazon.com/eks/pricing)."""
-NAT_GATEWAY = 0.045
-"""USD per hour and gateway in us-east-2, plus 0.045 per GB (aws.amazon.com/vpc/pricing)."""
-INTERFACE_ENDPOINT = 0.01
-"""USD per hour, endpoint and zone, plus 0.01 per GB (aws.amazon.com/privatelink/pricing)."""
-SYSTEM_NODES = 2
-SYSTEM_NODE_HOUR = {"m7i.large": 0.1008, "m7i.xlarge": 0.2016, "m7i.2xlarge": 0.4032}
-"""USD per hour on demand in us-east-2 (aws.amazon.com/ec2/pricing/on-demand)."""
+
+def resting_parts(settings: Settings) -> tuple[Part, ...]:
+    """Everything that is billed while no run holds a node."""
+    return standing_parts(
+        system_node_type=settings.system_instance_type,
+        gateways=min(settings.nat_gateways, len(settings.zones)),
+        endpoints=len(settings.interface_endpoints) * len(settings.zones),
+        keys=2 if settings.bucket_encryption == "kms" else 1,
+    )
 
 
 def resting_cost(settings: Settings) -> float:
-    """USD per hour at rest; an instance type without a known price counts as the default's."""
-    node = SYSTEM_NODE_HOUR.get(settings.system_instance_type, SYSTEM_NODE_HOUR["m7i.xlarge"])
-    endpoints = len(settings.interface_endpoints) * len(settings.zones) * INTERFACE_ENDPOINT
-    return EKS_CONTROL_PLANE + SYSTEM_NODES * node + settings.nat_gateways * NAT_GATEWAY + endpoints
+    """USD per hour at rest."""
+    return standing_price(resting_parts(settings))
+
+
+def capacity(settings: Settings) -> Capacity:
+    """What the deployment tells the pipeline and the command line of the node."""
+    return Capacity(
+        ami=settings.ami,
+        price_per_node_hour=settings.price_per_node_hour,
+        node_storage=settings.node_storage,
+        reservation=settings.capacity_reservation_id,
+        block_start=settings.capacity_start,
+        block_end=settings.capacity_end,
+        resting_price_per_hour=round(resting_cost(settings), 4),
+        accept_cost_above=settings.accept_cost_above_usd,
+    )
+
+
+def hourly_cost(settings: Settings) -> str:
+    """The stack's output `HourlyCost`, in words."""
+    resting, node = resting_cost(settings), settings.price_per_node_hour
+    match capacity(settings).type:
+        case "odcr":
+            return (
+                f"{resting + node:.2f} USD, whether a run goes on or not: {resting:.2f} at rest and {node:.2f} for the "
+                f"On-Demand Capacity Reservation {settings.capacity_reservation_id}"
+            )
+        case "capacity-block":
+            return f"{resting:.2f} USD at rest; the Capacity Block is paid for in advance, {node:.2f} an hour"
+        case _:
+            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with a trn2.48xlarge on demand"

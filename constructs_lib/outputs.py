@@ -5,7 +5,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from constructs_lib.costs import resting_cost
+from constructs_lib.costs import hourly_cost
 from constructs_lib.settings import Settings
 
 
@@ -24,7 +24,6 @@ class Outputs(Construct):
     ) -> None:
         super().__init__(scope, id)
         console = f"https://{settings.region}.console.aws.amazon.com"
-        resting = resting_cost(settings)
         for name, value, description in (
             ("BucketName", bucket.bucket_name, "Models, compiled artifacts, runs"),
             (
@@ -44,8 +43,8 @@ class Outputs(Construct):
             ),
             (
                 "HourlyCost",
-                f"{resting:.2f} USD at rest, {resting + settings.price_per_node_hour:.2f} USD with a trn2.48xlarge",
-                "List prices of us-east-2, without traffic and storage; see docs/operations.md",
+                hourly_cost(settings),
+                "List prices of us-east-2, without traffic and storage; see docs/reference/costs.md",
             ),
         ):
             CfnOutput(self, name, value=value, description=description).override_logical_id(name)

@@ -10,11 +10,11 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
-from specdecode.experiment import Capacity
 
 from constructs_lib import pipeline_states, pipeline_watchdog
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
+from constructs_lib.costs import capacity
 from constructs_lib.logs import retention
 from constructs_lib.pipeline_access import PipelineAccess
 from constructs_lib.pipeline_functions import FUNCTIONS, PipelineFunction
@@ -51,7 +51,7 @@ class Pipeline(Construct):
             "CLUSTER_NAME": cluster.cluster_name,
             "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
             "CLUSTER_CA": cluster.cluster_certificate_authority_data,
-            "CAPACITY": _capacity_json(settings),
+            "CAPACITY": capacity(settings).model_dump_json(),
             "OPERATIONS_NAMESPACE": pipeline_watchdog.NAMESPACE,
         }
         parts: dict[str, PipelineFunction] = {}
@@ -84,7 +84,7 @@ class Pipeline(Construct):
             "StateMachineArn": self.state_machine.state_machine_arn,
             "WatchdogFunction": self.functions["Watchdog"].function_name,
             "InspectFunction": self.functions["Inspect"].function_name,
-            "Capacity": _capacity_json(settings),
+            "Capacity": capacity(settings).model_dump_json(),
             "CapacityReservation": settings.capacity_reservation_id or "none",
         }.items():
             CfnOutput(self, key, value=value).override_logical_id(key)
@@ -133,14 +133,3 @@ class Pipeline(Construct):
         watchdog.allow("states:DescribeExecution", resources=[executions])
         watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
-
-
-def _capacity_json(settings: Settings) -> str:
-    """What the deployment knows of the node, as specdecode.experiment.Capacity reads it."""
-    return Capacity(
-        ami=settings.ami,
-        price_per_node_hour=settings.price_per_node_hour,
-        node_storage=settings.node_storage,
-        block_start=settings.capacity_start,
-        block_end=settings.capacity_end,
-    ).model_dump_json()

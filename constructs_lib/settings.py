@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from specdecode.experiment import credentials
+from specdecode.experiment import credentials, prices
+from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 
 from constructs_lib.settings_rules import problems_across
 from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES, NeuronAmi
@@ -96,7 +97,9 @@ class Settings(BaseModel):
     capacity_start: datetime | None = Field(None, description="Start of the Capacity Block, ISO 8601 with offset.")
     capacity_end: datetime | None = Field(None, description="End of the Capacity Block, ISO 8601 with offset.")
     price_per_node_hour: float = Field(
-        35.7608, gt=0, description="USD per hour of the trn2.48xlarge; costs are computed with it (not looked up)."
+        prices.NODE.usd,
+        gt=0,
+        description="USD per hour of the trn2.48xlarge; costs are computed with it (not looked up).",
     )
     node_storage: Literal["instance-store", "ebs"] = Field(
         "instance-store", description="Where the trn2 node keeps container files: its four NVMe disks (RAID 0), or gp3."
@@ -112,6 +115,12 @@ class Settings(BaseModel):
     log_retention_days: int = Field(30, description="Days that every log group keeps its lines.")
     budget_usd: int = Field(
         5000, ge=1, description="Monthly budget of the whole account; 80 % actual and 100 % forecast are told."
+    )
+    accept_cost_above_usd: float = Field(
+        ACCEPT_COST_ABOVE,
+        ge=0,
+        description="USD that a run may cost at most, by its deadlines; one that could cost more is refused unless its "
+        "request accepts that (`specdecode run --accept-cost`).",
     )
     longest_run_hours: int = Field(
         48,

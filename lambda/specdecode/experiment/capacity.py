@@ -7,8 +7,20 @@ from typing import Literal
 
 from pydantic import Field
 
+from specdecode.experiment import prices
 from specdecode.experiment.engine import AmiVersion, Resources
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.standing import standing_price
+
+CapacityType = Literal["on-demand", "odcr", "capacity-block"]
+TERMS: dict[CapacityType, str] = {
+    "on-demand": "on demand",
+    "odcr": "from an On-Demand Capacity Reservation",
+    "capacity-block": "from a Capacity Block",
+}
+"""On what terms the node comes, in words."""
+ACCEPT_COST_ABOVE = 500.0
+"""US dollars that a run may cost at most without somebody having accepted more."""
 
 DEVICES = 16
 """Neuron devices of a trn2.48xlarge."""
@@ -39,9 +51,6 @@ MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
 """Of the container that `serving.neuron_metrics` puts beside each server (the node-wide one asks for 256m)."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 """Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
-ON_DEMAND_PRICE = 35.76
-"""US dollars for an hour of a trn2.48xlarge in us-east-2 (third-party copy of the list, 2025-11-30; a Capacity Block
-there was 35.7608 on 2026-05-21). It is a parameter everywhere: pass the price that you pay."""
 
 
 class Capacity(Frozen):
@@ -49,9 +58,22 @@ class Capacity(Frozen):
 
     ami: AmiVersion | None = None
     """Release of the EKS Neuron AMI that the node class pins."""
-    price_per_node_hour: float = Field(default=ON_DEMAND_PRICE, ge=0)
+    price_per_node_hour: float = Field(default=prices.NODE.usd, ge=0)
     """US dollars."""
     node_storage: NodeStorage = "instance-store"
+    reservation: str | None = None
+    """Id of the reservation that the node comes from; None: on demand."""
     block_start: datetime | None = None
     block_end: datetime | None = None
     """Window of the Capacity Block, where there is one."""
+    resting_price_per_hour: float = Field(default_factory=standing_price, ge=0)
+    """US dollars for an hour of all that stands there without a run."""
+    accept_cost_above: float = Field(default=ACCEPT_COST_ABOVE, ge=0)
+    """US dollars; a run that could cost more is refused unless its request accepts that."""
+
+    @property
+    def type(self) -> CapacityType:
+        """A reservation without an end is an On-Demand Capacity Reservation."""
+        if self.block_end is not None:
+            return "capacity-block"
+        return "on-demand" if self.reservation is None else "odcr"

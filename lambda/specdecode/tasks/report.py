@@ -113,7 +113,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         finished_at=rt.now(),
         price_per_node_hour=None if elsewhere else capacity.price_per_node_hour,
         node_seconds=held,
-        capacity_type="none" if elsewhere else "capacity-block" if capacity.block_end else "on-demand",
+        capacity_type="none" if elsewhere else capacity.type,
         device_groups=state.device_groups,
         counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
         versions={"specdecode": __version__} | ({} if elsewhere else {"engine image": plan.engine.reference}),

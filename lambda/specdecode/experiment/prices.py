@@ -1,0 +1,175 @@
+"""Every price that a plan, a stack's output or a page of the documentation computes with. There is no other table.
+
+List prices of us-east-2 in US dollars. Nothing is looked up: `price_per_node_hour` of the settings is what you pay for
+the node, and the rest is here to be read and corrected. `seen` is when it was last compared with a public
+copy of AWS's page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+HOURS_A_MONTH = 730
+"""As AWS counts a month in its examples: 365 * 24 / 12."""
+GB_PER_GIB = 1.073741824
+"""AWS bills traffic and storage by the GB of 10^9 bytes in its tables; models are given in GiB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """What AWS asks for one unit of something."""
+
+    what: str
+    usd: float
+    unit: str
+    """What `usd` buys, after "per": `hour`, `GB`, `GB and month`."""
+    source: str
+    """Page of AWS that has it."""
+    seen: date | None
+    """None: from memory of the page; compare it before you rely on it."""
+
+
+NODE = Price(
+    what="trn2.48xlarge, on demand or in a Capacity Block",
+    usd=35.7608,
+    unit="hour",
+    source="aws.amazon.com/ec2/capacityblocks/pricing; a copy of the on-demand list of 2025-11-30 has 35.76",
+    seen=date(2026, 5, 21),
+)
+EKS_CONTROL_PLANE = Price(
+    what="EKS control plane in standard support",
+    usd=0.10,
+    unit="hour and cluster",
+    source="aws.amazon.com/eks/pricing",
+    seen=date(2026, 11, 22),
+)
+SYSTEM_NODES = {
+    name: Price(
+        what=f"{name}, a system node",
+        usd=usd,
+        unit="hour",
+        source="aws.amazon.com/ec2/pricing/on-demand",
+        seen=date(2026, 11, 22),
+    )
+    for name, usd in {"m7i.large": 0.1008, "m7i.xlarge": 0.2016, "m7i.2xlarge": 0.4032}.items()
+}
+SYSTEM_VOLUME = Price(
+    what="gp3 volume",
+    usd=0.08,
+    unit="GB and month",
+    source="aws.amazon.com/ebs/pricing",
+    seen=date(2026, 11, 22),
+)
+STAGING_NODE_LOW = Price(
+    what="m6id.2xlarge, a CPU node for staging",
+    usd=0.4746,
+    unit="hour",
+    source="aws.amazon.com/ec2/pricing/on-demand",
+    seen=None,
+)
+STAGING_NODE_HIGH = Price(
+    what="m6id.8xlarge, the same where many models are staged at once",
+    usd=1.8984,
+    unit="hour",
+    source="aws.amazon.com/ec2/pricing/on-demand",
+    seen=None,
+)
+NAT_GATEWAY = Price(
+    what="NAT gateway",
+    usd=0.045,
+    unit="hour",
+    source="aws.amazon.com/vpc/pricing",
+    seen=date(2026, 11, 22),
+)
+NAT_TRAFFIC = Price(
+    what="traffic through a NAT gateway, either way",
+    usd=0.045,
+    unit="GB",
+    source="aws.amazon.com/vpc/pricing",
+    seen=date(2026, 11, 22),
+)
+PUBLIC_ADDRESS = Price(
+    what="public IPv4 address",
+    usd=0.005,
+    unit="hour",
+    source="aws.amazon.com/vpc/pricing",
+    seen=date(2026, 11, 22),
+)
+INTERFACE_ENDPOINT = Price(
+    what="interface endpoint (and 0.01 per GB)",
+    usd=0.01,
+    unit="hour and zone",
+    source="aws.amazon.com/privatelink/pricing",
+    seen=date(2026, 11, 22),
+)
+CONTAINER_INSIGHTS = Price(
+    what="Container Insights with enhanced observability",
+    usd=0.21,
+    unit="million observations",
+    source="aws.amazon.com/cloudwatch/pricing",
+    seen=date(2026, 11, 22),
+)
+LOGS = Price(
+    what="log lines taken in by CloudWatch (and 0.03 per GB and month to keep them)",
+    usd=0.50,
+    unit="GB",
+    source="aws.amazon.com/cloudwatch/pricing",
+    seen=date(2026, 11, 22),
+)
+ALARM = Price(
+    what="CloudWatch alarm",
+    usd=0.10,
+    unit="month and metric",
+    source="aws.amazon.com/cloudwatch/pricing",
+    seen=date(2026, 11, 22),
+)
+METRIC = Price(
+    what="CloudWatch metric of our own",
+    usd=0.30,
+    unit="month",
+    source="aws.amazon.com/cloudwatch/pricing",
+    seen=date(2026, 11, 22),
+)
+DASHBOARD = Price(
+    what="CloudWatch dashboard",
+    usd=3.0,
+    unit="month",
+    source="aws.amazon.com/cloudwatch/pricing",
+    seen=date(2026, 11, 22),
+)
+KEY = Price(
+    what="KMS key",
+    usd=1.0,
+    unit="month",
+    source="aws.amazon.com/kms/pricing",
+    seen=None,
+)
+STORAGE = Price(
+    what="S3 Standard",
+    usd=0.023,
+    unit="GB and month",
+    source="aws.amazon.com/s3/pricing",
+    seen=date(2026, 11, 22),
+)
+
+PRICES = (
+    NODE,
+    EKS_CONTROL_PLANE,
+    *SYSTEM_NODES.values(),
+    SYSTEM_VOLUME,
+    NAT_GATEWAY,
+    NAT_TRAFFIC,
+    PUBLIC_ADDRESS,
+    INTERFACE_ENDPOINT,
+    CONTAINER_INSIGHTS,
+    LOGS,
+    ALARM,
+    METRIC,
+    DASHBOARD,
+    KEY,
+    STORAGE,
+    STAGING_NODE_LOW,
+    STAGING_NODE_HIGH,
+)
+"""The whole table, for docs/reference/costs.md."""

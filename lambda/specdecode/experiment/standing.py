@@ -1,0 +1,75 @@
+"""What stands there and is billed while no run holds a node, at the prices of the one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specdecode.experiment import prices
+from specdecode.experiment.prices import HOURS_A_MONTH
+
+SYSTEM_NODES = 2
+SYSTEM_NODE_TYPE = "m7i.xlarge"
+SYSTEM_VOLUME_GIB = 50
+LOG_GB_A_DAY = 1.0
+"""Assumed of all logs together, at rest: five kinds of control-plane logs (most of it audit), the network's flows, the
+containers'. Nobody has measured this cluster; a quiet one is said to write some hundred MB a day of the first."""
+OBSERVATIONS_A_NODE_AND_MINUTE = 1000
+"""Assumed of Container Insights: some 20 pods with 30 metrics each, and the node's own. Nobody has measured it."""
+WATCHDOG_METRICS, ALARMS, DASHBOARDS = 10, 20, 1
+"""Of the pipeline, rounded up."""
+DESTROY_MINUTES = (20, 40)
+"""How long `npx cdk destroy --all` takes: Lambda gives the network interfaces of its functions back late."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that is billed at rest."""
+
+    what: str
+    usd_per_hour: float
+    assumed: bool = False
+    """Whether its amount is a guess: it depends on what happens, not on what stands there."""
+
+
+def standing_parts(
+    *,
+    system_node_type: str = SYSTEM_NODE_TYPE,
+    gateways: int = 1,
+    endpoints: int = 0,
+    keys: int = 1,
+) -> tuple[Part, ...]:
+    """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone.
+
+    An instance type without a known price counts as the default's. The defaults are those of the settings.
+    """
+    node = prices.SYSTEM_NODES.get(system_node_type, prices.SYSTEM_NODES[SYSTEM_NODE_TYPE])
+    observations = SYSTEM_NODES * OBSERVATIONS_A_NODE_AND_MINUTE * 60 / 1e6
+    volumes = SYSTEM_NODES * SYSTEM_VOLUME_GIB * prices.SYSTEM_VOLUME.usd
+    watching = (
+        WATCHDOG_METRICS * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
+    ) / HOURS_A_MONTH
+    parts = (
+        Part(f"{SYSTEM_NODES} {system_node_type}, the system nodes", SYSTEM_NODES * node.usd),
+        Part("EKS control plane", prices.EKS_CONTROL_PLANE.usd),
+        Part(f"{_many(gateways, 'NAT gateway')}, without traffic", gateways * prices.NAT_GATEWAY.usd),
+        Part("Container Insights", observations * prices.CONTAINER_INSIGHTS.usd, assumed=True),
+        Part("logs of control plane, network and pods", LOG_GB_A_DAY / 24 * prices.LOGS.usd, assumed=True),
+        Part("metrics, alarms and dashboard of the pipeline", watching),
+        Part("disks of the system nodes", volumes / HOURS_A_MONTH),
+        Part(
+            _many(gateways, "public IPv4 address of NAT", "public IPv4 addresses of NAT"),
+            gateways * prices.PUBLIC_ADDRESS.usd,
+        ),
+        Part(_many(keys, "KMS key"), keys * prices.KEY.usd / HOURS_A_MONTH),
+        Part(_many(endpoints, "interface endpoint"), endpoints * prices.INTERFACE_ENDPOINT.usd),
+    )
+    return tuple(part for part in parts if part.usd_per_hour)
+
+
+def standing_price(parts: tuple[Part, ...] | None = None) -> float:
+    """US dollars per hour of `parts`; of a deployment with default settings where none are given."""
+    return sum(part.usd_per_hour for part in (standing_parts() if parts is None else parts))
+
+
+def _many(count: int, one: str, many: str | None = None) -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

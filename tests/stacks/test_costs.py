@@ -1,0 +1,68 @@
+"""What the costs are computed from is what the templates create."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from specdecode.experiment import Capacity, prices
+from specdecode.experiment.standing import ALARMS, DASHBOARDS, SYSTEM_NODES, SYSTEM_VOLUME_GIB
+
+from constructs_lib.costs import capacity, hourly_cost, resting_cost
+from constructs_lib.settings import Settings
+from tests.templates import Templates
+
+BLOCK = {
+    "capacity_reservation_id": "cr-0123456789abcdef0",
+    "capacity_zones": ("us-east-2c",),
+    "capacity_start": "2026-12-01T11:30:00+00:00",
+    "capacity_end": "2026-12-02T11:30:00+00:00",
+}
+ODCR = {key: BLOCK[key] for key in ("capacity_reservation_id", "capacity_zones")}
+
+
+@pytest.mark.synth
+def test_what_is_billed_at_rest_is_what_is_created(templates: Templates) -> None:
+    def count(kind: str) -> int:
+        return len(list(templates.resources(kind)))
+
+    assert count("AWS::EC2::NatGateway") == count("AWS::EC2::EIP") == 1
+    assert count("AWS::KMS::Key") == 1
+    assert count("AWS::EC2::VPCEndpoint") == 1, "the gateway endpoint, which is free"
+    assert count("AWS::CloudWatch::Dashboard") == DASHBOARDS
+    assert count("AWS::CloudWatch::Alarm") <= ALARMS
+    ((_, _, group),) = templates.resources("AWS::EKS::Nodegroup")
+    assert group["Properties"]["ScalingConfig"]["DesiredSize"] == SYSTEM_NODES
+    assert group["Properties"]["InstanceTypes"] == [Settings().system_instance_type]
+    ((_, _, template),) = templates.resources("AWS::EC2::LaunchTemplate")
+    (disk,) = template["Properties"]["LaunchTemplateData"]["BlockDeviceMappings"]
+    assert disk["Ebs"]["VolumeSize"] == SYSTEM_VOLUME_GIB
+
+
+@pytest.mark.synth
+def test_the_stack_says_what_it_costs_and_tells_the_command_line(templates: Templates) -> None:
+    outputs = templates.stacks["SpecDecodeStack"]["Outputs"]
+    assert outputs["HourlyCost"]["Value"] == hourly_cost(Settings())
+    known = Capacity.model_validate_json(outputs["Capacity"]["Value"])
+    assert known == capacity(Settings())
+    assert known.resting_price_per_hour == pytest.approx(resting_cost(Settings()), abs=1e-4)
+    assert json.loads(outputs["Capacity"]["Value"])["accept_cost_above"] == Settings().accept_cost_above_usd
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "says"),
+    [
+        ({}, "on-demand", "0.62 USD at rest, 36.38 USD with a trn2.48xlarge on demand"),
+        (ODCR, "odcr", "36.38 USD, whether a run goes on or not: 0.62 at rest and 35.76 for the On-Demand Capacity "
+         "Reservation cr-0123456789abcdef0"),
+        (BLOCK, "capacity-block", "0.62 USD at rest; the Capacity Block is paid for in advance, 35.76 an hour"),
+    ],
+)  # fmt: skip
+def test_the_output_says_on_what_terms_the_node_comes(given: dict[str, str], kind: str, says: str) -> None:
+    settings = Settings(**given)
+    assert capacity(settings).type == kind
+    assert hourly_cost(settings) == says
+
+
+def test_settings_and_specdecode_agree_on_the_node_s_price() -> None:
+    assert Settings().price_per_node_hour == Capacity().price_per_node_hour == prices.NODE.usd
