@@ -26,10 +26,9 @@ from specdecode.manifests.pods import (
 from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
+from specdecode.planning.events import HEALTHY_SHARE
 from specdecode.planning.fingerprint import serving_env
 
-HEALTHY_SHARE = 0.8
-"""Of the Job's deadline: the rest is for downloading the weights and uploading the artifact."""
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""
 CARRIER = "carrier-"

@@ -1,4 +1,4 @@
-"""How long a run holds the node, as a range, and what that costs."""
+"""How long a run is expected to hold the node, as a range. No deadline shortens it: a plan warns where one would."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Load
-from specdecode.planning.events import ACCURACY_MINUTES
 from specdecode.planning.waves import Wave, first_served
 
 
@@ -42,10 +41,9 @@ def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]
         for arm in wave.arms:
             if arm.fingerprint in left:
                 left.remove(arm.fingerprint)
-                parts.append(_compile(experiment, engine, arm.variant))
-        parts.append(_slowest(_load(experiment, engine, arm.variant) for arm in wave.arms))
-        loaded = benchmark_minutes(experiment, engine, arms=len(wave.arms))
-        parts.append(_within(experiment.deadlines.benchmark, loaded))
+                parts.append(compile_minutes(experiment, engine, arm.variant))
+        parts.append(_slowest(load_minutes(experiment, engine, arm.variant) for arm in wave.arms))
+        parts.append(benchmark_minutes(experiment, engine, arms=len(wave.arms)))
         if experiment.accuracy:
             parts += [_accuracy(experiment, engine) for _ in first_served(waves, wave)]
     return total(parts)
@@ -57,18 +55,19 @@ def _slowest(parts: Iterable[Range]) -> Range:
     return Range(low=max(part.low for part in parts), high=max(part.high for part in parts))
 
 
-def _compile(experiment: Experiment, engine: Engine, variant: str) -> Range:
-    fixed, each = engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib
-    gib = experiment.weights_gib(experiment.variant(variant))
-    minutes = Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
-    return _within(experiment.deadlines.compile, minutes)
+def compile_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+    """Until the server that compiles `variant` is healthy."""
+    return _by_weights(experiment, variant, engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib)
 
 
-def _load(experiment: Experiment, engine: Engine, variant: str) -> Range:
-    fixed, each = engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib
+def load_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+    """Until `variant` is served from its compiled artifact."""
+    return _by_weights(experiment, variant, engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib)
+
+
+def _by_weights(experiment: Experiment, variant: str, fixed: tuple[float, float], each: tuple[float, float]) -> Range:
     gib = experiment.weights_gib(experiment.variant(variant))
-    minutes = Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
-    return _within(experiment.deadlines.serve, minutes)
+    return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
 
 
 def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
@@ -88,10 +87,6 @@ def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> R
     return Range(low=minutes(0), high=minutes(1))
 
 
-def _within(limit: float, part: Range) -> Range:
-    return Range(low=min(part.low, limit), high=min(part.high, limit))
-
-
 def _accuracy(experiment: Experiment, engine: Engine) -> Range:
     """One arm's test, with as many requests at once as the server takes."""
     token_s, at_once = engine.estimates.seconds_per_output_token, experiment.serving.max_num_seqs
@@ -99,4 +94,4 @@ def _accuracy(experiment: Experiment, engine: Engine) -> Range:
         tokens * seconds / min(at_once, 50) / 60
         for tokens, seconds in zip((ACCURACY_TOKENS.low, ACCURACY_TOKENS.high), token_s, strict=True)
     )
-    return Range(low=low, high=min(high, ACCURACY_MINUTES))
+    return Range(low=low, high=high)

@@ -32,6 +32,10 @@ STOP_POLL_S = 60
 SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60
 """For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
+HEALTHY_SHARE = 0.8
+"""Of a compile's deadline: until the server is healthy. The rest is for fetching weights and storing the artifact."""
+DIAGNOSE_MINUTES = 17
+"""Three tries of a function that may take 5.5 minutes."""
 STOP_MINUTES = 15
 """Longest time until an arm's pods and claims are gone."""
 RELEASE_MINUTES = 15
@@ -81,6 +85,20 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
             steps.append(Step(name="Advise", wave=wave.index))
     steps += [Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES), Step(name="Report")]
     return tuple(steps)
+
+
+def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
+    """Minutes from the request for the node until it is given up, if every step lasts until its deadline.
+
+    A deadline is seen at the next look. The last step then fails: its cause is looked for, its pods are stopped.
+    What functions add that fail again and again is in docs/reference/bounds.md.
+    """
+    held = list(steps)
+    if not any(step.name == "AcquireCapacity" for step in held):
+        return 0
+    held = [step for step in held if step.name not in ("Plan", "StageModels", "Report")]
+    looks = sum(step.waits for step in held) * poll_s / 60
+    return sum(step.deadline_minutes for step in held) + looks + DIAGNOSE_MINUTES + STOP_MINUTES
 
 
 def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave) -> int:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from specdecode import layout
-from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
@@ -28,6 +28,7 @@ from specdecode.planning.warnings import (
     check_history,
     check_monitor,
     check_revisions,
+    check_start,
     check_window,
 )
 from specdecode.planning.waves import Arm, Wave, make_waves
@@ -162,6 +163,7 @@ def make_plan(
             *check_revisions(models.values()),
             *check_monitor(experiment),
             *check_history(events),
+            *check_start(experiment, engine, most, missing),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
             *check_endpoints(experiment),
@@ -174,6 +176,13 @@ ENDPOINTS_ASSUMED = (
 )
 
 
+NODE_TERMS: dict[CapacityType, str] = {
+    "on-demand": "billed from its start to its end",
+    "odcr": "billed from the reservation's making to its cancelling, whether a run uses it or not",
+    "capacity-block": "paid for in advance, from the block's start to its end",
+}
+
+
 def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
     estimates = engine.estimates
     compiling = (
@@ -182,7 +191,8 @@ def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
         "one at a time"
     )
     return (
-        f"one trn2.48xlarge at ${capacity.price_per_node_hour:.2f} an hour, and nothing but it (no S3, no cluster)",
+        f"one trn2.48xlarge {TERMS[capacity.type]} at ${capacity.price_per_node_hour:.2f} an hour, "
+        f"{NODE_TERMS[capacity.type]}",
         f"node start 5-15 min and release 3-10 min; {compiling if engine.artifact else 'nothing is compiled'}",
         f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
         "each output token, whatever the speculation",

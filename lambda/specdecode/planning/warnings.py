@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -10,8 +11,9 @@ from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
-from specdecode.planning.cost import Range, benchmark_minutes
-from specdecode.planning.events import HISTORY_LIMIT
+from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, load_minutes
+from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT
+from specdecode.planning.waves import Wave
 
 
 def check_revisions(models: Iterable[ModelRef]) -> list[str]:
@@ -41,6 +43,36 @@ def check_history(events: int) -> list[str]:
         f"up to {events} history events, of which an execution may have {HISTORY_LIMIT}: "
         "split the experiment (fewer variants) or shorten its deadlines"
     ]
+
+
+def check_start(experiment: Experiment, engine: Engine, waves: Iterable[Wave], compiles: frozenset[str]) -> list[str]:
+    """Whether every arm can be compiled (`compiles`: the missing fingerprints) and loaded within its deadline."""
+    if experiment.has_endpoints:
+        return []
+    arms = {arm.variant: arm.fingerprint for wave in waves for arm in wave.arms}
+    compiling = {name: compile_minutes(experiment, engine, name) for name, made in arms.items() if made in compiles}
+    loading = {name: load_minutes(experiment, engine, name) for name in arms}
+    return [
+        *_too_long("compile", compiling, experiment.deadlines.compile, share=HEALTHY_SHARE),
+        *_too_long("load", loading, experiment.deadlines.serve, field="serve"),
+    ]
+
+
+def _too_long(
+    what: str, minutes: Mapping[str, Range], deadline: int, *, field: str | None = None, share: float = 1
+) -> list[str]:
+    """One line about all arms that may take longer than `share` of the deadline, with the longest one's figures."""
+    limit, field = deadline * share, f"deadlines.{field or what}"
+    late = sorted((name for name in minutes if minutes[name].high > limit), key=lambda name: -minutes[name].high)
+    if not late:
+        return []
+    takes = minutes[late[0]]
+    arms = late[0] + (f" (and {len(late) - 1} more)" if late[1:] else "")
+    took = f"takes at least {takes.low:.0f} min" if takes.low > limit else f"may take {takes.high:.0f} min"
+    verdict = "will" if takes.low > limit else "may"
+    given = f"{field} is {deadline} min" + (f", of which it has {limit:.0f}" if share < 1 else "")
+    fix = f"raise it to {math.ceil(takes.high / share)}"
+    return [f"{arms} {took} to {what}; {given}: it {verdict} not finish; {fix}"]
 
 
 def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> list[str]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from specdecode import layout
-from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names
+from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.capacity import DEVICES
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.cost import node_minutes
@@ -36,7 +36,7 @@ def test_every_plan_is_json_and_holds_the_whole(name):
         assert {(arm.wave, arm.round) for arm in wave.arms} == {(wave.index, wave.round)}
     assert plan.worst_case_events < HISTORY_LIMIT
     assert plan.poll_seconds >= 60
-    assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * 35.76)
+    assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * prices.NODE.usd)
     assert plan.assumptions
 
 

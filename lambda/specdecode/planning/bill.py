@@ -1,0 +1,82 @@
+"""What a run costs: expected, at most, and beside the node. A pure function of the plan and of what is deployed."""
+
+from __future__ import annotations
+
+from specdecode.experiment import prices
+from specdecode.experiment.capacity import Capacity, CapacityType
+from specdecode.experiment.model import Frozen
+from specdecode.planning.cost import Range
+from specdecode.planning.events import longest_node_minutes
+from specdecode.planning.plan import Plan
+
+STAGING_MB_A_SECOND = Range(low=50, high=500)
+"""A guess of what all staging pods together fetch; no staging of this project in an account is known to us."""
+
+
+class Bill(Frozen):
+    """US dollars, hours and GB (10^9 bytes) of one run. Nothing here is looked up at AWS."""
+
+    capacity: CapacityType
+    """On what terms the node comes."""
+    price_per_node_hour: float
+    node_hours: Range
+    node: Range
+    """Dollars for `node_hours`."""
+    longest_node_hours: float
+    """If every step lasts until its deadline."""
+    staging_gb: float
+    """Weights that come from the internet, through the NAT gateway."""
+    staging: Range
+    """Dollars for that traffic and for the CPU nodes that fetch it."""
+    most: float
+    """Dollars for `longest_node_hours` of the node and for staging until its deadline."""
+    storage_gb: float
+    """Models and artifacts of this experiment, all of them, once they are in the bucket. An artifact counts as large as
+    its weights: it holds them cut for the cores (`save_sharded_checkpoint`)."""
+    storage_per_month: float
+    resting_per_hour: float
+    """Of everything that stands there without a run."""
+    accept_above: float
+    """Dollars that a run may cost at most without somebody having accepted more."""
+
+    @property
+    def to_accept(self) -> float | None:
+        """Dollars that somebody must accept before the run may start; None where nobody need.
+
+        A node from a reservation or a Capacity Block is billed whether the run uses it or not.
+        """
+        added = self.most if self.capacity == "on-demand" else self.staging.high
+        return added if added > self.accept_above else None
+
+
+def make_bill(plan: Plan, capacity: Capacity) -> Bill:
+    """The bill of `plan` where the node comes on the terms of `capacity`."""
+    weights = [model.size_gib for model in plan.models_to_stage if model.import_prefix is None]
+    fetched = sum(weights) * prices.GB_PER_GIB
+    hours = Range(
+        low=fetched * 1000 / STAGING_MB_A_SECOND.high / 3600, high=fetched * 1000 / STAGING_MB_A_SECOND.low / 3600
+    )
+    traffic = fetched * prices.NAT_TRAFFIC.usd
+    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
+    most = longest * plan.price_per_node_hour
+    if plan.models_to_stage:
+        most += traffic + plan.experiment.deadlines.staging / 60 * prices.STAGING_NODE_HIGH.usd
+    stored = sum(item.model.size_gib for item in plan.models)
+    stored += sum(plan.experiment.weights_gib(plan.experiment.variant(item.arm.variant)) for item in plan.artifacts)
+    return Bill(
+        capacity=capacity.type,
+        price_per_node_hour=plan.price_per_node_hour,
+        node_hours=plan.node_hours,
+        node=plan.cost,
+        longest_node_hours=longest,
+        staging_gb=fetched,
+        staging=Range(
+            low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,
+            high=traffic + hours.high * prices.STAGING_NODE_HIGH.usd,
+        ),
+        most=most,
+        storage_gb=stored * prices.GB_PER_GIB,
+        storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,
+        resting_per_hour=capacity.resting_price_per_hour,
+        accept_above=capacity.accept_cost_above,
+    )

@@ -1,0 +1,153 @@
+"""What a run costs: no estimate is cut to a deadline, every preset fits its own, and what it could cost at most."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from specdecode import layout
+from specdecode.experiment import Capacity, load_preset, preset_names, prices
+from specdecode.experiment.standing import standing_parts, standing_price
+from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes
+from specdecode.planning.cost import benchmark_minutes, compile_minutes, load_minutes
+from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT, longest_node_minutes
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def plan_of(name, *, overrides=None, inventory=None):
+    return make_plan(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW)
+
+
+def bill_of(name, *, capacity=None, **given):
+    return make_bill(plan_of(name, **given), capacity or Capacity())
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(name):
+    plan = plan_of(name)
+    experiment, engine = plan.experiment, plan.engine
+    for variant in experiment.variants:
+        if engine.artifact:
+            most = compile_minutes(experiment, engine, variant.name).high
+            assert most <= experiment.deadlines.compile * HEALTHY_SHARE, variant.name
+        assert load_minutes(experiment, engine, variant.name).high <= experiment.deadlines.serve, variant.name
+    arms = max(len(wave.arms) for wave in plan.waves)
+    assert benchmark_minutes(experiment, engine, arms=arms).high <= experiment.deadlines.benchmark
+    assert not [text for text in plan.warnings if "deadline" in text]
+    assert plan.worst_case_events <= HISTORY_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ({"deadlines.compile": 300}, "base (and 2 more) may take 771 min to compile; deadlines.compile is 300 min, of "
+         "which it has 240: it may not finish; raise it to 964"),
+        ({"deadlines.compile": 100}, "base (and 2 more) takes at least 232 min to compile; deadlines.compile is 100 "
+         "min, of which it has 80: it will not finish; raise it to 964"),
+        ({"deadlines.serve": 150}, "base may take 237 min to load; deadlines.serve is 150 min: it may not finish; "
+         "raise it to 237"),
+        ({"deadlines.benchmark": 60}, "1 cases of 50 requests may take 68 min, the deadline is 60 min"),
+    ],
+)  # fmt: skip
+def test_an_estimate_beyond_its_deadline_is_warned_of_with_both_numbers_and_is_not_cut_to_it(overrides, says):
+    plan, roomy = plan_of("llama-3.1-405b", overrides=overrides), plan_of("llama-3.1-405b")
+    assert [text for text in plan.warnings if says in text], plan.warnings
+    assert plan.node_hours == roomy.node_hours
+
+
+def test_what_is_compiled_already_is_not_warned_of():
+    plan = plan_of("llama-3.1-405b")
+    keys = [prefix + layout.COMPLETE for prefix in needed_prefixes(plan.experiment, plan.engine)]
+    done = plan_of("llama-3.1-405b", overrides={"deadlines.compile": 300}, inventory=Inventory.from_keys(keys))
+    assert not [text for text in done.warnings if "compile" in text]
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_the_longest_run_is_longer_than_any_estimate_and_all_its_deadlines_on_the_node(name):
+    plan = plan_of(name)
+    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
+    assert longest > plan.node_hours.high
+    waited = sum(step.deadline_minutes for step in plan.steps if step.name not in ("Plan", "StageModels"))
+    assert longest * 60 > waited
+    bill = make_bill(plan, Capacity())
+    assert bill.most >= longest * plan.price_per_node_hour + bill.staging.low
+    assert bill.to_accept == (bill.most if bill.most > 500 else None)
+
+
+def test_a_longer_deadline_costs_more_at_most_and_a_queue_costs_nothing():
+    hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 300}).most - bill_of("qwen3-32b").most
+    assert hour == pytest.approx(prices.NODE.usd)
+    staging = bill_of("qwen3-32b", overrides={"deadlines.staging": 240}).most - bill_of("qwen3-32b").most
+    assert staging == pytest.approx(prices.STAGING_NODE_HIGH.usd)
+
+
+def test_weights_come_through_the_nat_gateway_once_and_stay_in_s3():
+    small, large = bill_of("qwen3-32b"), bill_of("llama-3.1-405b")
+    assert small.staging.low == pytest.approx(3.15, abs=0.02)
+    assert large.staging.low == pytest.approx(55.4, abs=0.1)
+    gb = (61.1 + 3.8 + 61.1 + 64.9) * 1.073741824  # target and draft; the artifacts of base and of target with draft
+    assert (small.storage_gb, small.storage_per_month) == pytest.approx((gb, gb * 0.023))
+    plan = plan_of("qwen3-32b")
+    staged = Inventory.from_keys([model.prefix + layout.COMPLETE for model in plan.models])
+    assert bill_of("qwen3-32b", inventory=staged).staging.high == 0
+
+
+def test_models_that_are_imported_pass_no_nat_gateway():
+    assert bill_of("rehearsal").staging_gb == 0
+
+
+def test_servers_that_already_run_cost_no_node():
+    document = {
+        "name": "elsewhere", "title": "t", "engine": "rehearsal-cpu",
+        "variants": [{"name": "a", "label": "A", "endpoint": "https://a.example"},
+                     {"name": "b", "label": "B", "compare_to": "a", "endpoint": "https://b.example"}],
+    }  # fmt: skip
+    from specdecode.experiment import from_document
+
+    plan = make_plan(from_document({"extends": "rehearsal", **document}), inventory=Inventory(), now=NOW)
+    bill = make_bill(plan, Capacity())
+    assert (bill.most, bill.node_hours.high, bill.longest_node_hours, bill.to_accept) == (0, 0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, "on-demand"),
+        ({"reservation": "cr-0123456789abcdef0"}, "odcr"),
+        ({"reservation": "cr-0123456789abcdef0", "block_end": NOW + timedelta(days=1)}, "capacity-block"),
+    ],
+)
+def test_a_reservation_is_no_on_demand_and_a_run_on_one_adds_only_its_staging(given, kind):
+    capacity = Capacity(**given, accept_cost_above=60)
+    bill = bill_of("llama-3.1-405b", capacity=capacity)
+    assert (capacity.type, bill.capacity) == (kind, kind)
+    assert bill.to_accept == pytest.approx(bill.most if kind == "on-demand" else 68.01, abs=0.1)
+    (terms,) = [
+        text
+        for text in make_plan(
+            load_preset("llama-3.1-405b"), inventory=Inventory(), capacity=capacity, now=NOW
+        ).assumptions
+        if "one trn2.48xlarge" in text
+    ]
+    assert ("on demand" in terms) == (kind == "on-demand")
+
+
+def test_prices_are_stated_once_each_with_page_and_unit():
+    assert len({price.what for price in prices.PRICES}) == len(prices.PRICES)
+    declared = {value for value in vars(prices).values() if isinstance(value, prices.Price)}
+    assert declared | set(prices.SYSTEM_NODES.values()) == set(prices.PRICES)
+    for price in prices.PRICES:
+        assert price.usd > 0 and price.unit and price.source.startswith("aws.amazon.com/")
+
+
+def test_what_stands_there_is_named_and_counted():
+    parts = {part.what: part.usd_per_hour for part in standing_parts()}
+    assert parts["1 public IPv4 address of NAT"] == 0.005
+    assert parts["1 NAT gateway, without traffic"] == 0.045
+    assert {"Container Insights", "logs of control plane, network and pods"} <= set(parts)
+    assert math.isclose(sum(parts.values()), standing_price()) and Capacity().resting_price_per_hour == standing_price()
+    more = standing_parts(gateways=3, endpoints=9, keys=2)
+    assert standing_price(more) - standing_price() == pytest.approx(2 * 0.05 + 9 * 0.01 + 1 / 730)
+    assert standing_price(standing_parts(system_node_type="m7i.large")) < standing_price()
