@@ -27,7 +27,9 @@ from constructs_lib.pipeline_state_kinds import (
 INPUT_HELP = (
     'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
     'document; "set": {"workload.requests": 4} overrides fields by dotted path; {"resume": "<run id>"} repeats a run '
-    "and skips what it had finished. The execution's name is the run's id."
+    'and skips what it had finished. "accept_cost": 900 beside any of them accepts US dollars that the run may cost at '
+    "most, by its deadlines; one that could cost more than the deployment allows is refused without it. The "
+    "execution's name is the run's id."
 )
 
 STEPS = {

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import typer
 from specdecode.cli import app
-from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
+from specdecode.experiment import Capacity, from_document, load_engine, load_preset, parse_overrides, preset_names
+from specdecode.planning import Inventory, make_bill, make_plan
 
 from constructs_lib.settings import Settings
 from tests.docs import test_operations as operations
@@ -52,6 +53,20 @@ def test_specdecode_commands_parse(words: list[str]) -> None:
         load_engine(given["name"])
 
 
+RUNS = [param for param in lines("specdecode", ".venv/bin/specdecode") if param.values[0][1] == "run"]
+
+
+@pytest.mark.parametrize("words", RUNS)
+def test_a_run_whose_cost_must_be_accepted_is_written_with_enough(words: list[str]) -> None:
+    """Each `specdecode run PRESET` of the pages starts as it stands there."""
+    given = COMMANDS["run"].make_context("run", list(words[2:])).params
+    if given["resume"] or given["experiment"] not in preset_names():
+        return
+    experiment = load_preset(given["experiment"], overrides=parse_overrides(given["overrides"] or []))
+    needed = make_bill(make_plan(experiment, inventory=Inventory()), Capacity()).to_accept
+    assert needed is None or (given["accept_cost"] or 0) >= needed
+
+
 @pytest.mark.parametrize("words", lines("make"))
 def test_make_targets_exist(words: list[str]) -> None:
     for word in words[1:]:
@@ -77,6 +92,7 @@ def test_aws_commands_exist(words: list[str]) -> None:
 
 def test_the_parser_finds_what_there_is() -> None:
     """Guards the tests above against finding nothing."""
+    assert len(RUNS) > 5
     assert len(lines("specdecode", ".venv/bin/specdecode")) > 40
     assert len(lines("make")) > 8
     assert {name(block.page) for page in PAGES for block in blocks(page)} >= {"README.md", "docs/experiments.md"}

@@ -10,11 +10,15 @@ import botocore.session
 import pytest
 import typer
 from specdecode.cli import app
+from specdecode.experiment import prices
+from specdecode.experiment.prices import HOURS_A_MONTH
+from specdecode.experiment.standing import DESTROY_MINUTES
 
 from constructs_lib.costs import resting_cost
 from constructs_lib.settings import Settings
 from tests.conftest import STACKS
 from tests.templates import Templates
+from tools.reference.costs import bill_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text()
@@ -99,9 +103,20 @@ def test_every_command_is_of_a_kind_that_is_checked() -> None:
 
 def test_figures_are_the_codes() -> None:
     settings = Settings()
-    assert f"| nothing runs | {resting_cost(settings):.2f} |" in PAGE
-    assert PAGE.count(f"| + {settings.price_per_node_hour:.2f} |") == 2
+    resting = resting_cost(settings)
+    assert f"| nothing runs | {resting:.2f} an hour, {resting * HOURS_A_MONTH:.0f} a month |" in PAGE
+    assert PAGE.count(f"| + {settings.price_per_node_hour:.2f} an hour |") == 3
     assert f"two {settings.system_instance_type}" in PAGE
+    low, high = prices.STAGING_NODE_LOW.usd, prices.STAGING_NODE_HIGH.usd
+    assert f"| + {low:.2f} to {high:.2f} an hour |" in PAGE
+    assert f"| + {prices.NAT_TRAFFIC.usd:g} a GB, once |" in PAGE
+    assert f"| + {prices.STORAGE.usd:g} a GB and month |" in PAGE
+    assert f"takes {DESTROY_MINUTES[0]} to {DESTROY_MINUTES[1]} minutes" in PAGE
+    small, large = bill_of("qwen3-32b"), bill_of("llama-3.1-405b")
+    assert f"${small.staging.low:.0f} for Qwen3-32B, ${large.staging.low:.0f} for Llama-3.1-405B" in PAGE
+    assert f"${small.storage_per_month:.0f} a month for Qwen3-32B" in PAGE
+    assert f"${large.storage_per_month:.0f} for Llama-3.1-405B" in PAGE
+    assert f"`accept_cost_above_usd` (${settings.accept_cost_above_usd:.0f})" in PAGE
 
 
 @pytest.mark.synth

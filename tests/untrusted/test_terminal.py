@@ -21,6 +21,7 @@ from specdecode.runs.view import PodView
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.test_runs import RUNNING, FakeDeployment, entered, exited
+from tests.specdecode.tasks.aws_fake import FakeS3
 from tests.untrusted.hostile import ALL, EVERYTHING, TERMINAL
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -50,9 +51,13 @@ class HostileDeployment(FakeDeployment):
         )
         return (pod,)
 
+    started_by = SEEN
+
     @property
     def store(self) -> Any:
         class Store:
+            s3, bucket = FakeS3(), "bucket"
+
             def read_json(self, key: str) -> Any:
                 return {"cause": SEEN, "error": SEEN, "detail": SEEN}
 
@@ -77,7 +82,14 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["status"], ["status", "--json"], ["diagnose"], ["diagnose", "--json"], ["run", "rehearsal", "--watch"]],
+    [
+        ["status"],
+        ["status", "--json"],
+        ["diagnose"],
+        ["diagnose", "--json"],
+        ["run", "rehearsal", "--yes", "--watch"],
+        ["status", "--watch"],
+    ],
 )
 @pytest.mark.parametrize("ended", [False, True])
 def test_what_a_run_says_steers_no_terminal(command: Any, arguments: list[str], ended: bool) -> None:

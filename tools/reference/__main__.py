@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.reference import alarms, causes, cli, decisions, experiment_schema, s3_layout, states
+from tools.reference import alarms, causes, cli, costs, decisions, experiment_schema, s3_layout, states
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -16,6 +16,7 @@ def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {
         "causes.md": causes.render(),
         "cli.md": cli.render(),
+        "costs.md": costs.render(),
         "experiment-schema.md": experiment_schema.render(),
         "s3-layout.md": s3_layout.render(),
         "states.md": states.render(),

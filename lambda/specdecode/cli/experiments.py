@@ -27,12 +27,12 @@ from specdecode.experiment import (
     load_preset,
     parse_overrides,
     preset_names,
+    prices,
 )
-from specdecode.experiment.capacity import ON_DEMAND_PRICE
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.manifests import RenderContext, all_objects
-from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
 
 Reference = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")]
 Overrides = Annotated[
@@ -80,7 +80,7 @@ def plan(
     reference: Reference,
     overrides: Overrides = None,
     ami: Ami = None,
-    price: Annotated[float, typer.Option(min=0, help="US dollars for an hour of the node.")] = ON_DEMAND_PRICE,
+    price: Annotated[float, typer.Option(min=0, help="US dollars for an hour of the node.")] = prices.NODE.usd,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     bucket: Annotated[str | None, typer.Option(help="Artifact bucket: look what already lies there.")] = None,
@@ -88,7 +88,7 @@ def plan(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do, how long it would hold the node and what that costs. Starts nothing.
+    """Show what a run would do, how long it would hold the node and what it would cost. Starts nothing.
 
     Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
     3 the bucket cannot be read.
@@ -101,10 +101,11 @@ def plan(
         inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
         begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
         planned = make_plan(experiment, inventory=inventory, capacity=capacity, sweep=begun)
+        bill = make_bill(planned, capacity)
     if as_json:
-        say_json(planned.model_dump(mode="json"))
+        say_json({**planned.model_dump(mode="json"), "bill": bill.model_dump(mode="json")})
     else:
-        show(*view.plan_tables(planned))
+        show(*view.plan_tables(planned, bill))
 
 
 def manifests(

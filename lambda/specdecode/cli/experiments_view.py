@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import yaml
 from rich.table import Table
 
+from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Engine, Experiment
-from specdecode.planning import Plan
+from specdecode.planning import Bill, Plan
 
 
 class BlockDumper(yaml.CSafeDumper):
@@ -59,7 +61,7 @@ def presets_table(experiments: Iterable[Experiment]) -> Table:
     return table
 
 
-def plan_tables(plan: Plan) -> list[Table | str]:
+def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
     """The plan: what is missing, the waves, the price."""
     missing = Table(title=f"{plan.experiment.name}: what must be in the bucket")
     for column in ("what", "where", "state"):
@@ -73,20 +75,25 @@ def plan_tables(plan: Plan) -> list[Table | str]:
         waves.add_column(column)
     for wave in plan.waves:
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms))
-    hours, cost = plan.node_hours, plan.cost
-    node = (
-        f"node      {hours.low:.1f} to {hours.high:.1f} h, ${cost.low:,.0f} to ${cost.high:,.0f} "
-        f"at ${plan.price_per_node_hour:.2f} an hour"
-    )
     elsewhere = [v for v in plan.experiment.variants if v.endpoint]
     lines = [
         *_sweep_lines(plan),
-        *([f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere] or [node]),
+        *(f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere),
+        *cost_lines(bill),
         f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
+        *_accepting(plan, bill),
     ]
     return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+
+
+def _accepting(plan: Plan, bill: Bill) -> list[str]:
+    """How to start a run that could cost more than a run may without being asked for."""
+    if bill.to_accept is None:
+        return []
+    limit, wanted = f"${bill.accept_above:,.0f}", math.ceil(bill.to_accept)
+    return [f"accept    it could cost more than {limit}: start it with `specdecode run … --accept-cost {wanted}`"]
 
 
 def _sweep_lines(plan: Plan) -> list[str]:

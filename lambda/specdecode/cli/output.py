@@ -47,6 +47,29 @@ def show(*items: Table | str) -> None:
         console.print(shown, soft_wrap=isinstance(item, str))
 
 
+def agree(question: str, *, yes: bool, ask: bool, refused: str) -> None:
+    """Go on only where `yes` was given or a person at the terminal says yes; else end the command.
+
+    Exit 2 where nobody can be asked (`ask` is false, or there is no terminal), 1 where somebody says no.
+    """
+    if yes:
+        return
+    if not (ask and is_interactive()):
+        raise stop_with(f'nobody can be asked "{question}" here: give --yes ({refused})', EXIT_USAGE)
+    try:
+        agreed = typer.confirm(question)
+    except typer.Abort:
+        agreed = False
+        complain("")
+    if not agreed:
+        raise stop_with(refused, EXIT_FAILED)
+
+
+def is_interactive() -> bool:
+    """Whether a person reads what is printed, and can answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def stop_with(message: str, code: int) -> typer.Exit:
     """Print `message` on standard error; raise the result to end the command with `code`."""
     complain(message)

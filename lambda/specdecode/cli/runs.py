@@ -7,23 +7,26 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from specdecode import layout, names
 from specdecode.cli import runs_preflight
+from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, say, say_json, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
-from specdecode.experiment import ExperimentError, load_file, load_preset, parse_overrides, preset_names
+from specdecode.experiment import ExperimentError, load_file, load_preset, preset_names
 from specdecode.runs import DEFAULT_PRESET
 from specdecode.runs.view import ClusterView
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")]
+Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")]
 RELEASE_ATTEMPTS = 30
 RELEASE_PAUSE_S = 2.0
 
@@ -45,8 +48,13 @@ def run(
     resume: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat this run, skipping what it finished.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")] = False,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")] = 5.0,
+    watch: Watch = False,
+    interval: Interval = 5.0,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, for scripts.")] = False,
+    accept_cost: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="USD", help="Accept that it could cost this much, if every step takes its time."),
+    ] = None,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -54,29 +62,30 @@ def run(
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
-    Refuses what cannot work before anything is started. With --watch the exit code is the run's: 0 if it succeeded,
-    1 if not.
+    Refuses what cannot work, shows what it would cost and at most, and asks before anything is started; without a
+    terminal, or with --json, it wants --yes. A run that could cost more than the deployment's accept_cost_above_usd
+    needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
     """
-    asked = None if resume else _request(experiment, overrides or [])
+    asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    request, name = asked or _resume_request(deployment, str(resume))
-    run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
-    arn = deployment.start(run_id, request)
-    if not watch:
-        follow = f"specdecode status {run_id}"
-        if as_json:
-            say_json({"run_id": run_id, "execution_arn": arn})
-        else:
-            say(f"started {run_id}\n{follow}")
-        return
-    shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
-    if as_json:
-        say_json(asdict(shown))
-    raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
+    wanted = asked or starting.resumed_run(deployment, str(resume))
+    plan, bill = starting.estimate(deployment, wanted.experiment)
+    starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
+    said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
+    run_id = new_run_id(wanted.name, now=datetime.now(UTC), token=secrets.token_hex(2))
+    arn = deployment.start(run_id, {**wanted.request, **{key: value for key, value in said.items() if value}})
+    if watch:
+        _follow(deployment, run_id, interval=interval, as_json=as_json)
+    elif as_json:
+        say_json({"run_id": run_id, "execution_arn": arn, "bill": bill.model_dump(mode="json")})
+    else:
+        say(f"started {run_id}\nspecdecode status {run_id} --watch")
 
 
 def status(
     run_id: RunId = None,
+    watch: Watch = False,
+    interval: Interval = 5.0,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -84,10 +93,14 @@ def status(
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
+    With --watch it follows the run as `run --watch` does, and the exit code is the run's.
     With --json, `pods` are those of a run that goes on, each with what is wrong with it; null if they cannot be looked
     at now, and none after the end.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
+    if watch:
+        _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
+        return
     shown = watching.look(deployment, run_id)
     pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
     if as_json:
@@ -103,16 +116,23 @@ def status(
 
 def stop(
     run_id: RunId = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop the newest run without asking.")] = False,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Stop a run, delete its workloads and give the node back. Waits until that is done."""
+    """Stop a run, delete its workloads and give the node back. Waits until that is done.
+
+    Without RUN it takes the newest, says whose it is, and asks; without a terminal it wants --yes.
+    """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     found = deployment.execution(run_id)
     if found.status in TERMINAL:
         say(f"{found.run_id} has already ended: {found.status}")
     else:
+        if run_id is None:
+            say("\n".join(lines(watching.look(deployment, found.run_id))))
+            agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
         deployment.stop(found.arn)
         say(f"stopped {found.run_id}")
     _release(deployment, found.run_id)
@@ -220,30 +240,15 @@ def preflight(
     raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in checks) else 0)
 
 
-def _request(experiment: str, overrides: list[str]) -> tuple[dict[str, Any], str]:
-    """The execution's input and the experiment's name, refused here if it cannot work."""
+def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:
+    """Follow the run to its end; the command ends as the run does."""
     try:
-        settings = parse_overrides(overrides)
-        if experiment in preset_names():
-            name = load_preset(experiment, overrides=settings).name
-            return {"experiment": experiment, **({"set": settings} if settings else {})}, name
-        if Path(experiment).suffix in {".yaml", ".yml", ".json"} or Path(experiment).exists():
-            loaded = load_file(Path(experiment), overrides=settings)
-            return {"experiment": loaded.model_dump(mode="json")}, loaded.name
-        load_preset(experiment)
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
-    raise AssertionError("load_preset refuses unknown names")
-
-
-def _resume_request(deployment: Deployment, run_id: str) -> tuple[dict[str, Any], str]:
-    """The input that resumes a run, refused here if there is none, or if it still goes on."""
-    if deployment.state(run_id) is None:
-        raise stop_with(f"there is no run {run_id} to resume (`specdecode list` shows the runs)", EXIT_USAGE)
-    found = deployment.find(run_id)
-    if found is not None and found.status not in TERMINAL:
-        raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
-    return {"resume": run_id}, f"resume-{run_id}"[:40].rstrip("-")
+        shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
+    except KeyboardInterrupt:
+        raise stop_with(f"{run_id} goes on: `specdecode status {run_id} --watch` follows it again", 130) from None
+    if as_json:
+        say_json(asdict(shown))
+    raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
 
 
 def _free(deployment: Deployment, seen: ClusterView) -> None:

@@ -13,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import aws, layout, names
 from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
+from specdecode.experiment import Capacity
 from specdecode.planning import Plan
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state
@@ -77,6 +78,18 @@ class Deployment:
     @cached_property
     def store(self) -> Store:
         return Store(s3=self.client("s3"), bucket=self.outputs["BucketName"])
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """On what terms this deployment gets its node."""
+        return Capacity.model_validate_json(self.outputs.get("Capacity", "{}"))
+
+    def caller(self) -> str | None:
+        """Who the credentials are: an ARN with role and session. None where AWS does not say."""
+        try:
+            return str(self.client("sts").get_caller_identity()["Arn"])
+        except (ClientError, BotoCoreError):
+            return None
 
     @cached_property
     def _states(self) -> Any:

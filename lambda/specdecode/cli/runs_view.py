@@ -35,6 +35,8 @@ class RunView:
     error: str | None
     cause: str | None
     result: dict[str, Any] | None
+    started_by: str | None = None
+    """ARN that the command line wrote into the run's request; None for one that was started in the console."""
 
 
 def view(
@@ -66,6 +68,7 @@ def view(
         error=execution.error or None,
         cause=execution.cause or None,
         result=result,
+        started_by=state.started_by if state else None,
     )
 
 
@@ -102,6 +105,8 @@ def lines(shown: RunView) -> list[str]:
     out = [f"{shown.run_id}  {shown.status}  {clock(shown.elapsed_s)}"]
     if shown.experiment:
         out.append(f"  experiment  {shown.experiment}" + (f", {shown.wave}" if shown.wave else ""))
+    if shown.started_by:
+        out.append(f"  started by  {line(shown.started_by.rpartition(':')[2])}")
     if shown.step:
         out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
     if shown.dollars is not None and shown.node_s is not None:

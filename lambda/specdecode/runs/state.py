@@ -21,6 +21,8 @@ class RunState(BaseModel):
     experiment: str
     started_at: AwareDatetime
     resumed_from: str | None = None
+    started_by: str | None = None
+    """Who started it, as the request says; nobody has checked it."""
     held_since: AwareDatetime | None = None
     """When the run got the node; money counts from here."""
     released_at: AwareDatetime | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,7 +12,7 @@ from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import Sweep
-from specdecode.planning import Plan, SweepStep, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
@@ -61,6 +62,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
+    _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(layout.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(layout.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
     if load_state(rt.store, given.run_id) is None:
@@ -70,6 +72,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             experiment=experiment.name,
             started_at=now,
             resumed_from=request.resume,
+            started_by=request.started_by,
         )
         save_state(rt.store, inherit(rt.store, state, old) if old else state)
     # Before capacity is taken it is known whether a resumed sweep needs any.
@@ -82,6 +85,17 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
     )
+
+
+def _check_cost(bill: Bill, *, accepted: float | None) -> None:
+    """Refuse a run that could cost more than anybody has accepted: whoever starts it, and from wherever."""
+    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
+        allowed = f"${accepted:,.0f} was accepted" if accepted else f"${bill.accept_above:,.0f} needs no consent"
+        raise InvalidExperiment(
+            f"the run could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline; {allowed}: add "
+            f'"accept_cost": {math.ceil(bill.to_accept)} to the input (`specdecode run --accept-cost`), or shorten its '
+            "deadlines"
+        )
 
 
 def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment, RunState]:

@@ -35,6 +35,10 @@ class RunRequest(BaseModel):
     """Dotted path -> value."""
     resume: str | None = None
     """Id of a run to repeat; what it finished is not done again."""
+    accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """US dollars that it may cost at most, where that is more than the deployment allows unasked."""
+    started_by: str | None = Field(default=None, max_length=2048)
+    """Who starts it; shown to whoever wants to stop it. Nobody checks it."""
 
 
 def parse_request(given: Any) -> RunRequest:
@@ -58,9 +62,10 @@ def parse_request(given: Any) -> RunRequest:
         ]
         raise InvalidExperiment(
             'The input is not one: {} or {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
-            'or {"resume": "<run id>"}.\n' + "\n".join(lines)
+            'or {"resume": "<run id>"}; '
+            'beside either "accept_cost": <USD>.\n' + "\n".join(lines)
         ) from None
-    if request.resume is not None and request.model_fields_set != {"resume"}:
+    if request.resume is not None and request.model_fields_set & {"experiment", "overrides"}:
         raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
     if request.resume is not None and not names.is_run_id(request.resume):
         raise InvalidExperiment(f"{clip(request.resume, SHOWN)!r} is no run's id (`specdecode list` shows the runs)")

@@ -12,15 +12,19 @@ import pytest
 import typer
 from botocore.exceptions import ClientError
 from rich.console import Console
-from specdecode.cli import runs, runs_watch
+from specdecode import layout
+from specdecode.cli import output, runs, runs_watch
 from specdecode.cli.runs_deployment import Deployment, Execution
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.cluster.lease import Claim, Lease
-from specdecode.experiment import load_preset
-from specdecode.planning import Inventory, make_plan
+from specdecode.experiment import Capacity, load_engine, load_preset, to_yaml
+from specdecode.planning import Inventory, make_plan, needed_prefixes
 from specdecode.runs.state import RunState
+from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 from typer.testing import CliRunner
+
+from tests.specdecode.tasks.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 STARTED = (NOW - timedelta(minutes=90)).isoformat()
@@ -64,9 +68,19 @@ class FakeDeployment:
     asked_for_pods = 0
     seen_pods: tuple[PodView, ...] | None = (POD,)
     ends_as = "SUCCEEDED"
+    capacity = Capacity()
+    s3 = FakeS3()
+    caller_is: str | None = "arn:aws:sts::111122223333:assumed-role/Admin/anna"
     started: list[tuple[str, dict[str, Any]]]
     stopped: list[str]
     held = True
+
+    @property
+    def store(self) -> Store:
+        return Store(s3=self.s3, bucket="bucket")
+
+    def caller(self) -> str | None:
+        return self.caller_is
 
     def start(self, run_id: str, request: dict[str, Any]) -> str:
         type(self).started = [(run_id, request)]
@@ -91,8 +105,10 @@ class FakeDeployment:
     def events(self, arn: str) -> list[dict[str, Any]]:
         return [entered("Serve"), exited("1 of 2 arms are ready")]
 
+    started_by: str | None = None
+
     def state(self, run_id: str) -> RunState | None:
-        return STATE if run_id == "r" else None
+        return STATE.model_copy(update={"started_by": self.started_by}) if run_id == "r" else None
 
     def plan(self, run_id: str) -> Any:
         return PLAN
@@ -128,15 +144,18 @@ def command(monkeypatch):
     FakeDeployment.started, FakeDeployment.stopped = [], []
     FakeDeployment.asked_for_pods, FakeDeployment.seen_pods = 0, (POD,)
     FakeDeployment.reconciled, FakeDeployment.remembered = 0, True
+    FakeDeployment.capacity, FakeDeployment.s3 = Capacity(), FakeS3()
+    FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
     monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
 def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
-    result = command("run", "rehearsal", "--set", "workload.requests=4")
+    result = command("run", "rehearsal", "--set", "workload.requests=4", "--yes")
     assert result.exit_code == 0
     ((run_id, request),) = FakeDeployment.started
+    assert request.pop("started_by") == FakeDeployment.caller_is
     assert request == {"experiment": "rehearsal", "set": {"workload.requests": 4}}
     assert run_id.startswith("rehearsal-")
     assert f"specdecode status {run_id}" in result.output
@@ -145,7 +164,7 @@ def test_run_starts_a_preset_with_its_overrides_and_says_how_to_follow(command):
 def test_run_sends_a_file_as_a_document(command, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("extends: rehearsal\nname: mine\n")
-    assert command("run", str(path)).exit_code == 0
+    assert command("run", str(path), "--yes").exit_code == 0
     ((_, request),) = FakeDeployment.started
     assert request["experiment"]["name"] == "mine"
 
@@ -169,13 +188,13 @@ def test_run_refuses_before_it_starts_anything(command, arguments, words):
 
 def test_resume_names_the_run_only(command):
     FakeDeployment.looks = 5
-    command("run", "--resume", "r")
-    assert FakeDeployment.started[0][1] == {"resume": "r"}
+    command("run", "--resume", "r", "--yes")
+    assert FakeDeployment.started[0][1] == {"resume": "r", "started_by": FakeDeployment.caller_is}
 
 
 def test_a_run_that_step_functions_has_forgotten_can_be_resumed_all_the_same(command):
     FakeDeployment.remembered = False
-    assert command("run", "--resume", "r").exit_code == 0
+    assert command("run", "--resume", "r", "--yes").exit_code == 0
 
 
 @pytest.mark.parametrize(("run_id", "words"), [("nonsense", "there is no run nonsense"), ("r", "r still runs")])
@@ -188,7 +207,7 @@ def test_resume_refuses_what_cannot_be_resumed_before_it_starts_anything(command
 @pytest.mark.parametrize(("ends_as", "code"), [("SUCCEEDED", 0), ("FAILED", 1), ("ABORTED", 1)])
 def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, code):
     FakeDeployment.ends_as = ends_as
-    result = command("run", "rehearsal", "--watch", "--interval", "0.2")
+    result = command("run", "rehearsal", "--yes", "--watch", "--interval", "0.2")
     assert result.exit_code == code
     assert "Serve  1 of 2 arms are ready" in result.output
     assert "$" in result.output
@@ -197,14 +216,102 @@ def test_watch_shows_steps_and_money_and_ends_as_the_run_does(command, ends_as, 
     assert ("the engine crashed" in result.output) == (ends_as == "FAILED")
 
 
+@pytest.fixture
+def answering(monkeypatch, command):
+    """Run a command line at a terminal, where a person answers with these lines."""
+    monkeypatch.setattr(output, "is_interactive", lambda: True)
+    app = typer.Typer()
+    runs.register(app)
+    return lambda *arguments, says: CliRunner().invoke(app, arguments, input=says)
+
+
+@pytest.mark.parametrize(("says", "code", "started"), [("y\n", 0, 1), ("n\n", 1, 0), ("\n", 1, 0), ("", 1, 0)])
+def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
+    result = answering("run", "qwen3-32b", says=says)
+    assert (result.exit_code, len(FakeDeployment.started)) == (code, started)
+    assert "qwen3-32b: 1 wave, 2 models to stage, 2 artifacts to compile" in result.output
+    assert "node      1.1 to 3.9 h, $39 to $139 at $35.76 an hour" in result.output
+    assert "at most   $416, if every step lasts until its deadline" in result.output
+    assert result.output.count("Start it? [y/N]") == 1
+    assert ("nothing was started" in result.output) == (not started)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--watch",)])
+def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments):
+    result = command("run", "qwen3-32b", *arguments)
+    assert (result.exit_code, FakeDeployment.started) == (2, [])
+    assert "give --yes (nothing was started)" in result.stderr
+
+
+def test_json_is_never_asked_even_at_a_terminal(answering):
+    assert answering("run", "qwen3-32b", "--json", says="y\n").exit_code == 2
+    result = answering("run", "qwen3-32b", "--json", "--yes", says="")
+    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(416, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "it could cost $2,754, if every step lasts until its deadline (more than $500): add --accept-cost 2754"),
+        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2754"),
+    ],
+)
+def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, arguments, words):
+    result = command("run", "llama-3.1-405b", "--yes", *arguments)
+    assert (result.exit_code, FakeDeployment.started) == (2, [])
+    assert words in result.stderr
+
+
+def test_what_is_accepted_is_part_of_the_request(command):
+    assert command("run", "llama-3.1-405b", "--yes", "--accept-cost", "2800").exit_code == 0
+    assert FakeDeployment.started[0][1]["accept_cost"] == 2800
+
+
+def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_comes(command):
+    FakeDeployment.capacity = Capacity(accept_cost_above=100)
+    assert "more than $100" in command("run", "qwen3-32b", "--yes").stderr
+    reserved = Capacity(accept_cost_above=100, reservation="cr-0123456789abcdef0")
+    FakeDeployment.capacity = reserved
+    result = command("run", "qwen3-32b", "--yes")
+    assert result.exit_code == 0
+    assert "from an On-Demand Capacity Reservation, billed whether the run uses it or not" in result.output
+    FakeDeployment.capacity = reserved.model_copy(update={"block_end": datetime.now(UTC) + timedelta(days=1)})
+    assert "from a Capacity Block, paid for already" in command("run", "qwen3-32b", "--yes").output
+
+
+def test_what_lies_in_the_bucket_is_not_estimated_again(command):
+    for prefix in needed_prefixes(load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")):
+        FakeDeployment.s3.objects[prefix + layout.COMPLETE] = b"{}"
+    result = command("run", "qwen3-32b", "--yes")
+    assert "0 models to stage, 0 artifacts to compile" in result.output
+    assert "staging" not in result.output
+
+
+def test_a_bucket_that_may_not_be_read_is_said_and_everything_counts_as_missing(command):
+    def deny(operation: str, key: str) -> None:
+        raise client_error("AccessDenied", operation, 403)
+
+    FakeDeployment.s3.before = deny
+    result = command("run", "qwen3-32b", "--yes")
+    assert result.exit_code == 0
+    assert "the bucket cannot be read (AccessDenied)" in result.stderr
+    assert "2 models to stage" in result.output
+
+
+def test_nobody_knows_who_starts_it_where_aws_does_not_say(command, monkeypatch):
+    monkeypatch.setattr(FakeDeployment, "caller_is", None)
+    command("run", "rehearsal", "--yes")
+    assert "started_by" not in FakeDeployment.started[0][1]
+
+
 def test_watch_as_json_prints_one_document(command):
-    result = command("run", "rehearsal", "--watch", "--interval", "0.2", "--json")
+    result = command("run", "rehearsal", "--yes", "--watch", "--interval", "0.2", "--json")
     assert json.loads(result.stdout)["status"] == "SUCCEEDED"
 
 
 def test_watch_goes_on_without_pods_that_cannot_be_seen(command):
     FakeDeployment.seen_pods = None
-    result = command("run", "rehearsal", "--watch", "--interval", "0.2")
+    result = command("run", "rehearsal", "--yes", "--watch", "--interval", "0.2")
     assert result.exit_code == 0
     assert "1 of 2 arms are ready" in result.output
 
@@ -278,6 +385,45 @@ def test_stop_stops_and_waits_for_the_release(command):
     assert result.exit_code == 0
     assert FakeDeployment.stopped == ["arn:r"]
     assert "released; the node pool has 0 replicas" in result.output
+
+
+@pytest.mark.parametrize(("says", "code", "stopped"), [("y\n", 0, ["arn:r"]), ("n\n", 1, [])])
+def test_stop_without_a_run_names_it_and_whose_it_is_and_asks(answering, monkeypatch, says, code, stopped):
+    monkeypatch.setattr(FakeDeployment, "started_by", FakeDeployment.caller_is)
+    result = answering("stop", says=says)
+    assert (result.exit_code, FakeDeployment.stopped) == (code, stopped)
+    assert "started by  assumed-role/Admin/anna" in result.output
+    assert "Stop r? [y/N]" in result.output
+    assert ("r goes on" in result.output) == (not stopped)
+
+
+def test_stop_without_a_run_and_without_a_terminal_wants_yes(command):
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped) == (2, [])
+    assert "give --yes (r goes on)" in result.stderr
+    FakeDeployment.looks = 0
+    assert command("stop", "--yes").exit_code == 0
+    assert FakeDeployment.stopped == ["arn:r"]
+
+
+def test_status_attaches_to_a_run_that_goes_on_and_ends_as_it_does(command):
+    FakeDeployment.ends_as = "FAILED"
+    result = command("status", "--watch", "--interval", "0.2")
+    assert result.exit_code == 1
+    assert "Serve  1 of 2 arms are ready" in result.output
+    assert "the engine crashed" in result.output
+    FakeDeployment.looks, FakeDeployment.ends_as = 0, "SUCCEEDED"
+    assert json.loads(command("status", "r", "--watch", "--json", "--interval", "0.2").stdout)["status"] == "SUCCEEDED"
+
+
+def test_ctrl_c_leaves_the_run_running_and_says_how_to_attach_again(command, monkeypatch):
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs_watch.time, "sleep", interrupt)
+    result = command("status", "r", "--watch")
+    assert (result.exit_code, FakeDeployment.stopped) == (130, [])
+    assert "r goes on: `specdecode status r --watch` follows it again" in result.stderr
 
 
 def test_stop_of_a_run_that_has_ended_only_makes_sure(command):

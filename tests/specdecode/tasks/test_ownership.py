@@ -46,7 +46,7 @@ def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeyp
     applied = []
     put = world.cluster.put
     world.cluster.put = lambda obj: applied.append(obj) or put(obj)
-    world.run_through(request={"experiment": preset, "set": {"accuracy": True}}, until="Accuracy")
+    world.run_through(request={"experiment": preset, "set": {"accuracy": True}, "accept_cost": 5000}, until="Accuracy")
     made = [obj for obj in applied if obj["kind"] in KINDS]
     assert {obj["kind"] for obj in made} == set(KINDS)
     root = made[0]

@@ -7,6 +7,7 @@ import pytest
 from specdecode import names
 from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
+from specdecode.experiment import Capacity
 from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, release
 from specdecode.tasks import compile as compiling
@@ -284,3 +285,32 @@ def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
     assert pod["metadata"]["name"] in answer.message
     pod["status"] = {"phase": "Succeeded"}
     assert compiling.compile_arms(world.given("run-1"), world.rt).done
+
+
+@pytest.mark.parametrize(
+    ("accepted", "says"), [({}, "\\$500 needs no consent"), ({"accept_cost": 600}, "\\$600 was accepted")]
+)
+def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(accepted, says):
+    """As the console does it: no command line has asked anybody."""
+    world = World()
+    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,754.*{says}.*"accept_cost": 2754'):
+        world.plan(request={"experiment": "llama-3.1-405b", **accepted})
+    assert not world.s3.objects
+    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2754})
+
+
+def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():
+    world = World()
+    world.plan()
+    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1).model_dump_json()
+    with pytest.raises(InvalidExperiment, match="needs no consent"):
+        world.plan("run-2", {"resume": "run-1"})
+    world.plan("run-2", {"resume": "run-1", "accept_cost": 500})
+    world.rt.environ["CAPACITY"] = Capacity(accept_cost_above=1, reservation="cr-0123456789abcdef0").model_dump_json()
+    world.plan("run-3")
+
+
+def test_who_started_a_run_is_kept_with_it():
+    world = World()
+    world.plan(request={"started_by": "arn:aws:sts::111122223333:assumed-role/Admin/anna", "experiment": "rehearsal"})
+    assert load_state(world.rt.store, "run-1").started_by.endswith("Admin/anna")

@@ -40,7 +40,7 @@ def compiling_for(minutes: int, world: World) -> list[int]:
 def world():
     world = World(trouble={"compile": lambda pod: None})
     limit = {"deadlines.compile": HOURS * 60 + 5}
-    world.run_through(until="AcquireCapacity", request={"experiment": "rehearsal", "set": limit})
+    world.run_through(until="AcquireCapacity", request={"experiment": "rehearsal", "set": limit, "accept_cost": 1000})
     return world
 
 

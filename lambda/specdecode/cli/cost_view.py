@@ -1,0 +1,49 @@
+"""What a run costs, in lines for a terminal of 80 columns."""
+
+from __future__ import annotations
+
+from specdecode.experiment.capacity import TERMS, CapacityType
+from specdecode.experiment.prices import HOURS_A_MONTH
+from specdecode.planning import Bill, Range
+
+CENT = 0.01
+UNUSED: dict[CapacityType, str] = {
+    "odcr": "billed whether the run uses it or not",
+    "capacity-block": "paid for already",
+}
+"""What a node that is not on demand costs without the run."""
+
+
+def cost_lines(bill: Bill) -> list[str]:
+    """Expected, at most, and what is billed beside the node."""
+    lines = []
+    if bill.node_hours.high:
+        hours, node = bill.node_hours, bill.node
+        lines.append(f"node      {span(hours)} h, {money(node)} at ${bill.price_per_node_hour:.2f} an hour")
+        if unused := UNUSED.get(bill.capacity):
+            lines.append(f"          {TERMS[bill.capacity]}, {unused}")
+        longest = f"{bill.longest_node_hours:.1f} h of the node"
+        lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")
+    if bill.staging_gb:
+        lines.append(
+            f"staging   {bill.staging_gb:,.0f} GB through the NAT gateway, and a CPU node: {money(bill.staging)}"
+        )
+    if bill.storage_per_month >= CENT:
+        lines.append(
+            f"storage   ${bill.storage_per_month:,.2f} a month in S3, until deleted "
+            f"({bill.storage_gb:,.0f} GB of models and artifacts)"
+        )
+    resting = bill.resting_per_hour
+    lines.append(f"cluster   ${resting:.2f} an hour (${resting * HOURS_A_MONTH:,.0f} a month), also while nothing runs")
+    return lines
+
+
+def span(part: Range) -> str:
+    """`1.1 to 3.9`."""
+    return f"{part.low:.1f} to {part.high:.1f}"
+
+
+def money(part: Range) -> str:
+    """`$39 to $139`; with cents below ten dollars."""
+    digits = 0 if part.low >= 10 else 2
+    return f"${part.low:,.{digits}f} to ${part.high:,.{digits}f}"

@@ -1,0 +1,123 @@
+"""What a run is started with: its request, what it would cost, and that somebody wants it at that price."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode import layout
+from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.cli.runs_view import TERMINAL
+from specdecode.experiment import (
+    Experiment,
+    ExperimentError,
+    from_document,
+    load_engine,
+    load_file,
+    load_preset,
+    parse_overrides,
+    preset_names,
+)
+from specdecode.experiment.documents import parse_yaml
+from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run that somebody asks for."""
+
+    name: str
+    """Its id begins with it."""
+    request: dict[str, Any]
+    """The execution's input, but who accepts what."""
+    experiment: Experiment
+
+
+def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
+    """The run of a preset or file, refused here if it cannot work."""
+    try:
+        settings = parse_overrides(overrides)
+        if experiment in preset_names():
+            loaded = load_preset(experiment, overrides=settings)
+            return Wanted(loaded.name, {"experiment": experiment, **({"set": settings} if settings else {})}, loaded)
+        if Path(experiment).suffix in {".yaml", ".yml", ".json"} or Path(experiment).exists():
+            loaded = load_file(Path(experiment), overrides=settings)
+            return Wanted(loaded.name, {"experiment": loaded.model_dump(mode="json")}, loaded)
+        load_preset(experiment)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    raise AssertionError("load_preset refuses unknown names")
+
+
+def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
+    """The run that resumes another, refused here if there is none, or if it still goes on."""
+    text = deployment.store.read(layout.run_key(run_id, "experiment.yaml"))
+    if text is None or deployment.state(run_id) is None:
+        raise stop_with(f"there is no run {run_id} to resume (`specdecode list` shows the runs)", EXIT_USAGE)
+    found = deployment.find(run_id)
+    if found is not None and found.status not in TERMINAL:
+        raise stop_with(f"{run_id} still runs: wait for its end, or `specdecode stop {run_id}` first", EXIT_USAGE)
+    try:
+        document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
+        experiment = from_document(document)
+    except ExperimentError as error:
+        raise stop_with(f"{run_id} cannot be resumed: {error}", EXIT_USAGE) from None
+    return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
+
+
+def estimate(deployment: Deployment, experiment: Experiment) -> tuple[Plan, Bill]:
+    """The plan with what lies in the bucket now, and its bill on this deployment's terms.
+
+    Where the bucket may not be read, everything counts as missing.
+    """
+    engine, capacity = load_engine(experiment.engine), deployment.capacity
+    try:
+        prefixes = needed_prefixes(experiment, engine)
+        inventory = read_inventory(deployment.store.s3, bucket=deployment.store.bucket, prefixes=prefixes)
+    except ClientError as error:
+        complain(f"the bucket cannot be read ({error.response['Error']['Code']}): the estimate counts all as missing")
+        inventory = Inventory()
+    try:
+        plan = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    return plan, make_bill(plan, capacity)
+
+
+def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, yes: bool, as_json: bool) -> None:
+    """Show what the run would cost and have somebody agree; ends the command where nobody does.
+
+    `accepted`: dollars that somebody has accepted with --accept-cost.
+    """
+    if not as_json:
+        say("\n".join([_what(wanted, plan), *cost_lines(bill), *(f"warning   {text}" for text in plan.warnings)]))
+    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
+        given = f"--accept-cost {accepted:g} is not enough" if accepted else f"more than ${bill.accept_above:,.0f}"
+        raise stop_with(
+            f"it could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline ({given}): add "
+            f"--accept-cost {math.ceil(bill.to_accept)}, or shorten its deadlines (--set deadlines.benchmark=60)",
+            EXIT_USAGE,
+        )
+    agree("Start it?", yes=yes, ask=not as_json, refused="nothing was started")
+
+
+def _what(wanted: Wanted, plan: Plan) -> str:
+    waves, models, compiles = len(plan.waves), len(plan.models_to_stage), len(plan.compiles_to_do)
+    if resumed := wanted.request.get("resume"):
+        return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
+    if plan.experiment.has_endpoints:
+        return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
+    return (
+        f"{wanted.experiment.name}: {_many(waves, 'wave')}, {_many(models, 'model')} to stage, "
+        f"{_many(compiles, 'artifact')} to compile"
+    )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

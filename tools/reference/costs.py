@@ -1,0 +1,102 @@
+"""docs/reference/costs.md: every price, what stands there, and what the presets cost beside and with the node."""
+
+from __future__ import annotations
+
+from specdecode.experiment import Capacity, load_preset, preset_names, prices
+from specdecode.experiment.prices import HOURS_A_MONTH
+from specdecode.experiment.standing import (
+    DESTROY_MINUTES,
+    LOG_GB_A_DAY,
+    OBSERVATIONS_A_NODE_AND_MINUTE,
+    standing_parts,
+    standing_price,
+)
+from specdecode.planning import Bill, Inventory, make_bill, make_plan
+
+from tools.reference import page, table
+
+INTRODUCTION = """\
+List prices of us-east-2 in US dollars. Nothing is looked up at AWS: each figure is data of this repository, and this
+page, `specdecode plan`, the question of `specdecode run` and the stack's output `HourlyCost` compute with the same
+table."""
+
+AT_REST = f"""## While nothing runs
+
+What a deployment with default settings costs, whether a run goes on or not. An amount that is assumed depends on what
+happens in the cluster: {LOG_GB_A_DAY:g} GB of logs a day, {OBSERVATIONS_A_NODE_AND_MINUTE} observations a node and
+minute. Nobody has measured them."""
+
+DESTROY = """\
+`npx cdk destroy --all` takes {low} to {high} minutes, most of it until Lambda gives its network interfaces back. The
+cluster is billed meanwhile, ${usd:.2f} at most. With `removal_policy=retain` (the default) the bucket stays, and what
+lies in it goes on to cost what the table below says for a month."""
+
+RUNS = """## What a run costs
+
+Of a first run on an empty bucket, at the default price of the node. `at most`: every step lasts until its deadline. A
+run that could cost more than `accept_cost_above_usd` of the [settings](../settings.md) (${bound:,.0f}) is refused
+unless its request accepts it: `specdecode run PRESET --accept-cost USD`, in the console `"accept_cost": USD`. Models
+come through the NAT gateway once; in S3 they and their artifacts stay until you delete them."""
+
+RESERVED = """\
+From an On-Demand Capacity Reservation the node costs the same for every hour from its making to its cancelling, used
+or not; a Capacity Block is paid for in advance, from its start to its end. A run adds nothing to either, so only its
+staging counts against `accept_cost_above_usd`."""
+
+TABLE = """## The table of prices
+
+`compared`: when the figure was last held against a public copy of AWS's page; AWS's own page is named. Free tiers are
+left out."""
+
+
+def render() -> str:
+    """The page."""
+    low, high = DESTROY_MINUTES
+    parts = standing_parts()
+    return page(
+        "Costs",
+        INTRODUCTION,
+        AT_REST,
+        table(
+            ("what", "USD an hour", "USD a month"),
+            [
+                (
+                    part.what + (" (assumed)" if part.assumed else ""),
+                    f"{part.usd_per_hour:.3f}",
+                    f"{part.usd_per_hour * HOURS_A_MONTH:.0f}",
+                )
+                for part in parts
+            ]
+            + [("**together**", f"**{standing_price():.2f}**", f"**{standing_price() * HOURS_A_MONTH:.0f}**")],
+        ),
+        DESTROY.format(low=low, high=high, usd=standing_price() * high / 60),
+        RUNS.format(bound=Capacity().accept_cost_above),
+        table(
+            ("preset", "node, hours", "node", "at most", "staging", "S3, a month", "`--accept-cost`"),
+            [_row(name) for name in preset_names() if not name.startswith("rehearsal")],
+        ),
+        RESERVED,
+        TABLE,
+        table(
+            ("what", "USD", "per", "AWS's page", "compared"),
+            [(p.what, f"{p.usd:g}", p.unit, p.source, f"{p.seen}" if p.seen else "no") for p in prices.PRICES],
+        ),
+    )
+
+
+def bill_of(preset: str) -> Bill:
+    """Of a first run on an empty bucket."""
+    return make_bill(make_plan(load_preset(preset), inventory=Inventory()), Capacity())
+
+
+def _row(preset: str) -> tuple[str, ...]:
+    bill = bill_of(preset)
+    return (
+        f"`{preset}`",
+        f"{bill.node_hours.low:.1f} to {bill.node_hours.high:.1f}",
+        f"${bill.node.low:,.0f} to ${bill.node.high:,.0f}",
+        f"${bill.most:,.0f}",
+        f"{bill.staging_gb:,.0f} GB, ${bill.staging.low:,.0f} to ${bill.staging.high:,.0f}",
+        f"{bill.storage_gb:,.0f} GB, ${bill.storage_per_month:,.0f}",
+        f"{bill.to_accept:,.0f}".replace(",", "") if bill.to_accept else "no need",
+    )
