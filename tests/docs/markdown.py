@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -99,3 +100,10 @@ def anchors(page: Path) -> set[str]:
             found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
             seen[slug] += 1
     return found
+
+
+def named_tests(path: str) -> set[str]:
+    """The test functions of a file, whose path is from the repository's root."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds) and node.name.startswith("test_")}

@@ -1,12 +1,12 @@
 """docs/security.md: every control names tests that exist, and what came out when they last ran."""
 
-import ast
 import re
 from collections import Counter
 
 import pytest
 
-from tools.security_results import PAGE, ROOT, Row, filled, main, outcomes, result, rows
+from tests.docs.markdown import named_tests
+from tools.security_results import PAGE, Row, filled, main, outcomes, result, rows
 
 ROWS = rows(PAGE.read_text("utf-8"))
 REPORT = """<testsuites><testsuite>
@@ -27,9 +27,8 @@ def test_the_table_is_there() -> None:
 def test_every_named_test_exists(row: Row) -> None:
     for test in row.tests:
         path, _, name = test.partition("::")
-        tree = ast.parse((ROOT / path).read_text("utf-8"))
-        functions = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
-        assert name in functions if name else any(found.startswith("test_") for found in functions), test
+        functions = named_tests(path)
+        assert name in functions if name else functions, test
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.control)

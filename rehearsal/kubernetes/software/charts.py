@@ -42,12 +42,12 @@ _NEURON_NODES: Json = {
 DRA_DAEMON = "neuron-dra-driver-kubelet-plugin"
 _HEALTH_NAMESPACE = "neuron-healthcheck-system"
 _KARPENTER_VALUES = {
-    "additionalAnnotations", "additionalLabels", "affinity", "controller", "dnsPolicy", "extraObjects",
-    "extraVolumes", "fullnameOverride", "hostNetwork", "imagePullPolicy", "imagePullSecrets",
+    "additionalAnnotations", "additionalLabels", "affinity", "controller", "dnsPolicy", "extraVolumes",
+    "fullnameOverride", "hostNetwork", "imagePullPolicy", "imagePullSecrets",
     "logErrorOutputPaths", "logLevel", "logOutputPaths", "nameOverride", "nodeSelector", "podAnnotations",
     "podDisruptionBudget", "podLabels", "priorityClassName", "replicas", "revisionHistoryLimit",
     "schedulerName", "serviceAccount", "serviceMonitor", "settings", "strategy",
-    "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints", "webhook",
+    "terminationGracePeriodSeconds", "tolerations", "topologySpreadConstraints",
 }  # fmt: skip
 
 

@@ -235,6 +235,7 @@ def reservation(node_class: Any) -> Any:
     return node_class["spec"]["capacityReservationSelectorTerms"][0]
 
 
+RATE = {"volumeSize": "1Gi", "volumeInitializationRate": 100}
 NODE_POOL_FAULTS = [
     ("no consolidateAfter", lambda p: p["spec"]["disruption"].pop("consolidateAfter"), "consolidateAfter"),
     ("weight beside replicas", lambda p: p["spec"].update(weight=1), "'weight' is not supported on static NodePools"),
@@ -242,6 +243,7 @@ NODE_POOL_FAULTS = [
     ("an unknown field", lambda p: p["spec"]["disruption"].update(consolidateafter="1s"), "unknown field"),
     ("an In without values", lambda p: in_template(p)["requirements"][0].update(values=[]), "have a value"),
     ("a restricted label", lambda p: label(p).update({"karpenter.sh/x": "y"}), "is restricted"),
+    ("a limit that is no quantity", lambda p: p["spec"]["limits"].update(nodes="?"), "should match"),
     ("a bad period", lambda p: p["spec"]["template"]["spec"].update(terminationGracePeriod="Never"), "should match"),
 ]  # fmt: skip
 NODE_CLASS_FAULTS = [
@@ -250,7 +252,25 @@ NODE_CLASS_FAULTS = [
     ("another family's alias", lambda c: c["spec"].update(amiFamily="AL2"), "if set, amiFamily"),
     ("a malformed reservation", lambda c: reservation(c).update(id="x"), "should match"),
     ("no subnets", lambda c: c["spec"].update(subnetSelectorTerms=[]), "cannot be empty"),
+    ("a dated Windows", lambda c: c["spec"].update(amiSelectorTerms=[{"alias": "windows2022@v1"}]), "version 'latest'"),
+    ("a rate without snapshot", lambda c: c["spec"].update(blockDeviceMappings=[{"ebs": RATE}]), "snapshotID must be"),
+    ("kubelet settings", lambda c: c["spec"].update(kubelet={"maxPods": 5}), "rehearsal cannot run this"),
+    ("network interfaces", lambda c: c["spec"].update(networkInterfaces=[{"deviceIndex": 0}]), "rehearsal cannot run"),
 ]  # fmt: skip
+OVERLAY = {
+    "apiVersion": "karpenter.sh/v1alpha1",
+    "kind": "NodeOverlay",
+    "metadata": {"name": "price"},
+    "spec": {"requirements": [{"key": "a", "operator": "In", "values": ["b"]}], "price": "1"},
+}
+OVERLAY_FAULTS = [
+    (
+        "a NotIn without values",
+        lambda o: o["spec"]["requirements"][0].update(operator="NotIn", values=[]),
+        "'NotIn' must",
+    ),
+    ("capacity that is no quantity", lambda o: o["spec"].update(capacity={"example.com/a": "?"}), "should match"),
+]
 
 
 @pytest.fixture(scope="session")
@@ -270,8 +290,9 @@ def faulty(base: Any, fault: Any) -> Any:
 @pytest.mark.parametrize(
     ("path", "body", "message"),
     [("karpenter.sh/v1/nodepools", faulty(static_pool(), f[1]), f[2]) for f in NODE_POOL_FAULTS]
-    + [("karpenter.k8s.aws/v1/ec2nodeclasses", faulty(NODE_CLASS, f[1]), f[2]) for f in NODE_CLASS_FAULTS],
-    ids=[f[0] for f in (*NODE_POOL_FAULTS, *NODE_CLASS_FAULTS)],
+    + [("karpenter.k8s.aws/v1/ec2nodeclasses", faulty(NODE_CLASS, f[1]), f[2]) for f in NODE_CLASS_FAULTS]
+    + [("karpenter.sh/v1alpha1/nodeoverlays", faulty(OVERLAY, f[1]), f[2]) for f in OVERLAY_FAULTS],
+    ids=[f[0] for f in (*NODE_POOL_FAULTS, *NODE_CLASS_FAULTS, *OVERLAY_FAULTS)],
 )
 def test_karpenter_objects_are_checked_as_by_their_crds(
     with_karpenter: Double, path: str, body: Any, message: str

@@ -1,0 +1,4 @@
+"""Upstream as the judge: what AWS, EKS, Karpenter and Neuron publish at our pins, fetched and compared.
+
+`lock` says which files and with which hash, `fetch` brings them, `tests/upstream` compares, `make upstream` does both.
+"""
