@@ -37,7 +37,7 @@ from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
 from specdecode.benchmark.packed import read_record
 from specdecode.cluster.client import Kubernetes, https_transport
-from specdecode.cluster.evidence import collect
+from specdecode.cluster.evidence import collect_logs, collect_status
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.teardown import delete_workloads, run_selector
 from specdecode.experiment import Experiment, from_document, load_preset
@@ -250,7 +250,8 @@ def test_a_cluster_of_five_thousand_objects(cloud: Rehearsal, kube: Kubernetes, 
     kube._transport = lambda *asked: read.append(len((answer := transport(*asked)).data)) or answer
     try:
         begun = time.monotonic()
-        found = collect(kube, selector=run_selector("run"))
+        found = collect_status(kube, selector=run_selector("run"))
+        collect_logs(kube, found)
         diagnosed, bytes_read = time.monotonic() - begun, sum(read)
         begun = time.monotonic()
         while delete_workloads(kube, selector=run_selector("run")):

@@ -14,7 +14,7 @@ from specdecode.benchmark import answer, client
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.cluster.diagnosis import explain, load_table
-from specdecode.cluster.evidence import collect
+from specdecode.cluster.evidence import collect_logs, collect_status
 from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, to_yaml
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.documents import parse_yaml
@@ -98,7 +98,8 @@ def test_an_event_of_the_cluster_is_one_line_of_evidence() -> None:
             "message": EVERYTHING + "\nforged line",
         }
     )
-    found = collect(world.rt.kube, selector="specdecode/run=r")
+    found = collect_status(world.rt.kube, selector="specdecode/run=r")
+    collect_logs(world.rt.kube, found)
     assert len(found.files["events.txt"].splitlines()) == 1
     assert "\x1b" not in found.files["events.txt"]
 

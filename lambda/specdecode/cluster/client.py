@@ -17,7 +17,16 @@ from urllib.parse import urlencode
 import urllib3
 
 from specdecode import names
-from specdecode.cluster.errors import ClusterUnavailable, Conflict, Expired, Forbidden, NotFound, from_response
+from specdecode.cluster.errors import (
+    ClusterUnavailable,
+    Conflict,
+    Expired,
+    InvalidManifest,
+    KubernetesError,
+    NoLog,
+    NotFound,
+    from_response,
+)
 from specdecode.cluster.resources import KubeObject, path
 
 ATTEMPTS = 5
@@ -158,12 +167,18 @@ class Kubernetes:
     ) -> str:
         """The last `tail` lines that a container wrote, `limit` bytes of them at most; `previous` asks for its run
         before the last restart.
+
+        Asked for once: the API server has it from the kubelet, and one that is away costs the whole timeout. Raises
+        NoLog when the kubelet has none (for a container that it lost, ContainerStatusUnknown, it answers 400).
         """
         query = {"container": container, "tailLines": str(tail), "limitBytes": str(limit)} | (
             {"previous": "true"} if previous else {}
         )
-        target = path("Pod", namespace=namespace, name=pod, sub="log")
-        return self._request("GET", f"{target}?{urlencode(query)}", None, "").data.decode(errors="replace")
+        target = f"{path('Pod', namespace=namespace, name=pod, sub='log')}?{urlencode(query)}"
+        try:
+            return self._request("GET", target, None, "", attempts=1).data.decode(errors="replace")
+        except (InvalidManifest, ClusterUnavailable) as error:
+            raise NoLog(str(error), status=error.status, reason=error.reason) from None
 
     def _json(
         self,
@@ -179,35 +194,34 @@ class Kubernetes:
         answer: KubeObject = json.loads(self._request(method, full, payload, content_type).data or b"{}")
         return answer
 
-    def _request(self, method: str, target: str, body: bytes | None, content_type: str) -> Response:
+    def _request(
+        self, method: str, target: str, body: bytes | None, content_type: str, *, attempts: int = ATTEMPTS
+    ) -> Response:
         what = f"{method} {target.partition('?')[0]}"
-        failure: Exception | None = None
-        renew = False
-        for attempt in range(ATTEMPTS):
+        renew, failed = False, 0
+        while True:
             headers = {"Accept": "application/json", "Authorization": f"Bearer {self._token(renew)}"}
             if body is not None:
                 headers["Content-Type"] = content_type
+            retry_after: str | None = None
             try:
                 response = self._transport(method, target, headers, body)
             except urllib3.exceptions.HTTPError as error:
-                failure = ClusterUnavailable(f"{what}: {type(error).__name__}: {error}", status=0, reason="NoAnswer")
-                self._pause(attempt, None)
-                continue
-            if response.status < 400:
-                return response
-            failure = from_response(what=what, status=response.status, body=_status_body(response.data))
-            if isinstance(failure, Forbidden) and response.status == 401 and not renew:
-                renew = True
-                continue
-            if not isinstance(failure, ClusterUnavailable):
+                failure: KubernetesError = ClusterUnavailable(
+                    f"{what}: {type(error).__name__}: {error}", status=0, reason="NoAnswer"
+                )
+            else:
+                if response.status < 400:
+                    return response
+                failure = from_response(what=what, status=response.status, body=_status_body(response.data))
+                if response.status == 401 and not renew:
+                    renew = True
+                    continue
+                retry_after = response.headers.get("Retry-After")
+            failed += 1
+            if failed >= attempts or not isinstance(failure, ClusterUnavailable):
                 raise failure
-            self._pause(attempt, response.headers.get("Retry-After"))
-        assert failure is not None  # noqa: S101  (the loop ran at least once)
-        raise failure
-
-    def _pause(self, attempt: int, retry_after: str | None) -> None:
-        if attempt < ATTEMPTS - 1:
-            self._sleep(retry_delay(attempt, retry_after))
+            self._sleep(retry_delay(failed - 1, retry_after))
 
 
 def _status_body(data: bytes) -> dict[str, Any]:

@@ -34,7 +34,11 @@ class QuotaExceeded(Forbidden):
 
 
 class InvalidManifest(KubernetesError):
-    """400 or 422: the API server refused the object itself; trying again cannot help."""
+    """400 or 422, or 500 to an apply that is not of the schema: the object is refused, trying again cannot help."""
+
+
+class NoLog(KubernetesError):
+    """The log of a container cannot be had: the kubelet has none, or does not answer."""
 
 
 class Expired(KubernetesError):
@@ -44,6 +48,9 @@ class Expired(KubernetesError):
 class ClusterUnavailable(KubernetesError):
     """No answer, 429 or 5xx, after all retries."""
 
+
+NOT_OF_THE_SCHEMA = "failed to create typed patch object"
+"""Of unknown fields, wrong types and duplicate keys of lists: a server-side apply answers them with 500 (1.35)."""
 
 _BY_STATUS: dict[int, type[KubernetesError]] = {
     400: InvalidManifest,
@@ -60,6 +67,8 @@ def from_response(*, what: str, status: int, body: dict[str, Any]) -> Kubernetes
     """The typed error for an answer: `what` is what was asked (`GET …/pods/x`), `body` the Status object or {}."""
     kind = _BY_STATUS.get(status, ClusterUnavailable if status == 429 or status >= 500 else KubernetesError)
     message = body.get("message") or "no message"
+    if status == 500 and NOT_OF_THE_SCHEMA in message:
+        kind = InvalidManifest
     if kind is Forbidden and "exceeded quota: " in message:
         kind = QuotaExceeded
     return kind(f"{what}: {status} {message}", status=status, reason=body.get("reason", ""))

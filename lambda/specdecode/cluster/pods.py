@@ -13,6 +13,8 @@ from specdecode.cluster.resources import KubeObject, name_of, parse_time
 PULL_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 EVENT_REASONS = {"FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox"}
+NO_CLAIM = "FailedResourceClaimCreation"
+"""Event on a pod whose claim was not made: the scheduler then says nothing of the pod, not even that it waits."""
 PULL_ERRORS_BEFORE_BACKOFF = {"ErrImagePull"}
 SECRET_ON_ITS_WAY = re.compile(r'secret ".+" not found|failed to sync secret cache')
 SECRET_GRACE = timedelta(minutes=2)
@@ -33,6 +35,7 @@ class Kind(StrEnum):
     EVICTED = "evicted"
     NODE_LOST = "node-lost"
     MOUNT = "mount"
+    DEVICE_CLAIM = "device-claim"
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,15 @@ def problems(
 def refusals(owner: str, events: Sequence[KubeObject]) -> list[Problem]:
     """Why the Job or Deployment `owner` has no pod, if its controller was not allowed to create one.
 
-    The namespace's quota and its Pod Security Standard refuse pods, not what makes them; only an Event tells of it.
+    The namespace's quota, limit ranges and Pod Security Standard refuse pods, not what makes them; only an Event tells.
     """
     found = []
     for event in events:
         about, message = event.get("involvedObject", {}), event.get("message", "")
         names = {"Job": about.get("name"), "ReplicaSet": str(about.get("name", "")).rpartition("-")[0]}
         if event.get("reason") == "FailedCreate" and names.get(about.get("kind", "")) == owner:
-            found.append(Problem(Kind.REFUSED, owner, message, "is forbidden:" in message))
+            fatal = "is forbidden:" in message or "is invalid:" in message
+            found.append(Problem(Kind.REFUSED, owner, message, fatal))
     return found
 
 
@@ -172,6 +176,8 @@ def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:
             found.append(Problem(Kind.NOT_READY, name, f"probe failed: {message}", False))
         elif reason in EVENT_REASONS and pod.get("status", {}).get("phase", "Pending") == "Pending":
             found.append(Problem(Kind.MOUNT, name, f"{reason}: {message}", False))
+        elif reason == NO_CLAIM and not pod.get("status", {}).get("resourceClaimStatuses"):
+            found.append(Problem(Kind.DEVICE_CLAIM, name, f"{reason}: {message}", "not found" in message))
     return found
 
 

@@ -11,6 +11,7 @@ from specdecode import names
 from specdecode.exits import Exit
 from specdecode.experiment.engine import Resources
 from specdecode.manifests.context import RenderContext
+from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]
 USER = 1000
@@ -226,7 +227,9 @@ def job(
     deadline_minutes: int,
     permanent_exits: Sequence[int] = (),
 ) -> KubeObject:
-    """A Job that runs its pod once, again after a failure up to `retries` times, and never after `permanent_exits`."""
+    """A Job of a step that waits `deadline_minutes` for it. It runs its pod once, again after a failure up to `retries`
+    times, and never after `permanent_exits`.
+    """
     stop = {
         "podFailurePolicy": {
             "rules": [
@@ -246,7 +249,7 @@ def job(
         "metadata": meta(name, labels),
         "spec": {
             "backoffLimit": retries,
-            "activeDeadlineSeconds": deadline_minutes * 60,
+            "activeDeadlineSeconds": (deadline_minutes + JOB_GRACE_MINUTES) * 60,
             "completions": 1,
             "parallelism": 1,
             "ttlSecondsAfterFinished": 86400,

@@ -28,6 +28,12 @@ LONGEST_POLL_S = 600
 SOON_S = 20
 SOON_FOR = timedelta(minutes=2)
 """Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
+JOB_GRACE_MINUTES = 2 * LONGEST_POLL_S // 60
+"""For which a Job may go on after the limit of its step.
+
+The step's next look then ends it with a cause, pod and log still there. The Job controller's own deadline, which
+deletes the pod and its log, is for a pipeline that no longer looks.
+"""
 STOP_POLL_S = 60
 SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60

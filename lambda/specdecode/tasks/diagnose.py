@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from specdecode import layout
 from specdecode.analysis.context import Failure
 from specdecode.cluster.diagnosis import explain, load_table
-from specdecode.cluster.evidence import Evidence, collect
+from specdecode.cluster.evidence import Evidence, collect_logs, collect_status
 from specdecode.cluster.teardown import run_selector
 from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
@@ -49,16 +50,52 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
 
 
 def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:
-    """Keep the evidence in the run's folder `where`; name of the cause found, and the paragraph on it."""
-    found = _collect(rt, run_id)
-    row, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}", **found.kinds})
-    for path, text in found.files.items():
-        rt.store.write(layout.run_key(run_id, where, path), text, content_type="text/plain; charset=utf-8")
-    summary = {"cause": paragraph, "row": row, "error": error, "detail": detail, "missing": found.missing}
-    rt.store.write(layout.run_key(run_id, where, "diagnosis.json"), json.dumps(summary, indent=1))
-    text = f"{paragraph}\n\n{error}: {detail}\n"
-    rt.store.write(layout.run_key(run_id, where, "README.txt"), text, content_type="text/plain")
-    return row, paragraph
+    """Keep the evidence in the run's folder `where`; name of the cause found, and the paragraph on it.
+
+    What the API server knows is stored before any log is asked for: logs come from nodes, which may be away.
+    """
+    found, kept = _status(rt, run_id), Kept(rt, run_id, where=where, error=error, detail=detail)
+    kept.write(found)
+    try:
+        collect_logs(rt.kube, found)
+    except Exception as broke:
+        found.missing.append(f"logs: {type(broke).__name__}: {broke}")
+    return kept.write(found)
+
+
+@dataclass
+class Kept:
+    """What is stored of a failure so far."""
+
+    rt: Runtime
+    run_id: str
+    where: str
+    error: str
+    detail: str
+    paths: set[str] = field(default_factory=set)
+
+    def write(self, found: Evidence) -> tuple[str, str]:
+        """Store what is new of `found`, and the cause as far as it tells; its name and paragraph."""
+        row, paragraph = explain(
+            load_table(assets_dir() / TABLE), {"error": f"{self.error}: {self.detail}", **found.kinds}
+        )
+        for path, text in found.files.items():
+            if path not in self.paths:
+                self._store(path, text, content_type="text/plain; charset=utf-8")
+        self.paths |= set(found.files)
+        summary = {
+            "cause": paragraph,
+            "row": row,
+            "error": self.error,
+            "detail": self.detail,
+            "missing": found.missing,
+        }
+        self._store("diagnosis.json", json.dumps(summary, indent=1), content_type="application/json")
+        self._store("README.txt", f"{paragraph}\n\n{self.error}: {self.detail}\n", content_type="text/plain")
+        return row, paragraph
+
+    def _store(self, path: str, text: str, *, content_type: str) -> None:
+        self.rt.store.write(layout.run_key(self.run_id, self.where, path), text, content_type=content_type)
 
 
 def short(detail: str) -> str:
@@ -75,10 +112,10 @@ def error_message(cause: Any) -> str:
     return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause or "no cause was given")
 
 
-def _collect(rt: Runtime, run_id: str) -> Evidence:
+def _status(rt: Runtime, run_id: str) -> Evidence:
     """The evidence, or at least why there is none: a cluster that cannot be reached must not hide the error."""
     try:
-        return collect(rt.kube, selector=run_selector(run_id))
+        return collect_status(rt.kube, selector=run_selector(run_id))
     except Exception as error:
         return Evidence(missing=[f"{type(error).__name__}: {error}"])
 

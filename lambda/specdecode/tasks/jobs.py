@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
+from specdecode.cluster.errors import KubernetesError
 from specdecode.cluster.jobs import Phase, created_at, job_state
 from specdecode.cluster.pods import Kind, Problem, container_statuses, problems, refusals
 from specdecode.cluster.resources import KubeObject, name_of
@@ -82,7 +83,10 @@ def advance_job(
 
 
 def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -> list[str]:
-    """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys."""
+    """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys.
+
+    Of a log that cannot be had the reason is kept. It is never asked for again: a kubelet that is away costs 20 s.
+    """
     kept = []
     for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=f"job-name={job}"):
         for container in container_statuses(pod):
@@ -90,7 +94,10 @@ def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -
                 continue
             key = layout.run_key(run_id, "diagnostics", "logs", f"{name_of(pod)}.{container['name']}.log")
             if pod["status"].get("phase") == "Failed" and store.read(key) is None:
-                text = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container["name"])
+                try:
+                    text = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container["name"])
+                except KubernetesError as error:
+                    text = f"(no log: {error})\n"
                 store.write(key, text, content_type="text/plain; charset=utf-8")
                 kept.append(key)
     return kept

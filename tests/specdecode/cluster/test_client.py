@@ -15,6 +15,7 @@ from specdecode.cluster.errors import (
     Forbidden,
     InvalidManifest,
     KubernetesError,
+    NoLog,
     NotFound,
     QuotaExceeded,
 )
@@ -163,6 +164,43 @@ def test_a_refusal_is_not_retried_and_says_what_the_server_said(code, error):
     with pytest.raises(error, match=r"PATCH .*said the server") as caught:
         server.client().apply({"kind": "Job", "metadata": {"name": "a", "namespace": "n"}})
     assert (caught.value.status, caught.value.reason, len(server.seen)) == (code, "Because", 1)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ".spec.template.spec.frobnicate: field not declared in schema",
+        ".spec.replicas: expected numeric (int or float), got string",
+        '.spec.template.spec.containers[name="main"].env: duplicate entries for key [name="POD_IP"]',
+    ],
+)
+def test_an_apply_that_is_not_of_the_schema_is_refused_for_good_though_the_server_says_500(wrong):
+    said = f"failed to create typed patch object (n/a; apps/v1, Kind=Deployment): {wrong}"
+    server = Server(refusal(500, said, ""))
+    with pytest.raises(InvalidManifest, match="failed to create typed patch object"):
+        server.client().apply({"kind": "Deployment", "metadata": {"name": "a", "namespace": "n"}})
+    assert (len(server.seen), server.slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(400, 'container "main" in pod "p" is terminated', "BadRequest"),
+        refusal(500, "Get https://10.0.1.2:10250/containerLogs/n/p/main: dial tcp: i/o timeout", "InternalError"),
+        urllib3.exceptions.ReadTimeoutError(None, "", "Read timed out."),  # type: ignore[arg-type]
+    ],
+)
+def test_a_log_that_cannot_be_had_is_asked_for_once_and_is_no_refused_manifest(answer):
+    server = Server(answer)
+    with pytest.raises(NoLog):
+        server.client().logs("p", namespace="n", container="main")
+    assert (len(server.seen), server.slept) == (1, [])
+
+
+def test_an_expired_token_costs_a_log_no_attempt():
+    server = Server(failure(401), Response(200, b"text"))
+    assert server.client().logs("p", namespace="n", container="main") == "text"
+    assert server.tokens == [False, True]
 
 
 def test_an_expired_token_is_renewed_once():

@@ -36,6 +36,21 @@ def test_rows_have_unique_names_and_whole_sentences():
         ({"status": "pod: its node ip-1 no longer exists"}, "node-lost"),
         ({"status": "pod: not scheduled: 0/3 nodes are available"}, "unschedulable"),
         ({"status": "p: FailedPrepareDynamicResources: strict decoding error"}, "device-claim"),
+        (
+            {"error": 'x cannot finish: p: FailedResourceClaimCreation: resourceclaimtemplate "trn2-8dev" not found'},
+            "claim-template-missing",
+        ),
+        ({"status": "p: FailedResourceClaimCreation: timeout"}, "device-claim"),
+        ({"error": 'r1-w0 cannot finish: r1-w0: Error creating: Pod "x" is invalid: spec: too much'}, "pod-refused"),
+        ({"error": "CompileFailed: r1-compile failed: DeadlineExceeded: Job was active longer"}, "too-slow"),
+        ({"error": "CapacityUnavailable: no node can come: NodePool trn2 is not Ready: x"}, "pool-not-ready"),
+        (
+            {
+                "logs": "cp: error reading 'x': Transport endpoint is not connected\nx has no COMPLETE.json",
+                "status": "p: container main keeps ending with exit code 66",
+            },
+            "mount-died",
+        ),
         ({"error": "BenchmarkFailed: arm sd died under load: x"}, "arm-died"),
         ({"error": "States.Timeout: "}, "timeout"),
         ({"error": "ValueError: what"}, "unknown"),

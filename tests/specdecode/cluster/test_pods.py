@@ -92,6 +92,27 @@ def test_why_a_job_or_a_deployment_has_no_pod(about, message, fatal):
     assert [problem.fatal for problem in refusals("r1-w0", [other, event])] == fatal
 
 
+def claim_event(message):
+    about = {"name": "p"}
+    return {"type": "Warning", "reason": "FailedResourceClaimCreation", "message": message, "involvedObject": about}
+
+
+def test_a_pod_without_its_claim_template_will_never_be_scheduled():
+    missing = 'PodResourceClaim neuron: resourceclaimtemplate.resource.k8s.io "trn2-8dev-lnc2" not found'
+    (problem,) = problems([pod(phase="Pending")], events=[claim_event(missing)])
+    assert (problem.kind, problem.fatal) == (Kind.DEVICE_CLAIM, True)
+    (passing,) = problems([pod(phase="Pending")], events=[claim_event("PodResourceClaim neuron: etcdserver: timeout")])
+    assert not passing.fatal, "the controller tries again"
+    made = pod(phase="Pending", resourceClaimStatuses=[{"name": "neuron", "resourceClaimName": "x"}])
+    assert problems([made], events=[claim_event(missing)]) == [], "somebody made the template"
+
+
+def test_a_pod_that_a_limit_range_makes_invalid_is_never_created():
+    said = 'Error creating: Pod "r1-w0-x" is invalid: spec.containers[0].resources.requests: Invalid value: "80"'
+    event = {"reason": "FailedCreate", "message": said, "involvedObject": {"kind": "Job", "name": "r1-w0"}}
+    assert [problem.fatal for problem in refusals("r1-w0", [event])] == [True]
+
+
 def test_a_pod_whose_node_is_gone_or_not_ready():
     (gone,) = problems([pod(phase="Running")], nodes=[node("other")])
     (away,) = problems([pod(phase="Running")], nodes=[node(ready="Unknown")])

@@ -15,6 +15,7 @@ from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
+from specdecode.planning.events import JOB_GRACE_MINUTES, LONGEST_POLL_S, SMOKE_MINUTES, accuracy_minutes
 
 from tests.pods import containers, engine_of
 
@@ -70,7 +71,26 @@ def test_the_accuracy_of_each_variant_is_measured_once(rendered):
     tested = [arm for script, _ in jobs for arm in re.findall(r"--arm (\S+?)=", script)]
     assert sorted(tested) == sorted({arm.variant for wave in plan.waves for arm in wave.arms})
     for script, job in jobs:
-        assert job["spec"]["activeDeadlineSeconds"] == 3600 * script.count("--arm ")
+        assert job["spec"]["activeDeadlineSeconds"] == (60 * script.count("--arm ") + JOB_GRACE_MINUTES) * 60
+
+
+def test_the_step_ends_a_job_before_the_job_controller_would_and_with_it_the_log(rendered):
+    """It does so at the first look after its own limit, a poll later at most; there is time for another."""
+    plan, objects = rendered
+    deadlines = plan.experiment.deadlines
+    limits = {
+        "staging": deadlines.staging,
+        "compile": deadlines.compile,
+        "smoke": SMOKE_MINUTES,
+        "benchmark": deadlines.benchmark,
+    }
+    for component, obj, _ in pods(objects):
+        if obj["kind"] == "Job":
+            limit = limits.get(component) or max(
+                accuracy_minutes(plan.experiment, plan.waves, wave) for wave in plan.waves
+            )
+            assert obj["spec"]["activeDeadlineSeconds"] - limit * 60 >= 2 * plan.poll_seconds
+    assert JOB_GRACE_MINUTES * 60 == 2 * LONGEST_POLL_S
 
 
 def test_names_and_labels_are_legal(rendered):
@@ -171,13 +191,13 @@ def test_servers_have_shared_memory_and_time_to_end(rendered):
 def test_compiling_fetches_all_that_the_arm_serves_and_leaves_time_to_upload(rendered):
     plan, objects = rendered
     jobs = [(o, containers(t)) for c, o, t in pods(objects) if c == "compile"]
-    for (obj, found), arm in zip(jobs, plan.compiles_to_do, strict=True):
+    for (_, found), arm in zip(jobs, plan.compiles_to_do, strict=True):
         assert list(found) == ["fetch", "compile", "store"]
         fetching, script, _ = (container["command"][2] for container in found.values())
         models = [model.prefix for model in plan.experiment.models_of(plan.experiment.variant(arm.variant))]
         assert re.findall(r"--model (\S+)", fetching) == models
         (minutes,) = re.findall(r"--minutes (\S+)", script)
-        assert 0.5 <= float(minutes) * 60 / obj["spec"]["activeDeadlineSeconds"] <= 0.9
+        assert 0.5 <= float(minutes) / plan.experiment.deadlines.compile <= 0.9
 
 
 def test_fp8_weights_alone_are_rescaled(rendered):

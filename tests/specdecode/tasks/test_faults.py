@@ -9,11 +9,15 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
+from specdecode.cluster.client import ATTEMPTS, Response
 from specdecode.cluster.errors import ClusterUnavailable, Conflict, Forbidden, QuotaExceeded
+from specdecode.cluster.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.cluster.resources import KubeObject
+from specdecode.cluster.teardown import run_selector
 from specdecode.experiment import Capacity
 from specdecode.runs.state import load_state
 from specdecode.tasks import accuracy, release, watchdog
+from specdecode.tasks.diagnose import examine
 from specdecode.tasks.errors import (
     AccuracyFailed,
     BenchmarkFailed,
@@ -229,6 +233,105 @@ def test_the_accuracy_test_s_job_fails_and_its_logs_are_kept():
     kept = [value for key, value in world.s3.objects.items() if "/diagnostics/logs/" in key and "accuracy" in key]
     assert kept == [b"no matching distribution found for lm-eval"]
     assert_the_run_goes_on(world)
+
+
+def evicted(pod: KubeObject) -> None:
+    """The kubelet has lost the container, and answers 400 when asked for its log."""
+    lost = {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": "The container could not be located"}
+    pod["status"] = {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: ephemeral-storage.",
+        "containerStatuses": [{"name": "main", "image": "e", "state": {"terminated": lost}}],
+    }
+
+
+def test_a_pod_that_was_evicted_costs_a_retry_and_not_the_run():
+    """Its log cannot be had: that is a line where the log would stand, and the Job's other tries are used."""
+    world = World()
+    up_to(world, "Compile")
+    world.trouble["compile"] = evicted
+    assert not WAITING["Compile"](world.given("run-1"), world.rt).done
+    gone = status(400, 'container "main" in pod "x" is terminated')
+    world.cluster.fault = lambda method, path: gone if path.endswith("/log") else None
+    looked = WAITING["Compile"](world.given("run-1"), world.rt)
+    assert not looked.done
+    (text,) = [value for key, value in world.s3.objects.items() if "/diagnostics/logs/" in key]
+    assert text.startswith(b"(no log: GET ") and b"is terminated" in text
+    asked = len(world.cluster.requests)
+    WAITING["Compile"](world.given("run-1"), world.rt)
+    assert not [path for _, path in world.cluster.requests[asked:] if path.endswith("/log")], "asked for again"
+    del world.trouble["compile"]
+    for pod in world.cluster.all("Pod"):
+        pod["status"] = {"phase": "Running"}
+    assert world.finish("Compile")[-1].done
+
+
+def test_what_the_api_server_knows_is_kept_before_a_log_is_asked_for():
+    """A log may take all the time there is. Here the function ends at the first."""
+    world = World()
+    up_to(world, "Benchmark")
+    world.trouble["serving"] = out_of_memory
+
+    class Killed(BaseException):
+        """The function's time is over."""
+
+    def log(method: str, path: str) -> None:
+        if path.endswith("/log"):
+            raise Killed
+
+    world.cluster.fault = log
+    with pytest.raises(Killed):
+        world.clean_up(BenchmarkFailed("arm sd died under load"))
+    kept = {key.removeprefix("runs/run-1/diagnostics/") for key in world.s3.objects if "/diagnostics/" in key}
+    assert {"pods.json", "events.txt", "problems.txt", "diagnosis.json", "README.txt"} <= kept
+    assert diagnosis(world)["row"] == "out-of-memory"
+
+
+def test_a_node_that_does_not_answer_is_not_asked_for_logs():
+    world = World()
+    up_to(world, "Benchmark")
+    world.cluster.put({"kind": "Node", "metadata": {"name": NODE, "labels": {"karpenter.sh/nodepool": "trn2"}}})
+    world.cluster.react = lambda: None
+    asked = len(world.cluster.requests)
+    examined = examine(world.rt, "run-1", error="BenchmarkFailed", detail="arm sd died", where="diagnostics")
+    assert not [path for _, path in world.cluster.requests[asked:] if path.endswith("/log")]
+    assert any(f"its node {NODE} does not answer" in line for line in diagnosis(world)["missing"])
+    assert examined[0] == "node-lost"
+
+
+def test_all_logs_together_have_one_time_budget(monkeypatch):
+    world = World()
+    up_to(world, "Benchmark")
+    seconds = [0.0]
+
+    def slow(method: str, path: str) -> Response | None:
+        if not path.endswith("/log"):
+            return None
+        seconds[0] += 20
+        return status(500, "dial tcp 10.0.1.2:10250: i/o timeout")
+
+    world.cluster.fault = slow
+    found = collect_status(world.rt.kube, selector=run_selector("run-1"))
+    many = [{**found.pods[0], "metadata": {**found.pods[0]["metadata"], "name": f"p{n}"}} for n in range(20)]
+    for pod in many:
+        pod["status"] = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
+    found.pods = many
+    collect_logs(world.rt.kube, found, clock=lambda: seconds[0])
+    assert seconds[0] <= LOG_BUDGET_S + 20, "within the shortest function, which may take 120 s"
+    assert len(found.missing) == 40, "each log that is not there has its reason"
+    assert "i/o timeout" in found.missing[0]
+    assert f"the {LOG_BUDGET_S:.0f} s for logs are over" in found.missing[-1]
+
+
+def test_an_api_server_that_does_not_answer_is_asked_once():
+    world = World()
+    up_to(world, "Benchmark")
+    world.cluster.fault = lambda method, path: refused()
+    asked = len(world.cluster.requests)
+    examine(world.rt, "run-1", error="ClusterUnavailable", detail="NoAnswer", where="diagnostics")
+    assert len(world.cluster.requests) - asked == ATTEMPTS
+    assert diagnosis(world)["row"] == "cluster-away"
 
 
 def test_an_arm_that_dies_of_the_accuracy_test_loses_no_record():
