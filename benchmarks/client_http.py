@@ -183,7 +183,7 @@ def run_layer(name: str, url: str, streams: int, tokens: int) -> dict:
 def errors(answers: dict, true: list[dict]) -> dict:
     import hashlib
 
-    from specdecode.benchmark.statistics import quantile
+    from specdecode.measures.distribution import quantile
 
     by_hash = {hashlib.sha256(prompt.encode()).hexdigest(): answer for prompt, answer in answers.items()}
     found = []

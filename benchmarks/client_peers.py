@@ -18,6 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from specdecode.measures.arm import measure_arm
+from specdecode.records import read_record
+
 from benchmarks.reference.ours import mean, measure, tpot
 from benchmarks.reference.peers import PEERS, Peer, prepare
 from benchmarks.reference.processes import Cost, reference_server, run, truth
@@ -43,9 +46,10 @@ def run_peer(peer: Peer, *, streams: int, requests: int, tokens: int) -> dict:
 def run_ours(*, streams: int, requests: int, tokens: int) -> dict:
     with reference_server() as url, tempfile.TemporaryDirectory() as name:
         measured, true = measure(url, streams=streams, requests=requests, output_tokens=tokens, folder=Path(name))
-        summary = json.loads((Path(name) / "results" / "summary.json").read_text())["blocks"][0]["metrics"]
+        lines = next((Path(name) / "results" / "raw").rglob("*.jsonl")).read_bytes().splitlines()
+        ours = measure_arm([record for line in lines if not (record := read_record(line)).warmup]).arm.metrics
         true = [entry for entry in true if sum(entry["tokens"]) == tokens]
-    return row(summary["ttft"]["mean"] * 1000, summary["time_per_output_token"]["mean"] * 1000, true, measured.cost)
+    return row(ours["ttft"].mean * 1000, ours["time_per_output_token"].mean * 1000, true, measured.cost)
 
 
 def row(ttft_ms: float, tpot_ms: float, true: list[dict], cost: Cost) -> dict:

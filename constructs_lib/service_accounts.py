@@ -26,7 +26,7 @@ WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "benchma
 
 FETCHES_BUNDLE = ("staging", "compile", "monitored", "benchmark")
 """Components whose containers start with the project's own code; serving runs the engine alone."""
-PUBLISHES = ("monitored", "benchmark")
+PUBLISHES = ("monitored",)
 """Components that publish metrics."""
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdecode import layout, names
-from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.pods import container_statuses
+from specdecode.records import RequestRecord
 
 from rehearsal import tools
 from rehearsal.execution import Run

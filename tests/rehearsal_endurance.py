@@ -35,7 +35,6 @@ from specdecode import layout, names
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
-from specdecode.benchmark.packed import read_record
 from specdecode.cluster.client import Kubernetes, https_transport
 from specdecode.cluster.evidence import collect_logs, collect_status
 from specdecode.cluster.lease_store import LeaseStore
@@ -45,6 +44,7 @@ from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.manifests.benchmarking import benchmark
 from specdecode.manifests.context import RenderContext
 from specdecode.planning import Inventory, make_plan
+from specdecode.records import read_record
 from specdecode.runs.store import Store
 
 from rehearsal import services, tools
@@ -460,7 +460,7 @@ def _load(folder: Path, *, requests: int, chunks: int, note_rss: list[tuple[int,
         url = f"base=http://127.0.0.1:{server.stdout.readline().strip()}"
         command = [sys.executable, "-m", "specdecode.benchmark", "--spec", folder / "spec.json", "--arm", url]
         client = subprocess.Popen(
-            [*command, "--out", folder / "out", "--no-publish"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*command, "--out", folder / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         raw = folder / "out" / "raw" / "base" / "c.jsonl"
         while client.poll() is None:

@@ -18,7 +18,7 @@
     const measured = model.measured.map(([k, s, low, high, name]) => ({ k, s, low: low ?? s, high: high ?? s, name }));
     return Plot.plot({
       width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
-      x: { label: "speculative tokens per step, k", domain: [0, points.length - 1], ticks: Math.min(8, points.length), tickFormat: "d" },
+      x: { label: "speculative tokens per step, k", domain: [1, points.length], ticks: Math.min(8, points.length), tickFormat: "d" },
       y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, zero: false, nice: true, ticks: 5 },
       marks: [
         Plot.areaY(points, { x: "k", y1: "low", y2: "high", fill: "var(--arm)", fillOpacity: 0.16 }),
@@ -29,7 +29,7 @@
         Plot.text(measured, { x: "k", y: "s", text: (d) => `measured ${d.s.toFixed(2)}×`, dx: 10, dy: 12, textAnchor: "start", fill: "var(--fg)" }),
         Plot.tip(points, Plot.pointerX({
           x: "k", y: "s", fill: "var(--card)",
-          title: (d) => `k = ${d.k}\npredicted ${d.s.toFixed(2)}× (${d.low.toFixed(2)}–${d.high.toFixed(2)})`,
+          title: (d) => `k = ${d.k}\nbelieved ${d.s.toFixed(2)}× (${d.low.toFixed(2)}–${d.high.toFixed(2)})`,
         })),
       ],
     });

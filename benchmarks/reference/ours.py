@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from specdecode.benchmark.records import RequestRecord
-from specdecode.benchmark.statistics import quantile
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.measures.distribution import quantile
+from specdecode.records import RequestRecord
 
 from benchmarks.reference.processes import ROOT, Cost, run, truth
 

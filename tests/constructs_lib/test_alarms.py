@@ -9,9 +9,9 @@ import pytest
 from aws_cdk import assertions
 from aws_cdk import aws_stepfunctions as sfn
 from specdecode.analysis import compare, datums
-from specdecode.benchmark import publish
-from specdecode.benchmark.accounting import accounting_of
-from specdecode.benchmark.metrics import Block
+from specdecode.measures import publish
+from specdecode.measures.accounting import accounting_of
+from specdecode.measures.arm import measure_arm
 
 from constructs_lib.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
 from constructs_lib.dashboard import NAME, Dashboard
@@ -76,9 +76,8 @@ def test_the_metrics_that_are_queried_are_sent_with_the_dimensions_of_the_query(
     tested = experiment()
     records = list(run(tested))
     comparison = compare(experiment=tested, records=records, context=context())
-    accounting = accounting_of("usage")
     block = publish.metric_data(
-        Block(records=records), accounting=accounting, experiment="e", variant="SD", case="repeat", at=0.0
+        measure_arm(records), accounting=accounting_of("usage"), experiment="e", variant="SD", case="repeat"
     )
     for name, data in (
         ("ErrorRate", block),

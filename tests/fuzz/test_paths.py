@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from specdecode import layout, names
 from specdecode.analysis.report import write_report
-from specdecode.benchmark.llmperf_files import LlmperfRun
 from specdecode.manifests.context import RenderContext
+from specdecode.measures.llmperf_files import LlmperfRun
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import ImportSource

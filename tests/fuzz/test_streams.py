@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from specdecode.benchmark import answer, client, sse
 from specdecode.benchmark.fetch import MAX_BODY_BYTES, _WholeBody
 from specdecode.benchmark.http1 import HttpError, ResponseParser
-from specdecode.benchmark.records import RequestError, RequestRecord
 from specdecode.benchmark.sse import EventTooLong, SseParser
+from specdecode.records import RequestError, RequestRecord
 
 from tests.fuzz.profile import fuzz, soon
 from tests.specdecode.benchmark.making import client as a_client

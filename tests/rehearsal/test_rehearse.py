@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import pytest
 from specdecode.analysis import Comparison
-from specdecode.benchmark.records import RequestRecord
+from specdecode.records import RequestRecord
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
 

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.context import Accuracy, DeviceGroup, Failure
-from specdecode.benchmark.records import ErrorKind, RequestError
 from specdecode.planning import SweepStep
+from specdecode.records import ErrorKind, RequestError
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 

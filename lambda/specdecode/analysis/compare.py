@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from specdecode.analysis.accuracy import accuracy_changes
-from specdecode.analysis.arms import Key, busy_seconds, by_arm, describe_arm
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import drifts, margin
-from specdecode.analysis.metrics import METRICS
+from specdecode.analysis.measured import METRICS, measure
 from specdecode.analysis.pairs import compare_pair
-from specdecode.analysis.prediction import most_merged, theories
-from specdecode.analysis.result import ArmCase, Chain, Comparison, Drift, Pair, RunCost
+from specdecode.analysis.prediction import theories
+from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
+from specdecode.analysis.sweep import advice_sentence
 from specdecode.analysis.wording import answer
-from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment.model import Experiment, Sweep, Variant
-
-MAX_LAG_S = 0.005
-"""Delay of the client's own event loop above which its times are doubtful (benchmark/records.py)."""
-
-MERGED = 1.02
-"""Tokens per chunk of an arm without speculation above which chunks are evidently merged on the way."""
+from specdecode.measures.arm import Key, Measured
+from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.load_time import load_seconds
+from specdecode.records import RequestRecord
 
 
 def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> Comparison:
-    """Compare every arm of `experiment` with the one it names in `compare_to`.
+    """Measure every arm of `experiment` and compare it with the one it names in `compare_to`."""
+    arms, unknown = measure(experiment=experiment, records=records, context=context)
+    return compare_measured(experiment=experiment, arms=arms, context=context, unknown=unknown)
 
-    Records of warm-up requests, and of arms or cases that the experiment does not know, are left out (the latter with
-    a note). Nothing is read or written.
+
+def compare_measured(
+    *, experiment: Experiment, arms: Mapping[Key, Measured], context: RunContext, unknown: Sequence[Key] = ()
+) -> Comparison:
+    """Compare every arm with the one it names in `compare_to`. Nothing is read or written.
+
+    `unknown`: arms or cases with records that the experiment does not know; they are named in a note.
     """
-    known = {(variant.name, case.name) for variant in experiment.variants for case in experiment.workload.cases}
-    everything = by_arm(records)
-    groups = {key: group for key, group in everything.items() if key in known}
     variants = {variant.name: variant for variant in experiment.variants}
-    arms: dict[Key, ArmCase] = {
-        key: describe_arm(
-            experiment=experiment, variant=variants[key[0]], case=key[1], records=groups[key], context=context
-        )
-        for variant in experiment.variants
-        for case in experiment.workload.cases
-        if (key := (variant.name, case.name)) in groups
-    }
     moved = drifts(
         variants=tuple(variants),
         cases=[case.name for case in experiment.workload.cases],
-        records=groups,
+        arms=arms,
         device_groups=context.device_groups,
     )
 
@@ -54,7 +47,6 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
             experiment=experiment,
             base=base,
             other=other,
-            records=groups,
             arms=arms,
             drift=1.0 if experiment.sweep is Sweep.ADAPTIVE else margin(moved, base.name),
         )
@@ -71,25 +63,25 @@ def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
-    measured = [record for group in groups.values() for record in group]
-    return Comparison(
+    comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
         answer=answer(pairs=pairs),
         experiment=experiment,
         context=context,
         created_at=context.finished_at,
-        metrics=tuple(metric.info for metric in METRICS),
-        arms=tuple(arms.values()),
+        metrics=METRICS,
+        arms=tuple(each.arm for each in arms.values()),
         pairs=tuple(pairs),
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
-        cost=_run_cost(context=context, records=measured),
-        notes=_notes(experiment, context, arms, measured, moved, sorted(everything.keys() - known)),
+        cost=_run_cost(context, arms),
+        notes=_notes(experiment, context, arms, moved, unknown),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),
     )
+    return comparison.model_copy(update={"advice": advice_sentence(comparison)})
 
 
 def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
@@ -111,10 +103,10 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
     ]
 
 
-def _run_cost(*, context: RunContext, records: Sequence[RequestRecord]) -> RunCost | None:
+def _run_cost(context: RunContext, arms: Mapping[Key, Measured]) -> RunCost | None:
     if context.price_per_node_hour is None:
         return None
-    measured = busy_seconds(records)
+    measured = load_seconds([each.block.records for each in arms.values()])
     held = context.node_seconds
     return RunCost(
         price_per_node_hour=context.price_per_node_hour,
@@ -122,21 +114,20 @@ def _run_cost(*, context: RunContext, records: Sequence[RequestRecord]) -> RunCo
         total=held / 3600.0 * context.price_per_node_hour if held is not None else None,
         measured_seconds=measured,
         utilization=measured / held if held else None,
-        output_tokens=sum(record.completion_tokens or 0 for record in records if record.error is None),
+        output_tokens=sum(each.arm.output_tokens for each in arms.values()),
     )
 
 
 def _notes(
     experiment: Experiment,
     context: RunContext,
-    arms: dict[Key, ArmCase],
-    records: Sequence[RequestRecord],
+    arms: Mapping[Key, Measured],
     moved: Sequence[Drift],
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
     notes = [*context.notes, *_about_endpoints(experiment)]
-    left_out = [v.name for v in experiment.variants if not any(arm.variant == v.name for arm in arms.values())]
+    left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
         notes.append(f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}")
@@ -145,19 +136,19 @@ def _notes(
     if unknown:
         listed = ", ".join("/".join(key) for key in unknown[:5])
         notes.append(f"Records of arms or cases that the experiment does not have were left out: {listed}.")
-    lagging = sum(record.time_doubt_s > MAX_LAG_S for record in records)
+    records = [record for each in arms.values() for record in each.block.records]
+    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
     if lagging:
         notes.append(
             f"In {lagging} of {len(records)} requests the load generator fell behind by more than "
-            f"{MAX_LAG_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
+            f"{DOUBTFUL_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
         )
-    baselines = [variant.name for variant in experiment.variants if not variant.speculation and not variant.compare_to]
-    merged = most_merged([arm for arm in arms.values() if arm.variant in baselines])
-    if merged is not None and merged > MERGED:
+    if (delay_s := held_back(records)) > HELD_BACK_S:
         notes.append(
-            f"An arm without speculation shows up to {merged:.2f} tokens per chunk instead of 1: chunks are merged on "
-            "their way, so tokens per step read from the stream are too high in all arms."
+            f"Requests waited up to {delay_s:.1f} s in the load generator, as too many were under way; the wait is in "
+            "their times."
         )
+    notes += _impossible(arms)
     if context.device_groups and not any(item.cause == "device group" for item in moved):
         groups = {frozenset(item.devices) for item in context.device_groups}
         if len(groups) > 1:
@@ -175,3 +166,15 @@ def _notes(
                 f"({item.cause}): {meaning}"
             )
     return tuple(notes)
+
+
+def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
+    """Figures that no server can reach, each with the arms and cases that it was found in."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for (variant, case), each in arms.items():
+        for why in each.arm.impossible:
+            found.setdefault((variant, why), []).append(case)
+    return [
+        f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No such figure is shown or used."
+        for (variant, why), cases in found.items()
+    ]

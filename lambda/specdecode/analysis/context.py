@@ -13,7 +13,9 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen
+from specdecode.measures.base import Slo
 from specdecode.planning import SweepStep
+from specdecode.records import EngineCounters
 
 
 class DeviceGroup(Frozen):
@@ -25,28 +27,6 @@ class DeviceGroup(Frozen):
     """Names of the allocated devices, as the ResourceSlice has them."""
     group: str = ""
     """The DRA driver's device-group id of that arm (`devicegroup8_id` …), empty where the driver gives none."""
-
-
-class EngineCounters(Frozen):
-    """The engine's own speculation counters over one arm's measured requests: after minus before.
-
-    vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`, `…_num_accepted_tokens_total`,
-    `…_num_accepted_tokens_per_pos_total`.
-    """
-
-    variant: str
-    case: str | None = None
-    """None: over all cases of the arm."""
-    round: int | None = None
-    """None: over all rounds."""
-    drafts: int = Field(ge=0)
-    """Speculative steps of the target model."""
-    draft_tokens: int = Field(ge=0)
-    accepted_tokens: int = Field(ge=0)
-    accepted_per_position: tuple[int, ...] = ()
-    """How often the draft token at position 1, 2, … k was accepted."""
-    trusted: bool = True
-    """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
 
 
 class Failure(Frozen):
@@ -86,6 +66,8 @@ class RunContext(Frozen):
     devices_per_node: int = Field(default=16, ge=1)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()
+    slo: Slo = Slo()
+    """What a good request keeps to, where goodput was asked for."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()

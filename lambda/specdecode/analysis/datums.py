@@ -1,11 +1,11 @@
-"""CloudWatch metric data of a comparison, in the form that `specdecode.benchmark.publish.Publisher` sends."""
+"""CloudWatch metric data of a comparison, in the form that `specdecode.measures.publish.Publisher` sends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from specdecode.analysis.result import CaseResult, Comparison, Verdict
-from specdecode.benchmark.publish import Datum
+from specdecode.measures.publish import Datum
 
 
 def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -> list[Datum]:

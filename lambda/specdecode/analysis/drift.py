@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from specdecode.analysis.arms import Key
 from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.pairing import paired
 from specdecode.analysis.result import HEADLINE, Drift
-from specdecode.analysis.statistics import LogMean, combine
-from specdecode.benchmark.records import RequestRecord
+from specdecode.analysis.statistics import combine
+from specdecode.measures.arm import Key, Measured
 
 
 def drifts(
     *,
     variants: Sequence[str],
     cases: Sequence[str],
-    records: dict[Key, list[RequestRecord]],
+    arms: Mapping[Key, Measured],
     device_groups: Sequence[DeviceGroup],
 ) -> tuple[Drift, ...]:
     """Each arm's last round against its first, over all cases that both measured."""
     held_by = {(item.variant, item.round): item for item in device_groups}
     found: list[Drift] = []
     for variant in variants:
-        rounds = sorted({record.round for case in cases for record in records.get((variant, case), ())})
+        own = [arms[variant, case] for case in cases if (variant, case) in arms]
+        rounds = sorted({record.round for each in own for record in each.block.records})
         if len(rounds) < 2:
             continue
         first, last = rounds[0], rounds[-1]
-        stats = [stat for case in cases if (stat := _between(records.get((variant, case), ()), first, last))]
+        stats = [stat for each in own if (stat := paired(each, each, HEADLINE, ({first}, {last})))]
         if not stats:
             continue
         total = combine(stats, [1.0 / len(stats)] * len(stats))
@@ -53,14 +53,6 @@ def margin(found: Sequence[Drift], variant: str) -> float:
     """How far `variant` moved between two measurements of itself where that was shown, as a ratio >= 1."""
     return max(
         (max(item.ratio, 1.0 / item.ratio) for item in found if item.variant == variant and item.shown), default=1.0
-    )
-
-
-def _between(records: Sequence[RequestRecord], first: int, last: int) -> LogMean | None:
-    return paired(
-        base=[record for record in records if record.round == first],
-        other=[record for record in records if record.round == last],
-        metric=HEADLINE,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.result import Difference, Equality
-from specdecode.benchmark.records import RequestRecord
+from specdecode.records import RequestRecord
 
 CONTEXT_CHARS = 60
 

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.llmperf_notes import warnings
 from specdecode.analysis.llmperf_results import LlmperfArm
-from specdecode.analysis.metrics import METRICS, SPEEDUPS
+from specdecode.analysis.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.pairs import Stats, assemble, case_result
-from specdecode.analysis.result import ArmCase, Comparison, Equality, MetricInfo, Summary
+from specdecode.analysis.parts import Equality, MetricInfo
+from specdecode.analysis.result import Comparison
 from specdecode.analysis.statistics import LogMean, welch_log_ratio
 from specdecode.analysis.wording import answer
 from specdecode.experiment.model import (
@@ -24,6 +25,9 @@ from specdecode.experiment.model import (
     Variant,
     Workload,
 )
+from specdecode.measures.arm import ArmCase
+from specdecode.measures.distribution import Summary
+from specdecode.measures.metrics import OutputThroughput
 
 CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
@@ -86,7 +90,7 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
 
 
 def _metric_infos() -> tuple[MetricInfo, ...]:
-    known = {metric.info.name: metric.info for metric in METRICS}
+    known = BY_NAME
     tpot = known["time_per_output_token"].model_copy(
         update={"formula": "(end-to-end latency - TTFT) / (output tokens - 1), tokens corrected"}
     )
@@ -95,7 +99,7 @@ def _metric_infos() -> tuple[MetricInfo, ...]:
     )
     tokens = known["output_tokens"].model_copy(update={"formula": TOKENS})
     asked = known["input_tokens"].model_copy(update={"formula": "tokens asked for, without the chat template"})
-    return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked
+    return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked, known[OutputThroughput.tag]
 
 
 def _experiment(variants: Sequence[Variant], base: LlmperfArm, title: str) -> Experiment:
@@ -138,15 +142,11 @@ def _arm(arm: LlmperfArm, variant: Variant) -> ArmCase:
         failed=arm.errors,
         errors={"reported by LLMPerf": arm.errors} if arm.errors else {},
         output_tokens=tokens,
-        busy_seconds=seconds,
-        output_throughput=tokens / seconds if seconds else None,
+        load_seconds=seconds,
         cost_per_million=None,
         metrics=corrected,
-        samples={},
-        steps=(),
-        acceptance_rate=None,
-        acceptance_source=None,
-        accepted_per_position=(),
+        totals={OutputThroughput.tag: tokens / seconds} if seconds else {},
+        no_value={},
     )
 
 

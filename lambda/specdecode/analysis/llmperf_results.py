@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
-from specdecode.analysis.result import Summary
 from specdecode.experiment.model import Frozen
+from specdecode.measures.distribution import Summary
 from specdecode.untrusted import Unreadable, parse_json, read_file
 
 FIELDS = {

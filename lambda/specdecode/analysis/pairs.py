@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from specdecode.analysis import pairing
-from specdecode.analysis.arms import Key
 from specdecode.analysis.equality import equality
 from specdecode.analysis.result import (
     HEADLINE,
-    ArmCase,
     CaseResult,
     Equality,
     Estimate,
@@ -20,8 +18,8 @@ from specdecode.analysis.result import (
 )
 from specdecode.analysis.statistics import LogMean, combine
 from specdecode.analysis.verdict import estimate, judge, too_many_failed
-from specdecode.benchmark.records import RequestRecord
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
+from specdecode.measures.arm import ArmCase, Key, Measured
 
 GROUP_METHOD = "geometric mean of the cases, Satterthwaite's degrees of freedom"
 Stats = dict[str, LogMean]
@@ -56,33 +54,23 @@ def compare_pair(
     experiment: Experiment,
     base: Variant,
     other: Variant,
-    records: dict[Key, list[RequestRecord]],
-    arms: dict[Key, ArmCase],
+    arms: Mapping[Key, Measured],
     drift: float,
 ) -> Pair | None:
     """`other` against `base` in every case that both were loaded with; None where there is none."""
     results: list[tuple[CaseResult, Stats]] = []
     for case in experiment.workload.cases:
         keys = (base.name, case.name), (other.name, case.name)
-        if all(key in records for key in keys):
+        if all(key in arms for key in keys):
             results.append(
-                _compare_case(
-                    experiment=experiment,
-                    case=case,
-                    arms=(arms[keys[0]], arms[keys[1]]),
-                    records=(_side_by_side(experiment, records[keys[0]], records[keys[1]]), records[keys[1]]),
-                    drift=drift,
-                )
+                _compare_case(experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift)
             )
     return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift) if results else None
 
 
-def _side_by_side(experiment: Experiment, base: list[RequestRecord], other: list[RequestRecord]) -> list[RequestRecord]:
-    """Records of `base` to compare `other` with: in an adaptive sweep those of the same rounds, when both served."""
-    if experiment.sweep is not Sweep.ADAPTIVE:
-        return base
-    rounds = {record.round for record in other}
-    return [record for record in base if record.round in rounds]
+def _rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
+    """Rounds of the base to compare `other` with: in an adaptive sweep those when both served; None: all."""
+    return {record.round for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
 
 def assemble(
@@ -142,22 +130,24 @@ def _compare_case(
     *,
     experiment: Experiment,
     case: TestCase,
-    arms: tuple[ArmCase, ArmCase],
-    records: tuple[list[RequestRecord], list[RequestRecord]],
+    base: Measured,
+    other: Measured,
     drift: float,
 ) -> tuple[CaseResult, Stats]:
-    stats = pairing.speedups(base=records[0], other=records[1])
-    same = equality(base=records[0], other=records[1], temperature=experiment.workload.temperature)
-    prompts = {record.prompt_sha256 for record in records[1]}
+    rounds = _rounds_beside(experiment, other)
+    beside = [record for record in base.block.records if rounds is None or record.round in rounds]
+    stats = pairing.speedups(base, other, rounds)
+    same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
+    prompts = {record.prompt_sha256 for record in other.block.records}
     result = case_result(
         case=case,
-        base=arms[0],
-        other=arms[1],
+        base=base.arm,
+        other=other.arm,
         stats=stats,
         method=pairing.METHOD,
         same=same,
         distinct_prompts=len(prompts),
-        notes=_notes(*arms, same, len(prompts)),
+        notes=_notes(base.arm, other.arm, same, len(prompts)),
         drift=drift,
     )
     return result, stats

@@ -10,17 +10,21 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
-from specdecode.analysis.parts import ArmCase, Difference, Equality, Estimate, MetricInfo, StepBin, Summary
+from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
+from specdecode.measures.arm import ArmCase
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 
 RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
 """Usable as the name of a folder."""
 
 RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 """Path of a file with raw records below a run's folder; the report links to it."""
+
+
+GroupName = Literal["all", "structured", "open-ended"]
 
 
 class Verdict(StrEnum):
@@ -54,7 +58,7 @@ class CaseResult(Frozen):
 class GroupResult(Frozen):
     """Geometric mean over a set of cases."""
 
-    group: Literal["all", "structured", "open-ended"]
+    group: GroupName
     cases: tuple[str, ...]
     verdict: Verdict
     reason: str
@@ -123,47 +127,37 @@ class Drift(Frozen):
 
 
 class Point(Frozen):
-    """Predicted speed-up at one number of speculative tokens."""
+    """What is believed of the speed-up of decoding at one number of speculative tokens, one-sided 95% bounds."""
 
     k: int
     speedup: float
     low: float
     high: float
-    tokens_per_step: float
 
 
-class Measured(Frozen):
-    """Measured speed-up of decoding at one k, beside what the model says there."""
+class MeasuredK(Frozen):
+    """Measured speed-up of decoding at one k."""
 
     variant: str
     k: int
     speedup: float
     low: float | None
     high: float | None
-    tokens_per_step: float
-    predicted: float
-    error: float
-    """predicted / speedup - 1."""
 
 
 class Theory(Frozen):
-    """The calibrated model of one draft on a set of cases, and what it recommends."""
+    """The advisor's calibrated model of one draft on a set of cases."""
 
     draft: str
-    group: Literal["all", "structured", "open-ended"]
+    group: GroupName
     acceptance: float
     """a: chance that a draft token is accepted, given that those before it were."""
     draft_cost: float
     """c: cost of one draft token, in base steps."""
     overhead: float
     """v: what verification adds to a base step."""
-    separated: bool
-    """c and v were told apart (two or more k measured)."""
     points: tuple[Point, ...]
-    measured: tuple[Measured, ...]
-    best_k: int
-    best_speedup: float
-    advice: str
+    measured: tuple[MeasuredK, ...]
 
 
 class RunCost(Frozen):
@@ -182,7 +176,7 @@ class RunCost(Frozen):
 class Comparison(Frozen):
     """The answer."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     run_id: RunId
     title: str
     answer: str
@@ -197,6 +191,8 @@ class Comparison(Frozen):
     drift: tuple[Drift, ...]
     accuracy: tuple[AccuracyChange, ...] = ()
     theory: tuple[Theory, ...]
+    advice: str | None = None
+    """What to try next, in the advisor's words (`specdecode advise` says the same); None: nothing speculates here."""
     cost: RunCost | None
     notes: tuple[str, ...]
     files: tuple[RawFile, ...] = Field(default=())
@@ -223,7 +219,7 @@ class Comparison(Frozen):
         known = {metric.name for metric in self.metrics}
         pairs = [*self.pairs, *(pair for chain in self.chains for pair in (*chain.links, chain.total))]
         needed = {(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)}
-        used = {metric for arm in self.arms for metric in arm.metrics}
+        used = {metric for arm in self.arms for metric in (*arm.metrics, *arm.totals)}
         used |= {found.metric for pair in pairs for case in pair.cases for found in case.speedups} | {HEADLINE}
         used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
         lacking = [
@@ -259,13 +255,11 @@ __all__ = [
     "Equality",
     "Estimate",
     "GroupResult",
-    "Measured",
+    "MeasuredK",
     "MetricInfo",
     "Pair",
     "Point",
     "RunCost",
-    "StepBin",
-    "Summary",
     "Theory",
     "Verdict",
     "json_schema",

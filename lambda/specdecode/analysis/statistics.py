@@ -1,9 +1,9 @@
-"""Small statistics in plain Python (the bundle carries no NumPy): quantiles, Student's t, intervals of ratios.
+"""Small statistics in plain Python (the bundle carries no NumPy): Student's t, intervals of ratios.
 
 Ratios of times are compared on the log scale, where a speed-up and its inverse are mirror images and timing
 noise is closer to symmetric; the interval is Student's t, which holds at small n (coverage is measured in
 docs/metrics.md). Sources: NIST/SEMATECH e-Handbook 1.3.6.7.2 (t), Numerical Recipes 6.4 (incomplete beta),
-Hyndman & Fan 1996 type 7 (quantile, as pandas and LLMPerf use it), Welch 1947 / Satterthwaite 1946 (df).
+Welch 1947 / Satterthwaite 1946 (df).
 """
 
 from __future__ import annotations
@@ -13,38 +13,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from specdecode.measures.distribution import mean, stddev
+
 CONFIDENCE = 0.95
-
-
-def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean; raises ValueError on none."""
-    if not values:
-        raise ValueError("mean of no values")
-    return math.fsum(values) / len(values)
-
-
-def stddev(values: Sequence[float]) -> float:
-    """Sample standard deviation (n-1); 0 for one value."""
-    if len(values) < 2:
-        return 0.0
-    centre = mean(values)
-    return math.sqrt(math.fsum((value - centre) ** 2 for value in values) / (len(values) - 1))
-
-
-def quantile(values: Sequence[float], q: float) -> float:
-    """Quantile q in [0, 1], linear between order statistics (type 7, as pandas and LLMPerf)."""
-    if not values:
-        raise ValueError("quantile of no values")
-    ordered = sorted(values)
-    position = (len(ordered) - 1) * q
-    low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
-
-
-def median(values: Sequence[float]) -> float:
-    """The true median (mean of the middle two), not the public sample's upper one."""
-    return quantile(values, 0.5)
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from specdecode.analysis.prediction import DECODING, STEPS
-from specdecode.analysis.result import Comparison, Estimate
-from specdecode.analysis.statistics import CONFIDENCE, t_quantile
+from specdecode.analysis.observing import observation
+from specdecode.analysis.result import Comparison
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import NOISE, Advice, Candidate, Observation, advise
+from specdecode.speculation.advisor import Advice, Candidate, Observation, advise
 
 FEW = 3
 """Fewer values of k than this are no sweep: then every k up to MAX_K is a candidate."""
 MAX_K = 15
-LEAST_ERROR = 0.01
-"""Requests that repeat one prompt agree better among themselves than two runs do: no error is taken to be smaller."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
@@ -53,31 +49,25 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> list[Observation]:
     """What the comparisons measured of arms that differ from their baseline in speculation alone."""
-    found: list[Observation] = []
-    for comparison in comparisons:
-        variants = {variant.name: variant for variant in comparison.experiment.variants}
-        for pair in comparison.pairs:
-            spec = variants[pair.variant].speculation
-            result = pair.group(group)
-            if spec is None or result is None or pair.changes != ("speculation",):
-                continue
-            estimates = {estimate.metric: estimate for estimate in result.speedups}
-            if DECODING in estimates and STEPS in estimates:
-                found.append(
-                    Observation(
-                        draft=spec.draft.id,
-                        k=spec.num_speculative_tokens,
-                        speedup=estimates[DECODING].ratio,
-                        tokens_per_step=max(1.0, estimates[STEPS].ratio),
-                        error=_error(estimates[DECODING]),
-                    )
-                )
-    return found
+    return [
+        found
+        for comparison in comparisons
+        for pair in comparison.pairs
+        if (result := pair.group(group))
+        and (found := observation(comparison.experiment.variant(pair.variant), pair, result))
+    ]
 
 
 def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> Advice:
     """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all."""
     return advise(candidates(experiment), observations(comparisons, group=group))
+
+
+def advice_sentence(comparison: Comparison) -> str | None:
+    """What to try next after this run alone; None where nothing was learned of a known draft."""
+    if comparison.experiment.has_endpoints or not observations([comparison]):
+        return None
+    return advise_sweep(comparison.experiment, [comparison]).reason
 
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
@@ -103,10 +93,3 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
         )
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)
-
-
-def _error(estimate: Estimate) -> float:
-    if estimate.low is None or estimate.high is None or estimate.n < 2:
-        return NOISE
-    reach = t_quantile(0.5 + CONFIDENCE / 2.0, estimate.n - 1.0)
-    return max(LEAST_ERROR, math.log(estimate.high / estimate.low) / 2.0 / reach)

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    options = Options(folder=args.out, upload=args.upload, publish=args.upload is not None and not args.no_publish)
+    options = Options(folder=args.out, upload=args.upload)
     return launch(spec, endpoints, options, max_error_rate=args.max_error_rate)[0]
 
 
@@ -41,8 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         "--arm", action="append", default=[], metavar="NAME=URL", help="where an arm of the specification answers"
     )
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results (default: results)")
-    parser.add_argument("--upload", metavar="S3_URI", help="s3://bucket/runs/<run id>/; also publishes the metrics")
-    parser.add_argument("--no-publish", action="store_true", help="upload only, no CloudWatch metrics")
+    parser.add_argument("--upload", metavar="S3_URI", help="s3://bucket/runs/<run id>/")
     parser.add_argument(
         "--max-error-rate", type=float, default=0.1, help="share of failed requests that is still success (0.1)"
     )

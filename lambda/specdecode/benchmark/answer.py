@@ -7,8 +7,8 @@ from typing import Any, TypeGuard
 
 from pydantic_core import from_json
 
-from specdecode.benchmark.records import ErrorKind
 from specdecode.escape import clip, plain
+from specdecode.records import ErrorKind
 from specdecode.untrusted import Unreadable, parse_json
 
 DONE = b"[DONE]"

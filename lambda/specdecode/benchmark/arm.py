@@ -19,9 +19,6 @@ class Arm:
 
     client: Client
     facts: ArmFacts
-    label: str
-    """Value of the CloudWatch dimension `Variant`."""
-    speculative_tokens: int | None = None
 
     async def load(
         self,

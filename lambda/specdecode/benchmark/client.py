@@ -14,10 +14,10 @@ from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
-from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.benchmark.transport import connect
 from specdecode.escape import clip, plain
+from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.untrusted import Unreadable, parse_json
 
 MakeRecord = Callable[[], RequestRecord]

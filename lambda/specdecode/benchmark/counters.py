@@ -40,24 +40,6 @@ class SpeculationCounters:
             accepted_per_position=positions,
         )
 
-    def contradiction(self, *, output_tokens: int | None, requests: int) -> str | None:
-        """Why they cannot be of this block, or None.
-
-        Every step gives the accepted tokens and one more, so that tokens = steps + accepted, but for the first token
-        of an answer (the prompt's step) and up to k tokens cut off at its end.
-        """
-        if self.accepted_tokens > self.draft_tokens:
-            return f"{self.accepted_tokens} tokens accepted of {self.draft_tokens} drafted"
-        if self.accepted_per_position and sum(self.accepted_per_position) != self.accepted_tokens:
-            return "accepted tokens per position do not add up to accepted tokens"
-        if output_tokens is None or not self.drafts:
-            return None
-        written = self.drafts + self.accepted_tokens
-        per_step = -(-self.draft_tokens // self.drafts) + 1
-        if not output_tokens - requests - per_step * requests <= written <= output_tokens + per_step * requests:
-            return f"steps + accepted tokens = {written}, but {output_tokens} tokens came"
-        return None
-
 
 async def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
     """None where the server has none (no `/metrics`, or speculation is off)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode import names
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.records import ErrorKind, RequestError
+from specdecode.records import ErrorKind, RequestError
 
 
 def hint(error: RequestError, *, arm: str, endpoint: Endpoint) -> str:

@@ -38,8 +38,6 @@ def launch(
             progress.message(f"stopped; what was measured is in {options.folder}")
             return EXIT_FAILED, None
         failures = [*failed_beyond(outcome, max_error_rate), *outcome.problems]
-        for reason in outcome.unpublished:
-            progress.message(f"warning: {reason}; the results themselves are complete")
         for failure in failures:
             progress.message(f"error: {failure}")
         return (EXIT_FAILED if failures else EXIT_OK), outcome

@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 
 from specdecode.benchmark.progress import BlockProgress, milliseconds
-from specdecode.benchmark.records import RequestRecord
 from specdecode.escape import line
+from specdecode.records import RequestRecord
 
 REFRESHES_PER_S = 2
 """Drawing costs CPU that the client needs."""

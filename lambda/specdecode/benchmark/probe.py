@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from specdecode.benchmark.client import Client, PlannedRequest
 from specdecode.benchmark.counters import parse_counters
 from specdecode.benchmark.fetch import fetch
 from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.records import ErrorKind, RequestError, RequestRecord
 from specdecode.benchmark.request_body import Dialect, request_body
 from specdecode.escape import clip, plain
 from specdecode.experiment.model import Workload
+from specdecode.records import ErrorKind, RequestError, RequestRecord, ServerFacts
 from specdecode.untrusted import parse_json
 
 PROBE_TOKENS = 8
@@ -57,15 +56,16 @@ class ArmFacts:
         known = f" ({'; '.join(lacks)})" if lacks else ""
         return f"answers at {where} as {self.model}{known}"
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "running_usage": self.chunk_tokens,
-            "usage": self.usage,
-            "ignore_eos": self.dialect.exact_length,
-            "metrics": self.metrics,
-            "counters": self.counters,
-        }
+    def facts(self, url: str) -> ServerFacts:
+        """What a run's folder keeps of it."""
+        return ServerFacts(
+            url=url,
+            model=self.model,
+            running_usage=self.chunk_tokens,
+            usage=self.usage,
+            ignore_eos=self.dialect.exact_length,
+            counters=self.counters,
+        )
 
 
 async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: Workload) -> ArmFacts:

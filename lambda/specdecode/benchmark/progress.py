@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Protocol, TextIO
 
-from specdecode.benchmark.metrics import NoValue, RequestMetric, TimePerOutputToken, TimeToFirstToken
-from specdecode.benchmark.records import RequestRecord
-from specdecode.benchmark.statistics import quantile
 from specdecode.escape import line
+from specdecode.measures.distribution import quantile
+from specdecode.measures.metrics import NoValue, RequestMetric, TimePerOutputToken, TimeToFirstToken
+from specdecode.records import RequestRecord
 
 LINE_EVERY_S = 10.0
 

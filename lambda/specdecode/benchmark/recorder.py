@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from specdecode.benchmark.client import MakeRecord
-from specdecode.benchmark.records import RequestRecord
+from specdecode.records import RequestRecord
 
 BACKLOG = 1024
 """Records that may wait. More than so many streams do not end together: the client cannot follow, and what waits would

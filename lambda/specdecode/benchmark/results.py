@@ -8,9 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from specdecode.benchmark.packed import read_record
-from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.records import ErrorKind, RequestRecord, read_record
 
 SPECIFICATION = "benchmark.json"
 

@@ -1,39 +1,31 @@
-"""A whole benchmark: probe the arms, load them case by case, keep, upload and publish what was measured."""
+"""A whole benchmark: probe the arms, load them case by case, keep and upload the records. It computes no figure."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import math
 import time
 from collections.abc import Mapping
-from typing import Any
 
-from specdecode.benchmark.accounting import accounting_of
 from specdecode.benchmark.arm import Arm
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
-from specdecode.benchmark.counters import SpeculationCounters
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.load import LoadPlan, most_open
-from specdecode.benchmark.metrics import Block
-from specdecode.benchmark.outcome import Options, Outcome
+from specdecode.benchmark.outcome import Options, Outcome, Sent
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import Progress
 from specdecode.benchmark.prompts import Prompt, prompts_of
 from specdecode.benchmark.recorder import Recorder
-from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.benchmark.schedule import Step, steps
-from specdecode.benchmark.summary import HELD_BACK_S, SCHEMA_VERSION, block_summary, formulas, merged
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.model import TestCase
-
-SUM_UP_EVERY_S = 30.0
-"""The summary holds all blocks: written after each of thousands, it would cost more than they do."""
+from specdecode.measures.client import HELD_BACK_S, fell_behind, held_back
+from specdecode.records import EngineCounters, RequestRecord, Servers
 
 
 class Benchmark:
@@ -46,26 +38,15 @@ class Benchmark:
         self._results = Results(options.folder, run_id=spec.run_id)
         self._counter, not_exact = token_counter(spec.tokenizer)
         self._notes = [not_exact] if not_exact else []
-        self._accounting = accounting_of(
-            spec.accounting, retokenize=self._counter.count if self._counter.exact else None
-        )
-        self._delivery = Delivery(
-            results=self._results,
-            spec=spec,
-            accounting=self._accounting,
-            upload=options.upload,
-            publish=options.publish,
-        )
+        self._delivery = Delivery(results=self._results, upload=options.upload)
         self._problems: list[str] = []
         self._arms: dict[str, Arm] = {}
         self._measured: dict[tuple[str, str], set[int]] = {}
         self._clock = Clock()
         self._session = 0
-        self._counters: dict[tuple[str, str], SpeculationCounters] = {}
-        self._blocks: list[dict[str, Any]] = []
-        self._loaded: set[tuple[str, str]] = set()
+        self._counters: list[EngineCounters] = []
+        self._sent: dict[tuple[str, str], Sent] = {}
         self._started_at = time.time()
-        self._summed_up_at = -math.inf
 
     async def run(self) -> Outcome:
         """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
@@ -84,19 +65,19 @@ class Benchmark:
             for step in steps(arms=names, cases=list(cases), order=workload.load):
                 await self._step(step, cases[step.case], prompts[step.case])
         except asyncio.CancelledError:
-            self._delivery.sum_up(self._summary())
+            self._delivery.keep(self._servers())
             self._delivery.rescue(self._raw_names())
             raise
         finally:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
-        self._delivery.sum_up(self._summary())
+        self._delivery.keep(self._servers())
         self._problems += self._delivery.finish()
         return Outcome(
-            summary=self._summary(),
+            servers=self._servers(),
+            sent=self._sent,
             problems=tuple(self._problems),
-            unpublished=tuple(dict.fromkeys(self._delivery.unpublished)),
         )
 
     def _note(self, text: str) -> None:
@@ -138,12 +119,7 @@ class Benchmark:
             facts = await probe(
                 client, model=arm.model or self._spec.model or None, prompt=prompt, workload=self._spec.workload
             )
-            self._arms[arm.variant] = Arm(
-                client=client,
-                facts=facts,
-                label=arm.label,
-                speculative_tokens=arm.num_speculative_tokens,
-            )
+            self._arms[arm.variant] = Arm(client=client, facts=facts)
             self._progress.message(f"{arm.variant} {facts.told(client.endpoint.url)}")
         served = {name: arm.facts.model for name, arm in self._arms.items()}
         if len(set(served.values())) > 1 and not any(arm.model for arm in self._spec.arms):
@@ -183,90 +159,54 @@ class Benchmark:
 
         self._progress.begin(variant, case.name, requests=requests, measured=len(skip))
         if requests is None or len(skip) < requests:
-            self._loaded.add((variant, case.name))
             async with Recorder(keep).running() as recorder:
                 counters = await arm.load(
                     case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=recorder.add
                 )
-            if counters is not None and not skip:
-                self._counters[variant, case.name] = counters
+            if counters is not None and not skip:  # of a part of the requests they would be
+                self._counters.append(
+                    EngineCounters(
+                        variant=variant,
+                        case=case.name,
+                        round=self._spec.round,
+                        drafts=counters.drafts,
+                        draft_tokens=counters.draft_tokens,
+                        accepted_tokens=counters.accepted_tokens,
+                        accepted_per_position=counters.accepted_per_position,
+                        trusted=self._spec.trusted_counters,
+                    )
+                )
         self._progress.end(variant, case.name)
 
     async def _deliver(self, arm: Arm, case: TestCase) -> None:
         variant = arm.client.variant
-        counters = self._counters.get((variant, case.name))
         records = [
             record
             for record in self._results.load(variant, case.name)
             if record.round == self._spec.round and not record.warmup
         ]
-        contradiction = _contradiction(counters, records)
-        trusted = counters is not None and contradiction is None and self._spec.trusted_counters
-        block = Block(
-            records=records,
-            slo=self._options.slo,
-            drafted_tokens=counters.draft_tokens if counters and trusted else None,
-            accepted_tokens=counters.accepted_tokens if counters and trusted else None,
-            speculative_tokens=arm.speculative_tokens,
-        )
-        summary = {"variant": variant, "case": case.name, "round": self._spec.round, **block_summary(block)}
-        if counters is not None:
-            summary["counters"] = {
-                "drafts": counters.drafts,
-                "draft_tokens": counters.draft_tokens,
-                "accepted_tokens": counters.accepted_tokens,
-                "accepted_per_position": list(counters.accepted_per_position),
-                "trusted": trusted,
-                "contradiction": contradiction,
-            }
-        self._blocks.append(summary)
-        if summary["client"]["doubtful"]:
-            doubt_ms = summary["client"]["largest_time_doubt_s"] * 1000
+        failed = sum(record.error is not None for record in records)
+        self._sent[variant, case.name] = Sent(started=len(records), failed=failed)
+        if doubt_s := fell_behind(records):
             self._progress.message(
-                f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_ms:.1f} ms"
+                f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_s * 1000:.1f} ms"
             )
-        if summary["client"]["largest_send_delay_s"] > HELD_BACK_S:
-            delay_s = summary["client"]["largest_send_delay_s"]
+        if (delay_s := held_back(records)) > HELD_BACK_S:
             self._progress.message(
                 f"{variant}/{case.name}: requests waited up to {delay_s:.1f} s to be sent, as too many were under way; "
                 "the wait is in their times (a larger `ulimit -n` allows more)"
             )
-        if time.monotonic() - self._summed_up_at > SUM_UP_EVERY_S:
-            self._delivery.sum_up(self._summary())
-            self._summed_up_at = time.monotonic()
-        is_known = (variant, case.name) not in self._loaded
-        problems = await asyncio.to_thread(
-            self._delivery.block, block, variant, arm.label, case, arm.facts.model, is_known=is_known
-        )
+        self._delivery.keep(self._servers())
+        problems = await asyncio.to_thread(self._delivery.block, variant, case.name)
         for problem in problems:
             self._progress.message(problem)
         self._problems += problems
 
-    def _summary(self) -> dict[str, Any]:
-        spec = self._spec
-        summary = {
-            "schema_version": SCHEMA_VERSION,
-            "run_id": spec.run_id,
-            "experiment": spec.experiment,
-            "started_at": self._started_at,
-            "load": str(spec.workload.load),
-            "accounting": {"mode": self._accounting.mode, "description": self._accounting.description},
-            "prompt_tokens": self._counter.description,
-            "formulas": formulas(),
-            "arms": {
-                name: {"url": arm.client.endpoint.url, "label": arm.label, **arm.facts.as_dict()}
-                for name, arm in self._arms.items()
-            },
-            "blocks": self._blocks,
-            "notes": self._notes,
-            "problems": self._problems,
-        }
-        return merged(summary, self._delivery.earlier_summary)
-
-
-def _contradiction(counters: SpeculationCounters | None, records: list[RequestRecord]) -> str | None:
-    if counters is None:
-        return None
-    tokens = [record.completion_tokens for record in records]
-    known = None if None in tokens else sum(token or 0 for token in tokens)
-    return counters.contradiction(output_tokens=known, requests=len(records))
+    def _servers(self) -> Servers:
+        return Servers(
+            run_id=self._spec.run_id,
+            prompt_tokens=self._counter.description,
+            arms={name: arm.facts.facts(arm.client.endpoint.url) for name, arm in self._arms.items()},
+            counters=tuple(self._counters),
+            notes=tuple(self._notes),
+        ).with_earlier(self._delivery.earlier)

@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from specdecode.cli.options import Profile, Region
-from specdecode.cli.output import complain, say, say_json
+from specdecode.cli.output import complain
 from specdecode.experiment.model import Load
 
 WHAT, HOW, COUNT, RESULTS = "What is sent", "How it is sent", "What is known of the servers", "Results"
@@ -32,6 +32,7 @@ class Arrivals(StrEnum):
 
 class Accounting(StrEnum):
     USAGE = "usage"
+    VLLM = "vllm"
     NEURON = "neuron"
     STOCK = "stock"
 
@@ -122,7 +123,9 @@ def bench(
     ] = None,
     accounting: Annotated[
         Accounting,
-        typer.Option(help="usage: the server's counts; neuron, stock: LLMPerf's figures.", rich_help_panel=COUNT),
+        typer.Option(
+            help="Formula of the inter-token latency in LLMPerf's files and CloudWatch.", rich_help_panel=COUNT
+        ),
     ] = Accounting.USAGE,
     slo_ttft_ms: Annotated[
         float | None, typer.Option(help="Goodput: largest time to first token.", rich_help_panel=RESULTS)
@@ -149,15 +152,13 @@ def bench(
     publish: Annotated[bool, typer.Option(help="Publish the metrics to CloudWatch.", rich_help_panel=RESULTS)] = False,
     region: Region = None,
     profile: Profile = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON.", rich_help_panel=RESULTS)
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json.", rich_help_panel=RESULTS)] = False,
 ) -> None:
     """Load one or several servers that already run with the same requests, and compare them.
 
     Tokens are the server's own count, times are those of the bytes' arrival. The results folder has
-    the raw records, a summary, LLMPerf's two files and, of two arms or more, the report, which
-    `specdecode report FOLDER` shows again. Ctrl-C keeps what was measured.
+    the raw records, the report, which `specdecode report FOLDER` shows again, and LLMPerf's two files.
+    Ctrl-C keeps what was measured.
 
     Keys are never arguments: OPENAI_API_KEY goes to every server, OPENAI_API_KEY_SD to arm `sd` only.
 
@@ -169,11 +170,11 @@ def bench(
     from specdecode import aws
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
-    from specdecode.benchmark.metrics import Slo
     from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.results import BadResults, claim_folder
     from specdecode.benchmark.s3 import S3Folder
-    from specdecode.benchmark.table import summary_table
+    from specdecode.cli.bench_results import Wanted, deliver
+    from specdecode.measures.base import Slo
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
@@ -217,12 +218,11 @@ def bench(
         options = Options(
             folder=out or Path("results") / spec.run_id,
             upload=upload,
-            publish=publish,
             duration_s=duration,
             arrivals=arrivals.value,
             ramp_s=ramp,
-            slo=Slo(ttft_s=_ms(slo_ttft_ms), tpot_s=_ms(slo_tpot_ms), e2e_s=slo_e2e_s),
         )
+        slo = Slo(ttft_s=_ms(slo_ttft_ms), tpot_s=_ms(slo_tpot_ms), e2e_s=slo_e2e_s)
     except (BadRequest, BadResults, ValueError) as error:
         complain(f"specdecode bench: {error}")
         raise typer.Exit(EXIT_BAD_INPUT) from None
@@ -231,26 +231,9 @@ def bench(
         if any((options.folder / "raw").rglob("*.jsonl")):
             complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
-    if as_json:
-        say_json(outcome.summary)
-    else:
-        say(summary_table(outcome.summary))
-    if len(spec.arms) > 1:
-        _compare(options.folder, quiet=as_json)
+    deliver(spec, options.folder, Wanted(slo=slo, upload=upload, publish=publish, as_json=as_json))
     complain(f"results: {options.folder}")
     raise typer.Exit(code)
-
-
-def _compare(folder: Path, *, quiet: bool) -> None:
-    """Write the report of the arms into the folder, and say its answer."""
-    from specdecode.analysis.report import write_report
-    from specdecode.cli.report_sources import compared_anew
-
-    comparison = compared_anew(folder)
-    page = write_report(comparison, folder)
-    if not quiet:
-        say(f"\n{comparison.answer}")
-    complain(f"report: {page}")
 
 
 def _ms(milliseconds: float | None) -> float | None:

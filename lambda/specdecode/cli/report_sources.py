@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode import layout
-from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
+from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
 from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy
-from specdecode.benchmark.packed import read_record
-from specdecode.benchmark.records import RequestRecord
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.endpoints import fill
+from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 from specdecode.untrusted import Unreadable, read_file
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
 """What `specdecode bench` was told, in its results folder."""
-SUMMARY = "summary.json"
 UNKNOWN = "unknown"
 MOST_DRAFTED = 32
 """Largest k of an experiment."""
@@ -89,28 +87,44 @@ def _from_path(path: Path, price: float | None) -> Comparison:
     return parse(file.read_bytes(), origin=str(file)) if file.exists() else compared_anew(path, price)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a folder with raw records holds."""
+
+    experiment: Experiment
+    context: RunContext
+    records: list[RequestRecord]
+    servers: Servers
+
+
 def compared_anew(path: Path, price: float | None = None) -> Comparison:
     """The comparison of the raw records in a folder; ends the command with 2 if it holds none."""
+    found = recorded(path, price)
+    return compare(experiment=found.experiment, records=found.records, context=found.context)
+
+
+def recorded(path: Path, price: float | None = None) -> Recorded:
+    """The raw records in a folder and what lies around them; ends the command with 2 if it holds none."""
     raw = sorted((path / "raw").rglob("*.jsonl"))
-    summary = _summary(path)
-    experiment = _experiment(path, summary) if raw else None
+    servers = _servers(path)
+    experiment = _experiment(path, servers) if raw else None
     if experiment is None:
         raise stop_with(
             f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one", EXIT_USAGE
         )
     records = [record for file in raw for record in _records(file)]
-    if not records:
+    if not any(not record.warmup for record in records):
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
     paid = None if experiment.has_endpoints else price
     try:
-        context = _context(path, records, price=paid, summary=summary)
-        return compare(experiment=experiment, records=records, context=context)
+        context = _context(path, records, price=paid, servers=servers)
     except ValidationError as error:
         first = error.errors()[0]
         raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_USAGE) from None
+    return Recorded(experiment=experiment, context=context, records=records, servers=servers)
 
 
-def _context(path: Path, records: list[RequestRecord], *, price: float | None, summary: Any) -> RunContext:
+def _context(path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers) -> RunContext:
     """What the folder tells of the run around its records."""
     starts = [record.started_at for record in records]
     return RunContext(
@@ -118,28 +132,30 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
         started_at=datetime.fromtimestamp(min(starts), UTC),
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
         price_per_node_hour=price,
-        counters=engine_counters(summary),
+        counters=servers.counters,
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         raw_prefix=str(path),
+        notes=servers.notes,
     )
 
 
-def _summary(path: Path) -> dict[str, Any]:
-    """The folder's summary.json; empty where a benchmark was stopped before it wrote one."""
+def _servers(path: Path) -> Servers:
+    """The folder's servers.json; empty where a benchmark was stopped before it wrote one, or where it is damaged."""
+    file = path / SERVERS
     try:
-        found = json.loads((path / SUMMARY).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return Servers.model_validate_json(read_file(file)) if file.exists() else Servers(run_id="")
+    except (ValidationError, Unreadable) as error:
+        complain(f"left out {file}: {error}")
+        return Servers(run_id="")
 
 
-def _experiment(path: Path, summary: dict[str, Any]) -> Experiment | None:
+def _experiment(path: Path, servers: Servers) -> Experiment | None:
     """What was measured: experiment.yaml of a run, else benchmark.json of `specdecode bench`."""
     try:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
         if (path / BENCHMARK).exists():
-            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()), summary)
+            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()), servers)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     except ValidationError as error:
@@ -147,24 +163,23 @@ def _experiment(path: Path, summary: dict[str, Any]) -> Experiment | None:
     return None
 
 
-def experiment_of(spec: BenchmarkSpec, summary: Mapping[str, Any]) -> Experiment:
+def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
     """The experiment behind a bare benchmark, on servers that already ran. The first arm is the baseline."""
-    found: Mapping[str, Any] = summary.get("arms") or {}
     first = spec.arms[0]
     document = {
         "name": spec.experiment,
         "title": f"{', '.join(arm.label for arm in spec.arms)} measured with specdecode bench",
-        "target": {"id": _model(first, spec, found)},
+        "target": {"id": _model(first, spec, servers)},
         "variants": [
             {
                 "name": arm.variant,
                 "label": arm.label,
                 "compare_to": None if arm is first else first.variant,
-                "endpoint": found.get(arm.variant, {}).get("url", UNKNOWN),
-                "target": {"id": _model(arm, spec, found)},
+                "endpoint": (known.url if (known := servers.arms.get(arm.variant)) else "") or UNKNOWN,
+                "target": {"id": _model(arm, spec, servers)},
                 "served_model_name": arm.model,
                 "price_per_hour": arm.price_per_hour,
-                "speculation": None if not (k := _k(arm, summary)) else _speculation(k),
+                "speculation": None if not (k := _k(arm, servers)) else _speculation(k),
             }
             for arm in spec.arms
         ],
@@ -173,18 +188,19 @@ def experiment_of(spec: BenchmarkSpec, summary: Mapping[str, Any]) -> Experiment
     return Experiment.model_validate(fill(document))
 
 
-def _model(arm: BenchmarkArm, spec: BenchmarkSpec, found: Mapping[str, Any]) -> str:
+def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
     """The model's name in the form of an id: servers may call theirs by a path."""
-    name = str(arm.model or spec.model or found.get(arm.variant, {}).get("model") or UNKNOWN)
+    known = servers.arms.get(arm.variant)
+    name = arm.model or spec.model or (known.model if known else "") or UNKNOWN
     parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part).strip("-._") for part in name.split("/")]
     return "/".join([part for part in parts if part][-2:])[:128] or UNKNOWN
 
 
-def _k(arm: BenchmarkArm, summary: Mapping[str, Any]) -> int | None:
+def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
     """Tokens that the arm drafts a step: as it was told, else as its server counts (one counter for each position)."""
     if arm.num_speculative_tokens is not None:
         return arm.num_speculative_tokens
-    own = [item for item in engine_counters(summary) if item.variant == arm.variant and item.trusted and item.drafts]
+    own = [item for item in servers.counters if item.variant == arm.variant and item.trusted and item.drafts]
     per_step = [-(-item.draft_tokens // item.drafts) for item in own]
     most = max([*per_step, *(len(item.accepted_per_position) for item in own)], default=0)
     return most if 1 <= most <= MOST_DRAFTED else None

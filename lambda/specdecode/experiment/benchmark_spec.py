@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode import names
 from specdecode.experiment.model import Frozen, Name, Workload
 
 
@@ -39,10 +38,10 @@ class BenchmarkSpec(Frozen):
     arms: tuple[BenchmarkArm, ...] = Field(min_length=1)
     """In the order in which they are loaded."""
     workload: Workload
-    accounting: Literal["usage", "neuron", "stock"] = "usage"
+    accounting: Literal["usage", "vllm", "neuron", "stock"] = "usage"
+    """Definition of the figures in LLMPerf's files and CloudWatch; the benchmark does not read it."""
     trusted_counters: bool = True
     """Whether the engine's own speculation counters in /metrics mean what they say (`Engine.metrics.trusted`)."""
-    metric_namespace: str = names.METRIC_NAMESPACE
     tokenizer: str | None = None
     """Path of the model's folder (with tokenizer.json), relative to the working directory, for prompts of an exact
     length; None: the length of a prompt is estimated from its characters."""

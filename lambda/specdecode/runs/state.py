@@ -35,6 +35,8 @@ class RunState(BaseModel):
     """Those of them that were measured by the run that this one resumes; their arms are not served again."""
     lost: tuple[int, ...] = ()
     """Waves of an adaptive sweep that are not measured since their arm cannot be served; a resumed run tries again."""
+    published: tuple[int, ...] = ()
+    """Waves whose requests' metrics are in CloudWatch."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 

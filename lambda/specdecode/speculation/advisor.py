@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from specdecode.speculation.fit import PRIOR_C, PRIOR_V, SPREAD_C, SPREAD_V
 from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.theory import acceptance_from_tokens, speedup
 
@@ -30,6 +29,9 @@ AGAIN = 5
 REACH = 1.645
 """Standard deviations of "at most": one-sided 95%."""
 
+PRIOR_C, SPREAD_C = 0.06, 0.05
+PRIOR_V, SPREAD_V = 0.2, 0.15
+"""What c and v usually are, and how far off that may be; it only decides what measurements leave open."""
 PRIOR_A, SPREAD_STEP = 0.8, 0.05
 """Acceptance before any measurement; relative error of a step's duration in the ridge that separates c from v."""
 LEVEL_UNSEEN, LEVEL_SEEN = 0.30, 0.05
@@ -95,7 +97,7 @@ def advise(candidates: Sequence[Candidate], observations: Sequence[Observation],
     believed: dict[Candidate, tuple[float, float]] = {}
     for draft in dict.fromkeys(candidate.draft for candidate in candidates):
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
-        believed.update(_believe(draft, ks, observations))
+        believed.update(believe(draft, ks, observations))
     best, gain = _best(believed, measured)
     beliefs = sorted(
         (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
@@ -104,9 +106,13 @@ def advise(candidates: Sequence[Candidate], observations: Sequence[Observation],
     remaining = max((belief.high / gain - 1.0 for belief in beliefs), default=0.0)
     again = _rivals(believed, observations, best)
     if not beliefs:
-        return Advice(None, best, gain, 0.0, "Every candidate is measured.", (), again)
+        reason = "Every candidate is measured" + ("." if best else ", and none is faster than plain decoding.")
+        return Advice(None, best, gain, 0.0, reason, (), again)
     first = beliefs[0]
     if first.improvement < worth:
+        if best is None:
+            reason = "Do not speculate here: no k is faster than plain decoding, measured or believed."
+            return Advice(None, None, gain, max(0.0, remaining), reason, tuple(beliefs), again)
         reason = (
             f"Stop: another compile is expected to gain {first.improvement:.1%}, and the rest of the sweep can gain "
             f"{max(0.0, remaining):.0%} at most."
@@ -135,9 +141,7 @@ def calibrate(observations: Sequence[Observation]) -> tuple[float, float, float]
     return a, max(0.0, (ky * n - y1 * k1) / determinant), max(0.0, (kk * y1 - k1 * ky) / determinant)
 
 
-def _believe(
-    draft: str, ks: Sequence[int], observations: Sequence[Observation]
-) -> dict[Candidate, tuple[float, float]]:
+def believe(draft: str, ks: Sequence[int], observations: Sequence[Observation]) -> dict[Candidate, tuple[float, float]]:
     """Mean and standard deviation of the log speed-up of one draft at every k.
 
     A draft that was never measured is believed to be like the others, within LEVEL_UNSEEN.

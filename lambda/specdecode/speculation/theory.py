@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-MAX_K = 32
-
 
 def expected_tokens(a: float, k: int) -> float:
     """E = (1 - a^(k+1)) / (1 - a), tokens per step; k+1 for a = 1."""
@@ -30,11 +28,6 @@ def expected_tokens(a: float, k: int) -> float:
 def speedup(a: float, k: int, c: float, v: float = 0.0) -> float:
     """S = E / (1 + k c + v); 1 for k = 0, where nothing is drafted and nothing verified."""
     return 1.0 if k == 0 else expected_tokens(a, k) / (1.0 + k * c + v)
-
-
-def draft_acceptance_rate(tokens_per_step: float, k: int) -> float:
-    """Accepted / drafted = (E - 1) / k: vLLM's acceptance rate, from tokens per step."""
-    return (tokens_per_step - 1.0) / k
 
 
 def acceptance_from_tokens(tokens_per_step: float, k: int) -> float:
@@ -69,25 +62,6 @@ def acceptance_from_positions(accepted_per_position: Sequence[int], drafts: int)
         rates.append(accepted / before)
         before = accepted
     return tuple(rates)
-
-
-def expected_tokens_from_positions(conditional: Sequence[float]) -> float:
-    """E = 1 + a1 + a1 a2 + … for acceptance that depends on the position."""
-    total, reached = 1.0, 1.0
-    for rate in conditional:
-        reached *= rate
-        total += reached
-    return total
-
-
-def best_k(a: float, c: float, v: float = 0.0, *, max_k: int = MAX_K) -> tuple[int, float]:
-    """The k in 0..max_k with the largest S, and that S; the smaller k on a tie. 0 means: do not speculate."""
-    best, gain = 0, 1.0
-    for k in range(1, max_k + 1):
-        candidate = speedup(a, k, c, v)
-        if candidate > gain * (1.0 + 1e-12):
-            best, gain = k, candidate
-    return best, gain
 
 
 def _check(*, a: float, k: int) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from specdecode import layout
-from specdecode.benchmark.publish import SPOOL
 from specdecode.planning import Plan
+from specdecode.records import SERVERS
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState
 from specdecode.runs.store import Store
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Copy records, scores and summary of `old`, take its unsent metrics, and say which waves are measured.
+    """Copy records, scores and counters of `old`, and say which waves are measured and which published.
 
     Whole waves are not measured again. Of others the benchmark sends only the requests that have no record yet, and
     those that failed: what broke the wave off may be why they did.
@@ -23,18 +23,17 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     for key in store.keys(base + "raw/"):
         data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
         store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
-    for folder in ("llmperf/", "accuracy/"):
-        for key in store.keys(base + folder):
-            store.copy(key, target + key[len(base) :])
-    unsent = store.read(base + SPOOL)
-    if unsent:
-        # In this order, and never emptied here: a retry in between finds the metrics in one place or in both.
-        store.write(target + SPOOL, unsent, content_type="application/jsonl")
-        store.write(base + SPOOL, "", content_type="application/jsonl")
-    summary = store.read_json(base + "summary.json")
-    if summary is not None:
-        store.write(target + "summary.json", json.dumps({**summary, "run_id": state.run_id}))
-    taken = {"measured": old.measured, "inherited": old.measured, "device_groups": old.device_groups}
+    for key in store.keys(base + "accuracy/"):
+        store.copy(key, target + key[len(base) :])
+    servers = store.read_json(base + SERVERS)
+    if servers is not None:
+        store.write(target + SERVERS, json.dumps({**servers, "run_id": state.run_id}))
+    taken = {
+        "measured": old.measured,
+        "inherited": old.measured,
+        "published": old.published,
+        "device_groups": old.device_groups,
+    }
     return state.model_copy(update=taken)
 
 

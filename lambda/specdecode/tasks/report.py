@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
-from specdecode.analysis import Comparison, RunContext, compare, engine_counters, lm_eval_scores
+from specdecode.analysis import Comparison, RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
-from specdecode.analysis.report import render_csv, render_html, render_markdown
-from specdecode.benchmark.packed import read_record
-from specdecode.benchmark.publish import SPOOL, Publisher, spooled
-from specdecode.benchmark.records import RequestRecord
+from specdecode.analysis.measured import Arms
+from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
+from specdecode.manifests.serve_command import served_model
+from specdecode.measures.accounting import accounting_of
+from specdecode.measures.llmperf_files import llmperf_run
+from specdecode.measures.publish import Datum
+from specdecode.measures.publish import metric_data as request_data
+from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan
-from specdecode.runs.state import RunState
+from specdecode.records import SERVERS, RequestRecord, Servers, read_record
+from specdecode.runs.state import RunState, change_state
 from specdecode.runs.store import Store
 from specdecode.tasks import logs
 from specdecode.tasks.errors import ReportFailed
 from specdecode.tasks.previous import last_good
-from specdecode.tasks.run import load_run
+from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
+
+ACCOUNTING = accounting_of("usage")
+"""The pipeline's; `specdecode bench --accounting` chooses another."""
+CONTENT_TYPES = {
+    "json": "application/json; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+}
 
 
 class Reported(BaseModel):
@@ -45,45 +58,65 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     records = list(read_records(rt.store, given.run_id))
     if not records:
         raise ReportFailed(f"there is no record in {rt.store.url(layout.run_key(given.run_id, 'raw'))}/")
-    context = run_context(run.plan, run.state, rt)
-    comparison = compare(experiment=run.plan.experiment, records=records, context=context)
-    for name, text, content_type in (
-        ("report.json", comparison.json_document(), "application/json"),
-        ("report.html", render_html(comparison), "text/html"),
-        ("report.md", render_markdown(comparison), "text/markdown"),
-        ("report.csv", render_csv(comparison), "text/csv"),
-    ):
-        rt.store.write(layout.run_key(given.run_id, name), text, content_type=f"{content_type}; charset=utf-8")
+    experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
+    context = run_context(run.plan, run.state, rt, servers)
+    arms, unknown = measure(experiment=experiment, records=records, context=context)
+    comparison = compare_measured(experiment=experiment, arms=arms, context=context, unknown=unknown)
+    for name, text in documents(comparison).items():
+        rt.store.write(layout.run_key(given.run_id, name), text, content_type=CONTENT_TYPES[name.rpartition(".")[2]])
+    for (variant, case), measured in arms.items():
+        served = servers.arms[variant].model if variant in servers.arms else served_model(experiment)
+        files = llmperf_run(experiment.workload, model=served, records=measured.block.records, accounting=ACCOUNTING)
+        for name, text in files.items():
+            key = layout.run_key(given.run_id, "llmperf", variant, case, name)
+            rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
     return Reported(
         run_id=given.run_id,
         verdict=comparison.answer,
         report=rt.store.url(layout.run_key(given.run_id, "report.html")),
         summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
         raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
-        unpublished=publish(comparison, run.state, rt),
+        unpublished=publish(comparison, arms, run, rt),
     )
 
 
-def publish(comparison: Comparison, state: RunState, rt: Runtime) -> tuple[str, ...]:
-    """Send the comparison's figures, and the benchmark's that CloudWatch did not take then; what went wrong, in words.
+def publish(comparison: Comparison, arms: Arms, run: Run, rt: Runtime) -> tuple[str, ...]:
+    """Send the comparison's figures, and once those of each wave's requests; what went wrong, in words.
 
-    A figure not sent fails no run.
+    A figure not sent fails no run: a run that is resumed sends it.
     """
-    spool = layout.run_key(state.run_id, SPOOL)
-    publisher = Publisher(namespace=names.METRIC_NAMESPACE, folder=None, client=rt.clients("cloudwatch"))
-    waiting, problems = spooled(rt.store.read(spool) or b""), list[str]()
-    sent = 0
-    while sent < len(waiting) and not problems:
-        problems = publisher.publish(waiting[sent])
-        sent += not problems
-    if sent:
-        left = "".join(json.dumps(call) + "\n" for call in waiting[sent:])
-        rt.store.write(spool, left, content_type="application/jsonl")
-    own = metric_data(comparison, previous=last_good(rt.store, comparison, before=state))
-    problems += publisher.publish(own, at_once=True)
+    client = rt.clients("cloudwatch")
+    problems = send(_of_requests(comparison, arms, run), namespace=names.METRIC_NAMESPACE, client=client)
+    if not problems:
+        waves = tuple(wave.index for wave in run.plan.waves)
+        for run_id in filter(None, (run.state.run_id, run.state.resumed_from)):
+            change_state(rt.store, run_id, published=waves)
+    own = metric_data(comparison, previous=last_good(rt.store, comparison, before=run.state))
+    problems += send(own, namespace=names.METRIC_NAMESPACE, client=client)
     if problems:
         logs.info("unpublished", problems=problems)
     return tuple(dict.fromkeys(problems))
+
+
+def _of_requests(comparison: Comparison, arms: Arms, run: Run) -> Iterator[Datum]:
+    """Metrics of the requests of waves that no report has published before: all, unless the run was resumed."""
+    before = {
+        (arm.variant, wave.round) for wave in run.plan.waves if wave.index in run.state.published for arm in wave.arms
+    }
+    experiment = comparison.experiment
+    if before:
+        every = (record for each in arms.values() for record in each.block.records)
+        fresh = [record for record in every if (record.variant, record.round) not in before]
+        arms, _ = measure(experiment=experiment, records=fresh, context=comparison.context)
+    labels = {case.name: case.label for case in experiment.workload.cases}
+    for (variant, case), measured in arms.items():
+        yield from request_data(
+            measured,
+            accounting=ACCOUNTING,
+            experiment=experiment.name,
+            variant=experiment.variant(variant).label,
+            case=labels[case],
+        )
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
@@ -100,7 +133,15 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
                 raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
 
 
-def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
+def read_servers(store: Store, run_id: str) -> Servers:
+    """What the benchmark learned of the servers; nothing where it wrote nothing that can be read."""
+    try:
+        return Servers.model_validate_json(store.read(layout.run_key(run_id, SERVERS)) or b"")
+    except ValidationError:
+        return Servers(run_id=run_id)
+
+
+def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> RunContext:
     """What the comparison needs to know of the run around its records."""
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
@@ -115,13 +156,13 @@ def run_context(plan: Plan, state: RunState, rt: Runtime) -> RunContext:
         node_seconds=held,
         capacity_type="none" if elsewhere else capacity.type,
         device_groups=state.device_groups,
-        counters=engine_counters(rt.store.read_json(layout.run_key(state.run_id, "summary.json"))),
+        counters=servers.counters,
         versions={"specdecode": __version__} | ({} if elsewhere else {"engine image": plan.engine.reference}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
-        notes=(plan.engine.caveat,) if plan.engine.caveat and not elsewhere else (),
+        notes=((plan.engine.caveat,) if plan.engine.caveat and not elsewhere else ()) + servers.notes,
     )
 
 

@@ -12,7 +12,7 @@ from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_pr
 from specdecode.planning.sweep import FEW_STEPS
 from specdecode.runs import PLAN
 from specdecode.tasks.capacity import outside_window
-from specdecode.tasks.report import read_records, run_context
+from specdecode.tasks.report import read_records, read_servers, run_context
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Runtime
 
@@ -42,7 +42,7 @@ def grow(run_id: str, rt: Runtime) -> Plan:
 def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
     """One for each measured step, of its own rounds: an arm against the baseline that served beside it."""
     records = list(read_records(rt.store, run.state.run_id))
-    context = run_context(run.plan, run.state, rt)
+    context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
     rounds = run.plan.experiment.workload.rounds
     lost = {wave.round // rounds for wave in run.plan.waves if wave.index in run.state.lost}
     return [

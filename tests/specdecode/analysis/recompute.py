@@ -14,6 +14,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,39 +41,45 @@ def t975(df: float) -> float:
     return low
 
 
-def tokens_per_step(r: Record) -> float:
-    first = r["chunks"][0]["tokens"]
-    return (r["completion_tokens"] - (1 if first is None else first)) / (len(r["chunks"]) - 1)
+def first_tokens(r: Record) -> int:
+    """Tokens of the first chunk: counted, or its share of the characters."""
+    first = r["chunks"][0]
+    if first["tokens"] is not None:
+        return int(first["tokens"])
+    return max(1, round(r["completion_tokens"] * first["chars"] / sum(c["chars"] for c in r["chunks"])))
+
+
+def gaps(r: Record) -> list[float]:
+    times = [chunk["at_s"] for chunk in r["chunks"]]
+    return [after - before for before, after in pairwise(times)]
+
+
+def each_token(r: Record) -> list[float]:
+    """The time of each token after the first chunk, or nothing where the server does not count them by chunk."""
+    sizes = [chunk["tokens"] for chunk in r["chunks"][1:]]
+    return [] if None in sizes else [gap / n for gap, n in zip(gaps(r), sizes, strict=True) for _ in range(n)]
 
 
 FORMULAS = {
     "request_output_throughput": lambda r: r["completion_tokens"] / r["end_s"],
-    "time_per_output_token": lambda r: (
-        (r["chunks"][-1]["at_s"] - r["chunks"][0]["at_s"]) / (r["completion_tokens"] - 1)
-    ),
+    "time_per_output_token": lambda r: sum(gaps(r)) / (r["completion_tokens"] - first_tokens(r)),
     "end_to_end_latency": lambda r: r["end_s"],
     "ttft": lambda r: r["chunks"][0]["at_s"],
-    "tokens_per_step": tokens_per_step,
-    "inter_chunk_latency": lambda r: (r["chunks"][-1]["at_s"] - r["chunks"][0]["at_s"]) / (len(r["chunks"]) - 1),
+    "tokens_per_step": lambda r: (r["completion_tokens"] - first_tokens(r)) / (len(r["chunks"]) - 1),
     "output_tokens": lambda r: float(r["completion_tokens"]),
     "input_tokens": lambda r: float(r["prompt_tokens"]),
 }
+SEVERAL = {"inter_chunk_latency": gaps, "inter_token_latency": each_token}
 HIGHER = {"request_output_throughput", "tokens_per_step"}
 
 
-def busy(records: list[Record]) -> float:
-    events: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
-    for r in records:
-        events[r["round"], r["session"]] += [(r["sent_s"], 1), (r["sent_s"] + r["end_s"], -1)]
+def load_seconds(records: list[Record]) -> float:
+    """First send to last end of each process, which a round or a resumed session is."""
+    processes = {(r["round"], r["session"]) for r in records}
     total = 0.0
-    for moments in events.values():
-        running, since = 0, 0.0
-        for moment, change in sorted(moments, key=lambda item: (item[0], -item[1])):
-            if running == 0:
-                since = moment
-            running += change
-            if running == 0:
-                total += moment - since
+    for process in processes:
+        own = [r for r in records if (r["round"], r["session"]) == process]
+        total += max(r["sent_s"] + r["end_s"] for r in own) - min(r["sent_s"] for r in own)
     return total
 
 
@@ -112,6 +119,11 @@ def bounds(mean: float, variance: float, df: float) -> tuple[float, float, float
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
+def drafted(report: dict[str, Any], variant: str) -> int | None:
+    speculation = next(v for v in report["experiment"]["variants"] if v["name"] == variant)["speculation"]
+    return speculation["num_speculative_tokens"] if speculation else None
+
+
 def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records: list[Record]) -> None:
     name = f"{arm['variant']}/{arm['case']}"
     done = [r for r in records if r["error"] is None]
@@ -123,7 +135,11 @@ def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records
         dict(sorted(Counter(r["error"]["kind"] for r in records if r["error"]).items())),
     )
     for metric, summary in arm["metrics"].items():
-        values = [FORMULAS[metric](r) for r in done]
+        values = (
+            [value for r in done for value in SEVERAL[metric](r)]
+            if metric in SEVERAL
+            else [FORMULAS[metric](r) for r in done]
+        )
         check.same(f"{name} {metric} n", summary["n"], len(values))
         check.same(f"{name} {metric} mean", summary["mean"], statistics.fmean(values))
         check.same(f"{name} {metric} stddev", summary["stddev"], statistics.stdev(values) if len(values) > 1 else 0.0)
@@ -132,10 +148,16 @@ def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records
         for quantile, q in QUANTILES.items():
             cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
             check.same(f"{name} {metric} {quantile}", summary[quantile], cuts[round(q * 100) - 1])
-    tokens, seconds = sum(r["completion_tokens"] for r in done), busy(records)
+    tokens, seconds = sum(r["completion_tokens"] for r in done), load_seconds(records)
     check.same(f"{name} tokens", arm["output_tokens"], tokens)
-    check.same(f"{name} busy", arm["busy_seconds"], seconds)
-    check.same(f"{name} throughput", arm["output_throughput"], tokens / seconds)
+    check.same(f"{name} load", arm["load_seconds"], seconds)
+    check.same(f"{name} throughput", arm["totals"]["output_throughput"], tokens / seconds)
+    check.same(f"{name} requests a second", arm["totals"]["request_throughput"], len(done) / seconds)
+    check.same(f"{name} error rate", arm["totals"]["error_rate"], 1 - len(done) / len(records))
+    if (k := drafted(report, arm["variant"])) and arm["acceptance_source"].startswith("estimated"):
+        later = sum(r["completion_tokens"] - first_tokens(r) for r in done)
+        rate = (later / sum(len(r["chunks"]) - 1 for r in done) - 1) / k
+        check.same(f"{name} acceptance", arm["totals"]["acceptance_rate"], rate)
     if arm["cost_per_million"] is not None:
         context, serving = report["context"], report["experiment"]["serving"]
         share = serving["devices"] / context["devices_per_node"] or 1.0
@@ -179,15 +201,43 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
                 check.same(f"{pair['variant']} {group['group']} {estimate['metric']} {key}", estimate[key], value)
 
 
-def check_theory(check: Check, theory: dict[str, Any]) -> None:
-    a, c, v = theory["acceptance"], theory["draft_cost"], theory["overhead"]
-    for point in theory["points"]:
-        k = point["k"]
-        tokens = sum(a**i for i in range(k + 1))
-        check.same(f"E({k})", point["tokens_per_step"], tokens)
-        check.same(f"S({k})", point["speedup"], tokens / (1 + k * c + v) if k else 1.0)
-    best = max(theory["points"], key=lambda point: (round(point["speedup"], 12), -point["k"]))
-    check.same("best k", theory["best_k"], best["k"])
+def acceptance(tokens: float, k: int) -> float:
+    """The a with 1 + a + … + a^k = tokens, by Newton's method."""
+    a = 0.5
+    for _ in range(200):
+        value = sum(a**i for i in range(k + 1)) - tokens
+        a = min(1.0, max(0.0, a - value / sum(i * a ** (i - 1) for i in range(1, k + 1))))
+    return a
+
+
+def check_theory(check: Check, theory: dict[str, Any], pairs: list[dict[str, Any]]) -> None:
+    found = []
+    for item in theory["measured"]:
+        pair = next(pair for pair in pairs if pair["variant"] == item["variant"])
+        group = next(group for group in pair["groups"] if group["group"] == theory["group"])
+        by_metric = {estimate["metric"]: estimate for estimate in group["speedups"]}
+        check.same(f"measured at k={item['k']}", item["speedup"], by_metric["time_per_output_token"]["ratio"])
+        found.append(acceptance(by_metric["tokens_per_step"]["ratio"], item["k"]))
+    check.same(f"a, {theory['group']}", theory["acceptance"], statistics.fmean(found))
+
+
+def together(groups: list[list[Record]]) -> float:
+    """Time in which any of the arms was loaded."""
+    events: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    for records in groups:
+        for process in {(r["round"], r["session"]) for r in records}:
+            own = [r for r in records if (r["round"], r["session"]) == process]
+            events[process] += [(min(r["sent_s"] for r in own), 1), (max(r["sent_s"] + r["end_s"] for r in own), -1)]
+    total = 0.0
+    for moments in events.values():
+        running, since = 0, 0.0
+        for moment, change in sorted(moments, key=lambda item: (item[0], -item[1])):
+            if running == 0:
+                since = moment
+            running += change
+            if running == 0:
+                total += moment - since
+    return total
 
 
 def recompute(folder: Path) -> Check:
@@ -205,10 +255,10 @@ def recompute(folder: Path) -> Check:
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:
         check_pair(check, pair, records)
     for theory in report["theory"]:
-        check_theory(check, theory)
+        check_theory(check, theory, report["pairs"])
     everything = [record for group in records.values() for record in group]
     if report["cost"]:
-        check.same("measured seconds", report["cost"]["measured_seconds"], busy(everything))
+        check.same("measured seconds", report["cost"]["measured_seconds"], together(list(records.values())))
         tokens = sum(r["completion_tokens"] for r in everything if r["error"] is None)
         check.same("all output tokens", report["cost"]["output_tokens"], tokens)
         if report["cost"]["total"] is not None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from specdecode.analysis import RunContext
-from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.experiment.model import (
     Experiment,
     ModelRef,
@@ -19,6 +18,7 @@ from specdecode.experiment.model import (
     Variant,
     Workload,
 )
+from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 WORDS = ("the sun rose over a quiet hill and every stone on it threw a long blue shadow toward the sea").split()  # noqa: SIM905 - prose reads better
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 
 import pytest
 from specdecode.analysis import Comparison, Verdict, compare
-from specdecode.analysis.context import DeviceGroup, EngineCounters
+from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.result import CaseResult
-from specdecode.benchmark.records import RequestRecord
+from specdecode.analysis.sweep import advise_sweep
 from specdecode.experiment.model import ModelRef, PromptKind, TestCase, Variant
+from specdecode.records import EngineCounters, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
 
@@ -136,7 +137,8 @@ def test_doubtful_times_and_merged_chunks_are_said() -> None:
     merged = [
         r.model_copy(update={"chunks": (r.chunks[0], *r.chunks[2::2])}) if r.variant == "base" else r for r in records
     ]
-    assert any("tokens per chunk instead of 1" in note for note in simulated(merged).notes)
+    (told,) = [note for note in simulated(merged).notes if note.startswith("IMPOSSIBLE")]
+    assert "base in repeat" in told and "does not speculate gives 1 a step at most" in told
 
 
 def test_rounds_of_one_prompt_are_one_piece_of_evidence() -> None:
@@ -200,20 +202,20 @@ def test_counters_are_used_if_trusted_and_else_tokens_per_chunk() -> None:
     counters = EngineCounters(
         variant="sd",
         case="repeat",
-        drafts=100,
-        draft_tokens=700,
-        accepted_tokens=560,
-        accepted_per_position=(95, 90, 85),
+        drafts=320,
+        draft_tokens=2240,
+        accepted_tokens=1280,
+        accepted_per_position=(300, 280, 260, 200, 140, 100, 0),
     )
     arm = compare(experiment=tested, records=records, context=context(counters=(counters,))).arm("sd", "repeat")
     assert arm is not None
-    assert (arm.acceptance_rate, arm.acceptance_source) == (0.8, "engine counters")
-    assert arm.accepted_per_position == pytest.approx((0.95, 90 / 95, 85 / 90))
+    assert (arm.acceptance_rate, arm.acceptance_source) == (1280 / 2240, "engine counters")
+    assert arm.accepted_per_position[:2] == pytest.approx((300 / 320, 280 / 300))
     distrusted = counters.model_copy(update={"trusted": False})
     arm = compare(experiment=tested, records=records, context=context(counters=(distrusted,))).arm("sd", "repeat")
     assert arm is not None
     assert arm.acceptance_source == "estimated from tokens per streamed chunk"
-    assert arm.acceptance_rate != 0.8
+    assert arm.acceptance_rate != 1280 / 2240
 
 
 def test_quantization_and_speculation_are_told_apart() -> None:
@@ -246,7 +248,7 @@ def test_quantization_and_speculation_are_told_apart() -> None:
     assert "3.0" in comparison.answer, "not the product with quantization"
 
 
-def test_cost_is_the_nodes_price_by_device_share_and_busy_time() -> None:
+def test_cost_is_the_nodes_price_by_device_share_and_time_of_load() -> None:
     tested = experiment(requests=2)
     records = [
         request(
@@ -262,10 +264,10 @@ def test_cost_is_the_nodes_price_by_device_share_and_busy_time() -> None:
         )
         for i, s in enumerate((0.0, 5.0))
     ]
-    # Each takes 1 + 100 x 0.09 = 10 s; they overlap from 5 to 10 s: 15 s busy for 202 tokens, on half a $36 node.
+    # Each takes 1 + 100 x 0.09 = 10 s; they overlap from 5 to 10 s: 15 s of load for 202 tokens, on half a $36 node.
     arm = compare(experiment=tested, records=records, context=context()).arm("base", "repeat")
     assert arm is not None
-    assert arm.busy_seconds == pytest.approx(15.0)
+    assert arm.load_seconds == pytest.approx(15.0)
     assert arm.cost_per_million == pytest.approx(36 / 3600 * 0.5 * 15 / 202 * 1e6)
     unpriced = compare(experiment=tested, records=records, context=context(price_per_node_hour=None))
     assert unpriced.cost is None
@@ -296,31 +298,21 @@ def test_outputs_of_different_prompts_are_not_compared() -> None:
     assert case(simulated(records), "repeat").equality.compared == 0
 
 
-def test_the_model_is_calibrated_and_recommends() -> None:
+def test_the_advisors_model_and_sentence_are_in_the_comparison() -> None:
     tested = experiment(ks=(3, 7, 13), requests=20)
     comparison = compare(
         experiment=tested, records=run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8}), context=context()
     )
     theory = next(item for item in comparison.theory if item.group == "structured")
-    assert theory.separated
     assert theory.acceptance == pytest.approx(0.8, abs=0.03)
     assert theory.draft_cost == pytest.approx(0.12, abs=0.03)
-    assert 4 <= theory.best_k <= 6, "the true best k is 5"
-    assert all(abs(item.error) < 0.05 for item in theory.measured)
-
-
-@pytest.mark.parametrize(("ks", "told"), [((2,), True), ((2, 5), False)])
-def test_advice_to_try_what_the_experiment_lacks_says_so(ks: tuple[int, ...], told: bool) -> None:
-    tested = experiment(ks=ks, requests=20)
-    measured = [
-        r for r in run(tested, acceptance={"repeat": 0.9, "sonnet": 0.9}) if r.variant in ("base", f"sd-k{ks[0]}", "sd")
-    ]
-    theory = compare(experiment=tested, records=measured, context=context()).theory[0]
-    assert theory.advice.startswith(f"Try k={theory.best_k} next")
-    assert (", which is no arm of this experiment yet:" in theory.advice) is told, theory
+    best = max(theory.points, key=lambda point: point.speedup)
+    assert 4 <= best.k <= 6, "the true best k is 5"
+    assert all(point.low < point.speedup < point.high for point in theory.points)
+    assert comparison.advice == advise_sweep(tested, [comparison]).reason
 
 
 def test_a_hopeless_draft_is_advised_against() -> None:
     comparison = simulated(acceptance={"repeat": 0.05, "sonnet": 0.05}, draft_cost=0.3)
-    assert all(theory.best_k == 0 for theory in comparison.theory)
-    assert comparison.theory[0].advice.startswith("Do not speculate")
+    assert comparison.advice is not None
+    assert comparison.advice.startswith("Do not speculate")

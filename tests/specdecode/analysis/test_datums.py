@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.datums import metric_data
-from specdecode.benchmark.publish import problems
+from specdecode.measures.publish import problems
 
 from tests.specdecode.analysis.simulate import context, experiment, run
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.context import Accuracy, DeviceGroup, EngineCounters, Failure
+from specdecode.analysis.context import Accuracy, DeviceGroup, Failure
 from specdecode.analysis.report import render_html
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.result import Estimate
 from specdecode.experiment.model import PromptKind, Sweep, TestCase
+from specdecode.records import EngineCounters
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
 
@@ -56,10 +57,17 @@ def test_sections_show_what_the_context_holds() -> None:
         ),
         accuracy=(Accuracy(variant="sd", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),),
         device_groups=(DeviceGroup(variant="sd", devices=("neuron8", "neuron15"), group="8"),),
-        counters=(
+        counters=tuple(
             EngineCounters(
-                variant="sd", case="repeat", drafts=9, draft_tokens=63, accepted_tokens=50, accepted_per_position=(9, 8)
-            ),
+                variant="sd",
+                case="repeat",
+                round=number,
+                drafts=320,
+                draft_tokens=2240,
+                accepted_tokens=1280,
+                accepted_per_position=(300, 280, 260, 200, 140, 100, 0),
+            )
+            for number in (0, 1)
         ),
         versions={"engine image": "sdk2.26.1"},
     )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from specdecode.benchmark.client import Client, Deliver, PlannedRequest
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.records import Chunk, ErrorKind, RequestError, RequestRecord
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 
 def client(url: str, *, variant: str = "base") -> Client:

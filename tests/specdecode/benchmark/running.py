@@ -10,9 +10,9 @@ from pathlib import Path
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.outcome import Options, Outcome
 from specdecode.benchmark.progress import PlainProgress
-from specdecode.benchmark.records import RequestRecord
 from specdecode.benchmark.runner import Benchmark
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.pace import Pace, paced_server
 

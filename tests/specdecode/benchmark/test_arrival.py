@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from specdecode.benchmark.records import RequestRecord
+from specdecode.records import RequestRecord
 
 from tests.specdecode.benchmark.chaos import CHUNKED, delta, usage
 from tests.specdecode.benchmark.making import client, keep_in, planned

@@ -7,7 +7,7 @@ import socket
 import time
 
 import pytest
-from specdecode.benchmark.records import ErrorKind, RequestRecord
+from specdecode.records import ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, TOKENS, chaos_server
 from tests.specdecode.benchmark.making import client, keep_in, planned

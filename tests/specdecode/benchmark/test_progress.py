@@ -9,8 +9,7 @@ from pathlib import Path
 import specdecode
 from specdecode.benchmark.live import LiveProgress
 from specdecode.benchmark.progress import BlockProgress, PlainProgress, progress_for
-from specdecode.benchmark.records import ErrorKind
-from specdecode.benchmark.table import summary_table
+from specdecode.records import ErrorKind
 
 from tests.specdecode.benchmark.making import record
 
@@ -23,8 +22,8 @@ class Terminal(io.StringIO):
 def watch(progress: PlainProgress | LiveProgress) -> None:
     progress.begin("base", "case", requests=4, measured=1)
     progress.record(record(warmup=True))
-    progress.record(record([0.1, 0.3], tokens=11))
-    progress.record(record([0.3, 0.5], tokens=11))
+    progress.record(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
+    progress.record(record([0.3, 0.5], tokens=11, chunk_tokens=[1, 10]))
     progress.record(record([], end=1, error=ErrorKind.RESET))
     progress.end("base", "case")
 
@@ -45,7 +44,7 @@ def test_lines_in_a_log() -> None:
 def test_a_line_says_how_long_the_rest_will_take() -> None:
     block = BlockProgress(variant="base", case="case", requests=5)
     assert "left" not in block.line(), "no pace yet"
-    block.add(record([0.1, 0.3], tokens=11))
+    block.add(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
     block.add(record([], end=1, error=ErrorKind.RESET))
     block.began -= 40
     assert "about 60 s left" in block.line(), "3 of 5 at 20 s each"
@@ -63,23 +62,6 @@ def test_a_table_on_a_terminal() -> None:
     assert "[not] markup" in text
     for cell in ("case", "base", "3/3", "200.00 ms", "20.00 ms"):
         assert cell in text
-
-
-def test_the_table_of_a_summary_shows_arms_side_by_side() -> None:
-    def block(variant: str, case: str, **metrics: object) -> dict:
-        return {
-            "variant": variant,
-            "case": case,
-            "round": 0,
-            "requests": {"completed": 1, "started": 2},
-            "metrics": metrics,
-        }
-
-    blocks = [block("base", "x", ttft={"p50": 0.05}), block("base", "y"), block("sd", "x", output_throughput=12.34)]
-    lines = summary_table({"blocks": blocks}).splitlines()
-    assert [line.split()[:3] for line in lines[2:]] == [["x", "base", "1/2"], ["x", "sd", "1/2"], ["y", "base", "1/2"]]
-    assert "50.00" in lines[2]
-    assert "12.3" in lines[3]
 
 
 def test_a_pod_imports_nothing_it_does_not_need() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.benchmark.results import BadResults, Results, claim_folder
+from specdecode.records import ErrorKind, RequestRecord
 
 from tests.specdecode.benchmark.making import record, spec
 from tests.specdecode.benchmark.pace import Pace, paced_server
@@ -33,8 +33,20 @@ def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
     measured = [r for r in records(tmp_path) if not r.warmup]
     assert [(r.index, r.session) for r in measured] == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
     assert measured[:2] == kept
-    assert outcome.summary["blocks"][0]["requests"]["started"] == 6
+    assert outcome.sent["base", "case"].started == 6
     assert measured[2].sent_s > measured[1].sent_s
+
+
+COUNTERS = "vllm:spec_decode_num_draft_tokens_total 6\nvllm:spec_decode_num_accepted_tokens_total 5"
+
+
+def test_counters_of_a_part_of_the_requests_are_not_kept(tmp_path: Path) -> None:
+    given = spec(requests=6)
+    run(given, Options(folder=tmp_path), Pace(metrics=COUNTERS))
+    path = tmp_path / "raw" / "base" / "case.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:4]))
+    (tmp_path / "servers.json").unlink()
+    assert run(given, Options(folder=tmp_path), Pace(metrics=COUNTERS)).servers.counters == ()
 
 
 def records_of(lines: list[bytes]) -> list[RequestRecord]:
@@ -46,16 +58,16 @@ def test_a_finished_run_is_not_measured_again(tmp_path: Path) -> None:
     pace = Pace()
     again = run(spec(), Options(folder=tmp_path), pace)
     assert len(pace.prompts) == 1
-    assert again.summary["blocks"] == first.summary["blocks"]
+    assert again.sent == first.sent
 
 
 def test_other_rounds_and_arms_are_kept(tmp_path: Path) -> None:
-    run(spec(), Options(folder=tmp_path), Pace())
+    run(spec(), Options(folder=tmp_path), Pace(metrics=COUNTERS))
     second = spec(arms=("sd",)).model_copy(update={"round": 1, "wave": 1})
-    run(second, Options(folder=tmp_path), Pace())
-    outcome = run(spec().model_copy(update={"round": 1}), Options(folder=tmp_path), Pace())
-    assert [(b["variant"], b["round"]) for b in outcome.summary["blocks"]] == [("base", 0), ("sd", 1), ("base", 1)]
-    assert set(outcome.summary["arms"]) == {"base", "sd"}
+    run(second, Options(folder=tmp_path), Pace(metrics=COUNTERS))
+    servers = run(spec().model_copy(update={"round": 1}), Options(folder=tmp_path), Pace(metrics=COUNTERS)).servers
+    assert [(c.variant, c.round) for c in servers.counters] == [("base", 0), ("sd", 1), ("base", 1)]
+    assert set(servers.arms) == {"base", "sd"}
     assert sorted(r.round for r in records(tmp_path) if not r.warmup) == [0] * 4 + [1] * 4
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.metrics import Slo
-from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
+from specdecode.benchmark.outcome import Options, Outcome, Sent, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
-from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.records import Servers
 
 from tests.specdecode.benchmark.chaos import chaos_server
 from tests.specdecode.benchmark.making import case, spec
@@ -30,46 +29,29 @@ def test_two_arms_get_the_same_requests(tmp_path: Path) -> None:
     assert sorted(sd.prompts) == sorted(base.prompts)
     assert len({json.dumps(body, sort_keys=True) for body in base.bodies[1:5]}) == 1
     assert base.bodies[1:] == sd.bodies[1:]
-    for block in outcome.summary["blocks"]:
-        assert block["requests"] == {
-            "started": 3, "completed": 3, "failed": 0, "failed_by_kind": {}, "without_valid_usage": 0,
-        }  # fmt: skip
-        steps = {"base": 1.0, "sd": 3.5}[block["variant"]]
-        assert block["metrics"]["tokens_per_step"]["mean"] == steps
+    assert outcome.sent == {(arm, name): (3, 0) for arm in ("base", "sd") for name in ("one", "two")}
+    for arm, sizes in (("base", [1] * 8), ("sd", [1, 3, 4])):
+        assert [chunk.tokens for chunk in records(tmp_path, arm, "two")[-1].chunks] == sizes
     assert [(r.warmup, r.index) for r in records(tmp_path, "sd", "one")] == [(True, 0), *((False, i) for i in range(3))]
-    folder = tmp_path / "llmperf" / "sd" / "one" / "round-0"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "good_64_8_individual_responses.json",
-        "good_64_8_summary.json",
-    ]
-
-
-def test_goodput(tmp_path: Path) -> None:
-    outcome = run(spec(requests=3), Options(folder=tmp_path, slo=Slo(ttft_s=10)), Pace())
-    metrics = outcome.summary["blocks"][0]["metrics"]
-    assert metrics["goodput"] == pytest.approx(metrics["request_throughput"])
 
 
 def test_a_plain_server_is_asked_plainly(tmp_path: Path) -> None:
     pace = Pace(refuses=("continuous_usage_stats", "ignore_eos", "min_tokens"))
     outcome = run(spec(ignore_eos=True), Options(folder=tmp_path), pace)
-    assert outcome.summary["arms"]["base"]["running_usage"] is False
-    assert outcome.summary["arms"]["base"]["ignore_eos"] is False
+    facts = outcome.servers.arms["base"]
+    assert (facts.running_usage, facts.ignore_eos, facts.usage) == (False, False, True)
     assert "ignore_eos" not in pace.bodies[-1]
-    block = outcome.summary["blocks"][0]
-    assert block["metrics"]["output_tokens"]["mean"] == 8
-    assert "every chunk" in block["no_value"]["inter_token_latency"]
+    last = records(tmp_path)[-1]
+    assert last.completion_tokens == 8 and {chunk.tokens for chunk in last.chunks} == {None}
 
 
-def test_a_server_without_usage_gives_times_and_no_token_figures(tmp_path: Path) -> None:
+def test_a_server_without_usage_gives_times_and_no_counts(tmp_path: Path) -> None:
     outcome = run(spec(), Options(folder=tmp_path), Pace(refuses=("stream_options",)))
-    block = outcome.summary["blocks"][0]
-    assert block["metrics"]["ttft"]["count"] == 4
-    assert block["requests"]["without_valid_usage"] == 4
-    assert "usage" in block["no_value"]["time_per_output_token"]
+    assert outcome.servers.arms["base"].usage is False
+    assert all(r.completion_tokens is None and "usage" in (r.usage_problem or "") for r in records(tmp_path))
 
 
-def test_counters_of_the_measured_requests_give_the_acceptance(tmp_path: Path) -> None:
+def test_the_counters_are_of_the_measured_requests(tmp_path: Path) -> None:
     pace = Pace(metrics=metrics_text(0))
 
     async def measure() -> Outcome:
@@ -89,13 +71,10 @@ def test_counters_of_the_measured_requests_give_the_acceptance(tmp_path: Path) -
             )
             return await benchmark.run()
 
-    block = asyncio.run(measure()).summary["blocks"][0]
-    assert block["counters"] == {
-        "drafts": 8, "draft_tokens": 24, "accepted_tokens": 20, "accepted_per_position": [8, 8, 4],
-        "trusted": True, "contradiction": None,
+    (found,) = asyncio.run(measure()).servers.counters
+    assert found.model_dump(exclude={"variant", "case", "round"}) == {
+        "drafts": 8, "draft_tokens": 24, "accepted_tokens": 20, "accepted_per_position": (8, 8, 4), "trusted": True,
     }  # fmt: skip
-    assert block["acceptance_source"] == "counters"
-    assert block["metrics"]["acceptance_rate"] == pytest.approx(20 / 24)
 
 
 def metrics_text(requests: int) -> str:
@@ -109,27 +88,10 @@ def metrics_text(requests: int) -> str:
     return "# HELP vllm:spec_decode_num_drafts_total x\n" + "\n".join(lines)
 
 
-def with_k(given: BenchmarkSpec, k: int, **fields: object) -> BenchmarkSpec:
-    """The specification, its arms known to speculate `k` tokens."""
-    arms = tuple(arm.model_copy(update={"num_speculative_tokens": k}) for arm in given.arms)
-    return given.model_copy(update={"arms": arms, **fields})
-
-
-def test_counters_that_the_engine_is_known_to_fake_are_not_used(tmp_path: Path) -> None:
-    given = with_k(spec(requests=4), 3, trusted_counters=False)
-    block = run(given, Options(folder=tmp_path), Pace(metrics=metrics_text(1))).summary["blocks"][0]
-    assert block["counters"]["trusted"] is False
-    assert block["acceptance_source"] == "estimated"
-
-
-def test_impossible_counters_are_shown_and_not_used(tmp_path: Path) -> None:
-    given = with_k(spec(requests=4), 3)
-    pace = Pace(metrics=metrics_text(1))
-    outcome = run(given, Options(folder=tmp_path), pace)
-    block = outcome.summary["blocks"][0]
-    assert block["counters"]["trusted"] is True  # nothing was drafted: nothing to contradict
-    assert block["acceptance_source"] == "estimated"
-    assert block["metrics"]["acceptance_rate"] == pytest.approx(2.5 / 3)
+def test_counters_that_the_engine_is_known_to_fake_are_marked(tmp_path: Path) -> None:
+    given = spec(requests=4).model_copy(update={"trusted_counters": False})
+    (found,) = run(given, Options(folder=tmp_path), Pace(metrics=metrics_text(1))).servers.counters
+    assert found.trusted is False
 
 
 def test_an_arm_that_is_down_stops_the_run_before_any_load(tmp_path: Path) -> None:
@@ -159,15 +121,14 @@ def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: 
 
 
 def test_failed_beyond() -> None:
-    blocks = [
-        {"variant": "a", "case": "x", "metrics": {"error_rate": 0.05}},
-        {"variant": "b", "case": "x", "metrics": {"error_rate": 0.2}},
-    ]
-    outcome = Outcome(summary={"blocks": blocks}, problems=())
+    sent = {("a", "x"): Sent(started=20, failed=1), ("b", "x"): Sent(started=10, failed=2)}
+    outcome = Outcome(servers=Servers(run_id="r"), sent=sent, problems=())
     assert failed_beyond(outcome, 0.1) == ["b/x: 20% of the requests failed"]
     assert not failed_beyond(outcome, 0.5)
-    blocks[0]["metrics"]["error_rate"] = 1.0
-    assert failed_beyond(outcome, 1.0) == ["a/x: 100% of the requests failed"]
+    none = {("a", "x"): Sent(started=3, failed=3)}
+    assert failed_beyond(Outcome(servers=Servers(run_id="r"), sent=none, problems=()), 1.0) == [
+        "a/x: 100% of the requests failed"
+    ]
 
 
 def test_command_line_names_every_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

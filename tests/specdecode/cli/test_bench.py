@@ -81,17 +81,12 @@ def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(tmp_pat
     assert time.monotonic() - began < 8, "two stalls of a second each"
     assert code == 1
     assert "88% of the requests failed" in said
-    (block,) = summary["blocks"]
-    assert block["requests"] == {
-        "started": 16,
-        "completed": 2,
-        "failed": 14,
-        "failed_by_kind": {kind: 2 for kind in MIX.values() if kind},
-        "without_valid_usage": 0,
-    }
-    assert block["metrics"]["error_rate"] == 14 / 16
-    assert block["metrics"]["ttft"]["count"] == 2, "percentiles are of whole answers only"
-    assert block["metrics"]["output_tokens"]["max"] == 8
+    (arm,) = summary["arms"]
+    assert (arm["requests"], arm["completed"], arm["failed"]) == (16, 2, 14)
+    assert arm["errors"] == {kind: 2 for kind in MIX.values() if kind}
+    assert arm["totals"]["error_rate"] == 14 / 16
+    assert arm["metrics"]["ttft"]["n"] == 2, "percentiles are of whole answers only"
+    assert arm["metrics"]["output_tokens"]["max"] == 8
     lines = [path.read_text().splitlines() for path in (tmp_path / "out" / "raw").rglob("*.jsonl")]
     assert sum(map(len, lines)) == 16, "every request has its raw record"
 

@@ -5,9 +5,8 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.analysis import engine_counters
 from specdecode.analysis.context import Failure
-from specdecode.benchmark.records import Chunk, RequestRecord
+from specdecode.records import Chunk, RequestRecord
 from specdecode.runs.state import change_state
 from specdecode.tasks import release, report, run
 from specdecode.tasks.errors import ReportFailed
@@ -78,22 +77,26 @@ def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
     assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
 
 
-def test_the_engines_counters_are_taken_from_the_benchmark_s_summary():
-    counters = {
-        "drafts": 5,
-        "draft_tokens": 25,
-        "accepted_tokens": 20,
-        "accepted_per_position": [5, 5, 4, 3, 3],
-        "trusted": True,
-        "contradiction": None,
-    }
-    blocks = [
-        {"variant": "sd", "case": "a", "round": 0, "counters": counters},
-        {"variant": "base", "case": "a", "round": 0},
-    ]
-    (found,) = engine_counters({"blocks": blocks})
-    assert (found.variant, found.case, found.accepted_tokens, found.trusted) == ("sd", "a", 20, True)
-    assert engine_counters(None) == ()
+def test_the_engines_counters_are_what_the_benchmark_found():
+    world = measured()
+    found = {"variant": "sd", "case": "repeat-line", "drafts": 120, "draft_tokens": 800, "accepted_tokens": 680}
+    servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
+    world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    arm = next(arm for arm in document["arms"] if arm["variant"] == "sd")
+    assert arm["acceptance_source"] == "engine counters"
+    assert arm["totals"]["acceptance_rate"] == pytest.approx(680 / 800)
+    assert any("/llmperf/sd/repeat-line/served_64_" in key for key in world.s3.objects)
+
+
+@pytest.mark.parametrize("damaged", [b"not JSON", b"[]", b'{"counters": 1}'])
+def test_a_report_needs_no_counters(damaged):
+    world = measured()
+    world.s3.objects["runs/run-1/servers.json"] = damaged
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    assert document["pairs"]
 
 
 def test_the_scores_of_the_accuracy_test_are_in_the_report():
@@ -206,58 +209,34 @@ def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
     assert "runs/run-1/report.html" in world.s3.objects
 
 
-def waiting_metric(name):
-    return {
-        "MetricName": name,
-        "Dimensions": [{"Name": "Variant", "Value": "Base"}],
-        "Timestamp": 1_800_000_000.0,
-        "Unit": "Seconds",
-        "Values": [0.25],
-        "Counts": [8.0],
-    }
-
-
-def spool_of(world, run_id, *metrics):
-    """Metrics that wait under a run, each in a call of its own."""
-    lines = [json.dumps([waiting_metric(name)]) + "\n" for name in metrics]
-    world.s3.objects[f"runs/{run_id}/metrics-unsent.jsonl"] = "".join(lines).encode()
-
-
-def test_metrics_that_cloudwatch_did_not_take_during_the_benchmark_are_sent_with_the_report():
+def test_the_requests_metrics_are_published_once():
+    """The report that is made again, and the run that resumes this one, send none of them a second time."""
     world = measured()
-    spool_of(world, "run-1", "TTFT")
     report.report(world.given("run-1"), world.rt)
-    assert published(world, "TTFT") == {("Base",): 0.25}
+    of_sd = [d for d in world.cloudwatch.data if d["MetricName"] == "TTFT" and d["Dimensions"][0]["Value"] == "SD"]
+    assert sum(sum(datum["Counts"]) for datum in of_sd) == 8
     world.cloudwatch.data.clear()
     report.report(world.given("run-1"), world.rt)
-    assert published(world, "TTFT") == {}
+    world.plan("run-2", {"resume": "run-1"})
+    report.report(world.given("run-2"), world.rt)
+    assert not published(world, "TTFT") and published(world, "Speedup")
 
 
-def test_of_waiting_metrics_only_those_that_were_not_sent_go_on_waiting():
+def test_what_cloudwatch_did_not_take_a_resumed_run_sends():
     world = measured()
-    spool_of(world, "run-1", "TTFT", "EndToEndLatency")
     taken = world.cloudwatch.put_metric_data
 
-    def second_is_throttled(**given):
-        if given["MetricData"][0]["MetricName"] == "EndToEndLatency":
-            raise client_error("Throttling", "PutMetricData")
-        taken(**given)
+    def throttled(**given):
+        raise client_error("Throttling", "PutMetricData")
 
-    world.cloudwatch.put_metric_data = second_is_throttled
+    world.cloudwatch.put_metric_data = throttled
     assert "Throttling" in report.report(world.given("run-1"), world.rt).unpublished[0]
-    (line,) = world.s3.objects["runs/run-1/metrics-unsent.jsonl"].splitlines()
-    assert [datum["MetricName"] for datum in json.loads(line)] == ["EndToEndLatency"]
-
-
-def test_a_resumed_run_sends_what_its_predecessor_could_not_once():
-    world = measured()
-    spool_of(world, "run-1", "TTFT")
-    for resumed in ("run-2", "run-3"):
+    world.cloudwatch.put_metric_data = taken
+    for resumed, sent in (("run-2", True), ("run-3", False)):
         world.plan(resumed, {"resume": "run-1"})
-        world.plan(resumed, {"resume": "run-1"})  # the function was retried
         report.report(world.given(resumed), world.rt)
-    assert [datum["Values"] for datum in world.cloudwatch.data if datum["MetricName"] == "TTFT"] == [[0.25]]
-    assert world.s3.objects["runs/run-1/metrics-unsent.jsonl"] == b""
+        assert bool(published(world, "TTFT")) == sent
+        world.cloudwatch.data.clear()
 
 
 def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from specdecode import names
-from specdecode.benchmark.records import ErrorKind, RequestRecord
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment import Capacity
+from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, release
 from specdecode.tasks import compile as compiling
@@ -158,11 +158,11 @@ def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(tmp_path
     world.run_through("run-1", until="Smoke")
     first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.RESET)]
     world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first) + b'{"run_id": "run-1", "ind'
-    world.s3.objects["runs/run-1/summary.json"] = b'{"run_id": "run-1", "blocks": [1]}'
+    world.s3.objects["runs/run-1/servers.json"] = b'{"run_id": "run-1", "counters": [1]}'
     world.plan("run-2", {"resume": "run-1"})
     (kept,) = taken_over(world, tmp_path)
     assert kept == first[0].model_copy(update={"run_id": "run-2"})
-    assert json.loads(world.s3.objects["runs/run-2/summary.json"]) == {"run_id": "run-2", "blocks": [1]}
+    assert json.loads(world.s3.objects["runs/run-2/servers.json"]) == {"run_id": "run-2", "counters": [1]}
 
 
 def test_a_resumed_run_measures_a_wave_that_had_not_been_finished():

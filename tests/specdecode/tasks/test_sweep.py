@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 from specdecode import names
-from specdecode.benchmark.records import Chunk, RequestRecord
 from specdecode.planning import Plan
 from specdecode.planning.sweep import AGAIN
+from specdecode.records import Chunk, RequestRecord
 from specdecode.runs.state import load_state
 from specdecode.tasks import advise, release, report
 from specdecode.tasks.errors import CompileFailed

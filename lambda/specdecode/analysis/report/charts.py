@@ -43,7 +43,6 @@ def _theory(theory: Theory) -> dict[str, Any]:
     return {
         "draft": line(theory.draft),
         "group": theory.group,
-        "best": theory.best_k,
         "points": [[p.k, round(p.speedup, 4), round(p.low, 4), round(p.high, 4)] for p in theory.points],
         "measured": [[m.k, round(m.speedup, 4), m.low, m.high, line(m.variant)] for m in theory.measured],
     }

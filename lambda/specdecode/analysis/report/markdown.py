@@ -16,7 +16,7 @@ def render_markdown(comparison: Comparison) -> str:
         *(_pair(comparison, pair) for pair in comparison.pairs),
         _chains(comparison),
         _accuracy(comparison),
-        _theory(comparison),
+        _advice(comparison),
         _cost(comparison),
         _failures(comparison),
         _formulas(comparison),
@@ -124,17 +124,19 @@ def _accuracy(comparison: Comparison) -> Iterator[str]:
     yield ""
 
 
-def _theory(comparison: Comparison) -> Iterator[str]:
+def _advice(comparison: Comparison) -> Iterator[str]:
+    if comparison.advice is None:
+        return
+    yield "## What to try next"
+    yield ""
+    yield markdown(comparison.advice)
+    yield ""
     for theory in comparison.theory:
-        yield f"## Draft {markdown(theory.draft)}, {theory.group} prompts: what to try next"
-        yield ""
-        yield markdown(theory.advice)
-        yield ""
         yield (
-            f"a = {theory.acceptance:.3f}, c = {theory.draft_cost:.3f}, v = {theory.overhead:.3f}"
-            + ("" if theory.separated else " (c and v not told apart: one k measured)")
+            f"- Draft {markdown(theory.draft)}, {theory.group} prompts: a = {theory.acceptance:.3f}, "
+            f"c = {theory.draft_cost:.3f}, v = {theory.overhead:.3f}"
         )
-        yield ""
+    yield ""
 
 
 def _cost(comparison: Comparison) -> Iterator[str]:

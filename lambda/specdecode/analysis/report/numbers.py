@@ -58,7 +58,13 @@ def figure(value: float | None, info: MetricInfo, what: str = "") -> Number:
     """A metric's value with its unit; `what` names the statistic (`median of 8 requests`)."""
     if value is None:
         return Number(NONE, f"{info.label}: no value")
-    text = seconds(value) if info.unit == "s" else f"{digits(value)} {info.unit}"
+    text = (
+        seconds(value)
+        if info.unit == "s"
+        else percent(value)
+        if info.unit == "ratio"
+        else f"{digits(value)} {info.unit}"
+    )
     stated = f"{what}; " if what else ""
     return Number(text, f"{info.label}: {stated}unit {info.unit}; {info.formula} ({info.better} is better)")
 

@@ -6,8 +6,12 @@ import csv
 import io
 from collections.abc import Iterator
 
-from specdecode.analysis.result import Comparison, Summary
+from specdecode.analysis.parts import MetricInfo
+from specdecode.analysis.result import Comparison
 from specdecode.escape import csv_cell
+from specdecode.measures.arm import ArmCase
+from specdecode.measures.distribution import Summary
+from specdecode.measures.metrics import AcceptanceRate
 
 STATISTICS = ("n", "mean", "stddev", "min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
 COLUMNS = (
@@ -54,10 +58,9 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
         for name, unit, value, formula in (
             ("requests", "requests", arm.requests, "requests sent, without warm-up"),
             ("failed", "requests", arm.failed, "requests that ended in an error"),
-            ("output_throughput", "tokens/s", arm.output_throughput, "output tokens / busy seconds"),
-            ("busy_seconds", "s", arm.busy_seconds, "union of the requests' [sent, end] intervals"),
-            ("acceptance_rate", "ratio", arm.acceptance_rate, f"accepted / drafted tokens, {arm.acceptance_source}"),
-            ("cost_per_million", "$", arm.cost_per_million, "price/3600 * share of node * busy / tokens * 1e6"),
+            ("load_seconds", "s", arm.load_seconds, "last end - first send, over each process that measured"),
+            ("cost_per_million", "$", arm.cost_per_million, "price/3600 * share of node * load / tokens * 1e6"),
+            *((tag, info[tag].unit, value, _formula(info[tag], arm)) for tag, value in arm.totals.items()),
         ):
             if value is not None:
                 yield {"kind": "aggregate", **place, "metric": name, "unit": unit, "value": value, "formula": formula}
@@ -78,6 +81,10 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
                     "verdict": case.verdict.value if estimate is case.headline else "",
                     "formula": estimate.method,
                 }
+
+
+def _formula(info: MetricInfo, arm: ArmCase) -> str:
+    return f"{info.formula} ({arm.acceptance_source})" if info.name == AcceptanceRate.tag else info.formula
 
 
 def _statistics(summary: Summary) -> dict[str, float | int | None]:

@@ -15,8 +15,8 @@ CLASSES = {
     Verdict.COSTS: "costs",
     Verdict.CANNOT_SAY: "unknown",
 }
-COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × busy seconds / output tokens × 1,000,000"
-ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × busy seconds / output tokens × 1,000,000"
+COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × seconds of load / output tokens × 1,000,000"
+ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × seconds of load / output tokens × 1,000,000"
 NOTICEABLE = 0.005
 """Relative change of cost that is coloured."""
 

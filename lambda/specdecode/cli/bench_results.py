@@ -1,0 +1,93 @@
+"""What `specdecode bench` makes of the records: the table, the report, LLMPerf's files, CloudWatch's metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from specdecode import aws, names
+from specdecode.analysis import compare_measured, measure
+from specdecode.analysis.report import write_report
+from specdecode.benchmark.s3 import S3Error, S3Folder
+from specdecode.benchmark.tokens import token_counter
+from specdecode.cli.bench_table import figures_table
+from specdecode.cli.output import complain, say, say_document
+from specdecode.cli.report_sources import recorded
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.measures.accounting import Accounting, accounting_of
+from specdecode.measures.base import Slo
+from specdecode.measures.llmperf_files import llmperf_run
+from specdecode.measures.publish import metric_data
+from specdecode.measures.publish import publish as publish_data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the command line asks for beside the results folder."""
+
+    slo: Slo
+    upload: str | None
+    publish: bool
+    as_json: bool
+
+
+def deliver(spec: BenchmarkSpec, folder: Path, wanted: Wanted) -> None:
+    """Write every figure into the folder, say them, and send them where they are wanted."""
+    run = recorded(folder)
+    context = run.context.model_copy(update={"slo": wanted.slo})
+    arms, unknown = measure(experiment=run.experiment, records=run.records, context=context)
+    comparison = compare_measured(experiment=run.experiment, arms=arms, context=context, unknown=unknown)
+    accounting = _accounting(spec)
+    written = []
+    for (variant, case), measured in arms.items():
+        served = run.servers.arms[variant].model if variant in run.servers.arms else spec.model
+        files = llmperf_run(spec.workload, model=served, records=measured.block.records, accounting=accounting)
+        written += _written(folder / "llmperf" / variant / case, files)
+    page = write_report(comparison, folder)
+    if wanted.as_json:
+        say_document(comparison.json_document())
+    else:
+        say(figures_table(comparison))
+        if len(spec.arms) > 1:
+            say(f"\n{comparison.answer}")
+        for note in comparison.notes:
+            say(f"note: {note}")
+    complain(f"report: {page}")
+    if wanted.publish:
+        cases = {case.name: case.label for case in spec.workload.cases}
+        data = [
+            datum
+            for (variant, case), measured in arms.items()
+            for datum in metric_data(
+                measured,
+                accounting=accounting,
+                experiment=spec.experiment,
+                variant=run.experiment.variant(variant).label,
+                case=cases[case],
+            )
+        ]
+        for problem in publish_data(data, namespace=names.METRIC_NAMESPACE, client=aws.client("cloudwatch")):
+            complain(f"warning: {problem}")
+    if wanted.upload:
+        _upload(wanted.upload, folder, [*sorted(folder.glob("report.*")), *written])
+
+
+def _written(folder: Path, files: dict[str, str]) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in files]
+
+
+def _accounting(spec: BenchmarkSpec) -> Accounting:
+    counter, _ = token_counter(spec.tokenizer)
+    return accounting_of(spec.accounting, retokenize=counter.count if counter.exact else None)
+
+
+def _upload(uri: str, folder: Path, files: list[Path]) -> None:
+    target = S3Folder(uri)
+    try:
+        for path in files:
+            target.put(path.relative_to(folder).as_posix(), path)
+    except S3Error as error:
+        complain(f"warning: {error}")

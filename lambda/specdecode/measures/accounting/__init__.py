@@ -1,0 +1,15 @@
+"""Token accounting: four ways to count, so that a figure can be laid beside anyone's."""
+
+from specdecode.measures.accounting.base import MODES, Accounting, Figures, Mode, Retokenize
+from specdecode.measures.accounting.llmperf import LlmperfAccounting
+from specdecode.measures.accounting.usage import UsageAccounting
+
+
+def accounting_of(mode: Mode, *, retokenize: Retokenize | None = None) -> Accounting:
+    """The accounting of that name; `retokenize` matters to LLMPerf's two only."""
+    if mode in ("usage", "vllm"):
+        return UsageAccounting(mode)
+    return LlmperfAccounting(patched=mode == "neuron", retokenize=retokenize)
+
+
+__all__ = ["MODES", "Accounting", "Figures", "Mode", "Retokenize", "accounting_of"]

@@ -1,0 +1,133 @@
+"""What every metric has: a formula, a unit, a direction."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from specdecode.experiment.model import Frozen
+from specdecode.measures.load_time import load_seconds
+from specdecode.records import RequestRecord
+
+
+class Unit(StrEnum):
+    SECONDS = "s"
+    TOKENS = "tokens"
+    TOKENS_PER_SECOND = "tokens/s"
+    TOKENS_PER_STEP = "tokens/step"
+    REQUESTS_PER_SECOND = "requests/s"
+    RATIO = "ratio"
+
+
+class Direction(StrEnum):
+    LOWER = "lower is better"
+    HIGHER = "higher is better"
+    NONE = "no better or worse"
+
+
+class NoValue(Exception):
+    """The metric has no value for this request or block; the message says why. Never replaced by zero."""
+
+
+class Impossible(NoValue):
+    """The figure would be one that no server can reach: it is not shown, and a reader is told loudly."""
+
+
+class Slo(Frozen):
+    """What a good request keeps to, in seconds; None: not asked for."""
+
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    e2e_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """The measured requests of one arm, case and round, and what is known beside them."""
+
+    records: Sequence[RequestRecord]
+    """Without warm-up requests."""
+    slo: Slo = field(default_factory=Slo)
+    drafted_tokens: int | None = None
+    accepted_tokens: int | None = None
+    """From the engine's counters where they can be trusted; None otherwise."""
+    k: int | None = None
+    """How many tokens a step drafts: 0 without speculation, None where it is not known."""
+
+    @property
+    def completed(self) -> list[RequestRecord]:
+        return [record for record in self.records if record.error is None]
+
+    @property
+    def load_s(self) -> float:
+        """How long the load took (measures/load_time.py)."""
+        return load_seconds([self.records])
+
+
+class Metric(ABC):
+    """One measured quantity. The class's docstring is its definition; `formula` is the same in one line."""
+
+    tag: ClassVar[str]
+    title: ClassVar[str]
+    unit: ClassVar[Unit]
+    direction: ClassVar[Direction]
+    formula: ClassVar[str]
+
+
+class RequestMetric(Metric):
+    """One value for each completed request."""
+
+    @classmethod
+    @abstractmethod
+    def value(cls, request: RequestRecord) -> float:
+        """Raises NoValue."""
+
+
+class SampleMetric(Metric):
+    """Many values for each completed request, one for each token or chunk."""
+
+    @classmethod
+    @abstractmethod
+    def values(cls, request: RequestRecord) -> list[float]:
+        """Raises NoValue."""
+
+
+class BlockMetric(Metric):
+    """One value for a block of requests."""
+
+    @classmethod
+    @abstractmethod
+    def block_value(cls, block: Block) -> float:
+        """Raises NoValue."""
+
+
+def output_tokens(request: RequestRecord) -> int:
+    """The server's count. Raises NoValue."""
+    if request.completion_tokens is None:
+        raise NoValue(request.usage_problem or "no token count")
+    return request.completion_tokens
+
+
+def first_chunk_tokens(request: RequestRecord, tokens: int) -> int:
+    """Tokens of the first chunk: as the server counts them, else its share of the answer's characters, one at least.
+
+    The time of the first chunk is the time of all of them, so they are in no time per token after it: how tokens
+    fall into it must not change the pace.
+    """
+    first = request.chunks[0]
+    if first.tokens is not None:
+        return first.tokens
+    written = sum(chunk.chars for chunk in request.chunks)
+    return max(1, round(tokens * first.chars / written)) if written else 1
+
+
+def waited_s(request: RequestRecord) -> float:
+    """How long the request had waited in this client when it was sent (open loop): 0 in a closed loop.
+
+    Counted into every latency, or a client that falls behind its schedule would hide the queue that it causes
+    (coordinated omission).
+    """
+    return 0.0 if request.scheduled_s is None else max(0.0, request.sent_s - request.scheduled_s)

@@ -1,0 +1,23 @@
+"""How far the load generator itself fell behind: what of the times is its own doing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from specdecode.records import RequestRecord
+
+DOUBTFUL_S = 0.005
+"""A chunk whose time may be wrong by more than this makes its request doubtful."""
+HELD_BACK_S = 0.1
+"""A request of an open loop that is sent later than this after its time has waited for others to end."""
+
+
+def fell_behind(records: Iterable[RequestRecord]) -> float:
+    """Largest doubt about a chunk's time, in seconds, where it is above DOUBTFUL_S; else 0."""
+    doubt = max((record.time_doubt_s for record in records), default=0.0)
+    return doubt if doubt > DOUBTFUL_S else 0.0
+
+
+def held_back(records: Iterable[RequestRecord]) -> float:
+    """Longest time, in seconds, that a request of an open loop was sent after it was due."""
+    return max((r.sent_s - r.scheduled_s for r in records if r.scheduled_s is not None), default=0.0)

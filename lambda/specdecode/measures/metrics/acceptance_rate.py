@@ -1,0 +1,34 @@
+from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
+from specdecode.measures.metrics.tokens_per_step import mean_tokens_per_step
+
+
+class AcceptanceRate(BlockMetric):
+    """Share of the drafted tokens that the target model accepted (vLLM's acceptance rate, not the per-token
+    probability of the theory).
+
+    From the engine's counters where they can be trusted; else estimated from tokens per step and the number of
+    drafted tokens a step; `source` says which.
+    """
+
+    tag = "acceptance_rate"
+    title = "Draft acceptance rate"
+    unit = Unit.RATIO
+    direction = Direction.HIGHER
+    formula = "accepted / drafted tokens; estimated: (tokens per step - 1) / k"
+
+    @classmethod
+    def block_value(cls, block: Block) -> float:
+        if block.drafted_tokens and block.accepted_tokens is not None:
+            return block.accepted_tokens / block.drafted_tokens
+        if not block.k:
+            raise NoValue("no trusted counters, and k is not known" if block.k is None else "the arm drafts nothing")
+        rate = (mean_tokens_per_step(block) - 1) / block.k
+        if rate < 0:
+            raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
+        return rate
+
+    @classmethod
+    def source(cls, block: Block) -> str:
+        """Where the rate is from, in words."""
+        counted = block.drafted_tokens and block.accepted_tokens is not None
+        return "engine counters" if counted else "estimated from tokens per streamed chunk"

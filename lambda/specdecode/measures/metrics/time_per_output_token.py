@@ -1,0 +1,45 @@
+from specdecode.measures.base import (
+    Direction,
+    Impossible,
+    NoValue,
+    RequestMetric,
+    Unit,
+    first_chunk_tokens,
+    output_tokens,
+)
+from specdecode.records import RequestRecord
+
+SHORTEST_GAP_S = 2e-5
+"""A mean time between two chunks below it is no engine's step: the text was all there and came in one go."""
+
+
+class TimePerOutputToken(RequestMetric):
+    """Mean time per output token after the first chunk, one value a request: the pace at which an answer is written.
+
+    By the server's token count, so that a chunk, the first one too, may hold any number of tokens. No value for answers
+    that came in one chunk, and none where all chunks came at one moment (something between buffers the stream).
+    """
+
+    tag = "time_per_output_token"
+    title = "Time per output token"
+    unit = Unit.SECONDS
+    direction = Direction.LOWER
+    formula = "(t(last chunk) - t(first chunk)) / (output tokens - tokens of the first chunk)"
+
+    @classmethod
+    def value(cls, request: RequestRecord) -> float:
+        tokens = output_tokens(request)
+        if tokens < 2:
+            raise NoValue("fewer than two output tokens")
+        if len(request.chunks) < 2:
+            raise NoValue("the answer came in one chunk")
+        later = tokens - first_chunk_tokens(request, tokens)
+        if later < 1:
+            raise NoValue("the first chunk held the whole answer")
+        written_s = request.chunks[-1].at_s - request.chunks[0].at_s
+        if written_s < SHORTEST_GAP_S * (len(request.chunks) - 1):
+            raise Impossible(
+                f"{len(request.chunks)} chunks came within {written_s * 1e6:.0f} µs: something between server and "
+                "client buffers the stream (a proxy?), so that no time per token can be told"
+            )
+        return written_s / later

@@ -1,0 +1,68 @@
+from collections import Counter
+from collections.abc import Iterable
+
+from specdecode.measures.base import (
+    Block,
+    Direction,
+    Impossible,
+    NoValue,
+    RequestMetric,
+    Unit,
+    first_chunk_tokens,
+    output_tokens,
+)
+from specdecode.measures.ceiling import SLACK, most_tokens_per_step
+from specdecode.records import RequestRecord
+
+
+class TokensPerStep(RequestMetric):
+    """Mean tokens per engine step, taking a streamed chunk for a step: 1 without speculation, up to k + 1 with it.
+
+    The first chunk is the prompt's step and is left out. An upper estimate under load: an engine that falls behind
+    its own output sends two steps in one chunk. An arm whose mean in a case is above what its engine can give has no
+    value there.
+    """
+
+    tag = "tokens_per_step"
+    title = "Tokens per step"
+    unit = Unit.TOKENS_PER_STEP
+    direction = Direction.HIGHER
+    formula = "(output tokens - tokens of the first chunk) / (chunks with text - 1)"
+
+    @classmethod
+    def value(cls, request: RequestRecord) -> float:
+        if len(request.chunks) < 2:
+            raise NoValue("the answer came in one chunk")
+        tokens = output_tokens(request)
+        return (tokens - first_chunk_tokens(request, tokens)) / (len(request.chunks) - 1)
+
+
+def mean_tokens_per_step(block: Block) -> float:
+    """Over all steps of the completed requests. Raises NoValue, and Impossible above what the arm's engine can give."""
+    tokens = steps = 0.0
+    for record in block.completed:
+        if len(record.chunks) > 1:
+            steps += len(record.chunks) - 1
+            tokens += TokensPerStep.value(record) * (len(record.chunks) - 1)
+    if not steps:
+        raise NoValue("no answer of more than one chunk")
+    ceiling = most_tokens_per_step(block.k)
+    if ceiling is not None and tokens / steps > ceiling * SLACK:
+        drafts = f"drafts {block.k} tokens a step" if block.k else "does not speculate"
+        raise Impossible(
+            f"{tokens / steps:.2f} tokens a chunk came, but an arm that {drafts} gives {ceiling:g} a step at most: "
+            "something between server and client merges chunks (a proxy?), or its k is another one"
+        )
+    return tokens / steps
+
+
+def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
+    """Tokens in a chunk -> how many chunks, without the first of each answer; empty where the server does not say."""
+    counts = Counter(
+        chunk.tokens
+        for request in requests
+        if request.error is None
+        for chunk in request.chunks[1:]
+        if chunk.tokens is not None
+    )
+    return dict(sorted(counts.items()))

@@ -1,0 +1,108 @@
+"""CloudWatch metrics of an arm in a case, as the public sample names them, and how any metrics are sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from specdecode.measures.accounting import Accounting
+from specdecode.measures.arm import ArmCase, Measured
+from specdecode.measures.metrics import ErrorRate, TimePerOutputToken, TokensPerStep
+
+MAX_DATA_PER_CALL = 1000
+MAX_VALUES_PER_DATUM = 150
+MAX_CALL_BYTES = 900_000
+"""PutMetricData's limits: 1000 metrics, 150 distinct values of a metric, 1 MB (here with room for the encoding)."""
+_LARGEST = 2.0**360
+_DIMENSION_LENGTH = 1024
+
+Datum = dict[str, Any]
+
+
+def metric_data(measured: Measured, *, accounting: Accounting, experiment: str, variant: str, case: str) -> list[Datum]:
+    """One arm and case with both sets of dimensions; `variant`, `case`: their labels.
+
+    Timestamp: the wall clock of its last answer.
+    """
+    block, arm = measured.block, measured.arm
+    figures = [accounting.figures(record) for record in block.completed]
+    series: dict[tuple[str, str], list[float | None]] = {
+        ("TTFT", "Seconds"): [f.ttft_s for f in figures],
+        ("InterTokenLatency", "Seconds"): _unless_impossible(arm, [f.inter_token_latency_s for f in figures]),
+        ("EndToEndLatency", "Seconds"): [f.end_to_end_latency_s for f in figures],
+        ("RequestOutputThroughput", "Count/Second"): [f.output_throughput for f in figures],
+        ("InputTokens", "Count"): [f.input_tokens for f in figures],
+        ("OutputTokens", "Count"): [f.output_tokens for f in figures],
+        ("TokensPerStep", "Count"): [value for _, value in measured.values.get(TokensPerStep.tag, ())],
+        ("AcceptanceRate", "None"): [arm.acceptance_rate],
+        ("ErrorRate", "None"): [arm.totals.get(ErrorRate.tag)],
+    }
+    at = max(record.started_at + record.end_s for record in block.records)
+    dimensions = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
+    data = []
+    for place in (dimensions, [{"Name": "Experiment", "Value": experiment}, *dimensions]):
+        for (name, unit), values in series.items():
+            for part in _counted([value for value in values if value is not None]):
+                data.append({"MetricName": name, "Dimensions": place, "Timestamp": at, "Unit": unit, **part})
+    return data
+
+
+def _unless_impossible(arm: ArmCase, latencies: list[float | None]) -> list[float | None]:
+    return latencies if TimePerOutputToken.tag in arm.metrics else []
+
+
+def _counted(values: Sequence[float]) -> Iterator[dict[str, list[float]]]:
+    """Values and how often each occurs, at most MAX_VALUES_PER_DATUM distinct ones at a time."""
+    counts = list(Counter(float(value) for value in values).items())
+    for start in range(0, len(counts), MAX_VALUES_PER_DATUM):
+        part = counts[start : start + MAX_VALUES_PER_DATUM]
+        yield {"Values": [value for value, _ in part], "Counts": [float(count) for _, count in part]}
+
+
+def problems(datum: Datum) -> list[str]:
+    """Why CloudWatch would refuse the datum; it refuses the whole call for one bad value."""
+    found = [f"{datum['MetricName']}: no value"] if not datum["Values"] else []
+    for value in datum["Values"]:
+        if not math.isfinite(value) or abs(value) > _LARGEST:
+            found.append(f"{datum['MetricName']}: {value} is not a number that CloudWatch takes")
+    for dimension in datum["Dimensions"]:
+        value = dimension["Value"]
+        if not value.strip() or len(value) > _DIMENSION_LENGTH or value.startswith(":") or not value.isascii():
+            found.append(f"{datum['MetricName']}: {value!r} is no value for the dimension {dimension['Name']}")
+    return found
+
+
+def calls(data: Iterable[Datum]) -> Iterator[list[Datum]]:
+    """The data in as few calls as CloudWatch's limits allow."""
+    batch: list[Datum] = []
+    size = 0
+    for datum in data:
+        length = len(json.dumps(datum))
+        if batch and (len(batch) == MAX_DATA_PER_CALL or size + length > MAX_CALL_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(datum)
+        size += length
+    if batch:
+        yield batch
+
+
+def publish(data: Iterable[Datum], *, namespace: str, client: Any) -> list[str]:
+    """Send the data to CloudWatch (`client`: boto3's); what went wrong, in words. Raises nothing of CloudWatch's."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    wrong: list[str] = []
+    good: list[Datum] = []
+    for datum in data:
+        found = problems(datum)
+        wrong += found
+        good += [] if found else [datum]
+    for call in calls(good):
+        try:
+            client.put_metric_data(Namespace=namespace, MetricData=call)
+        except (BotoCoreError, ClientError) as error:
+            return [*wrong, f"CloudWatch did not take the metrics: {error}"]
+    return wrong

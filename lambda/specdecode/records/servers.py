@@ -1,0 +1,76 @@
+"""servers.json of a run's folder: how each server answers, and its own counters of speculation. As read, not judged."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SERVERS = "servers.json"
+"""Its name in a run's folder."""
+MOST = 2**53
+
+
+class _Read(BaseModel):
+    """Read back from a file that another version may have written: what is unknown is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class EngineCounters(_Read):
+    """The engine's own speculation counters over one arm's measured requests of a case and round: after minus before.
+
+    vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`, `…_num_accepted_tokens_total`,
+    `…_num_accepted_tokens_per_pos_total`.
+    """
+
+    variant: str
+    case: str
+    round: int = 0
+    drafts: int = Field(ge=0, le=MOST)
+    """Speculative steps of the target model."""
+    draft_tokens: int = Field(ge=0, le=MOST)
+    accepted_tokens: int = Field(ge=0, le=MOST)
+    accepted_per_position: tuple[int, ...] = ()
+    """How often the draft token at position 1, 2, … k was accepted."""
+    trusted: bool = True
+    """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
+
+
+class ServerFacts(_Read):
+    """How one arm's server answers, found by asking it once before the load."""
+
+    url: str = ""
+    model: str = ""
+    """Name under which it serves the model."""
+    running_usage: bool = False
+    """It counts tokens with every chunk."""
+    usage: bool = False
+    """It counts tokens at all."""
+    ignore_eos: bool = False
+    """It understands the request for answers of an exact length."""
+    counters: bool = False
+    """Its `/metrics` has counters of speculation."""
+
+
+class Servers(_Read):
+    """What the processes of a benchmark (waves, rounds, resumed ones) learned of the servers."""
+
+    run_id: str
+    prompt_tokens: str = ""
+    """How the prompts' lengths were counted."""
+    arms: dict[str, ServerFacts] = Field(default_factory=dict)
+    counters: tuple[EngineCounters, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def with_earlier(self, earlier: Servers | None) -> Servers:
+        """Together with what other processes of the same run found before; what this one found itself counts."""
+        if earlier is None or earlier.run_id != self.run_id:
+            return self
+        own = {(item.variant, item.case, item.round) for item in self.counters}
+        kept = tuple(item for item in earlier.counters if (item.variant, item.case, item.round) not in own)
+        return self.model_copy(
+            update={
+                "arms": {**earlier.arms, **self.arms},
+                "counters": kept + self.counters,
+                "notes": tuple(dict.fromkeys((*earlier.notes, *self.notes))),
+            }
+        )

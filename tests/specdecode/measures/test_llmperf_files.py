@@ -1,0 +1,130 @@
+"""LLMPerf's figures from the same recorded trace, to the last byte; and why nobody should compare arms by them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from specdecode.measures.accounting import accounting_of
+from specdecode.measures.llmperf_files import LlmperfRun, llmperf_files
+from specdecode.measures.metrics import TimePerOutputToken
+from specdecode.records import Chunk, ErrorKind, RequestRecord
+
+from tests.specdecode.benchmark.making import record
+
+RECORDED = Path(__file__).parent / "llmperf"
+RUN = LlmperfRun(
+    model="org/Model-1.5_x",
+    mean_input_tokens=64,
+    mean_output_tokens=600,
+    num_concurrent_requests=1,
+    sampling_params={"temperature": 0.0},
+    timestamp=1795000000,
+)
+STEM = "org-Model-1-5_x_64_600"
+
+
+def count_words(text: str) -> int:
+    return 1 + len(text.split())
+
+
+def trace(arm: str) -> tuple[list[RequestRecord], float]:
+    """The recorded streams as our client would have recorded them."""
+    document = json.loads((RECORDED / f"trace-{arm}.json").read_text())
+    records = []
+    for index, request in enumerate(document["requests"]):
+        chunks, text = [], ""
+        for at, delta in request["events"]:
+            reasoning, content = delta.get("reasoning_content", ""), delta.get("content", "")
+            if reasoning + content:
+                chunks.append(Chunk(at_s=at, chars=len(reasoning + content), reasoning_chars=len(reasoning)))
+                text += reasoning + content
+        records.append(
+            record(
+                end=request["end_s"],
+                index=index,
+                tokens=60,
+                output=text,
+                chunks=tuple(chunks),
+                events=len(request["events"]),
+            )
+        )
+    return records, document["window_s"]
+
+
+def files(arm: str, mode: str) -> dict[str, str]:
+    records, window_s = trace(arm)
+    accounting = accounting_of(mode, retokenize=count_words)
+    return llmperf_files(records, run=RUN, accounting=accounting, load_s=window_s)
+
+
+@pytest.mark.parametrize("mode", ["stock", "neuron"])
+@pytest.mark.parametrize("arm", ["base", "sd"])
+def test_summary_is_byte_for_byte_llmperfs(arm: str, mode: str) -> None:
+    ours = files(arm, mode)[f"{STEM}_summary.json"]
+    lines = [line for line in ours.splitlines() if '"token_accounting"' not in line]
+    assert lines == (RECORDED / f"{arm}-{mode}-summary.json").read_text().splitlines()
+    assert f'"token_accounting": "{mode}: ' in ours
+
+
+@pytest.mark.parametrize("mode", ["stock", "neuron"])
+def test_individual_responses_are_byte_for_byte_llmperfs(mode: str) -> None:
+    recorded = (RECORDED / f"base-{mode}-individual_responses.json").read_text()
+    assert files("base", mode)[f"{STEM}_individual_responses.json"] == recorded
+
+
+def test_stock_llmperf_turns_the_result_round() -> None:
+    """Half the time per answer, and stock LLMPerf shows half as much again: it divides by chunks."""
+
+    def mean(arm: str, field: str) -> float:
+        return json.loads(files(arm, "stock")[f"{STEM}_summary.json"])[f"results_{field}_mean"]
+
+    assert mean("sd", "end_to_end_latency_s") < 0.55 * mean("base", "end_to_end_latency_s")
+    assert mean("sd", "inter_token_latency_s") > 1.3 * mean("base", "inter_token_latency_s")
+    for accounting in ("usage", "neuron"):
+        itl = [
+            json.loads(files(arm, accounting)[f"{STEM}_summary.json"])["results_inter_token_latency_s_mean"]
+            for arm in ("sd", "base")
+        ]
+        assert itl[0] < 0.5 * itl[1]
+
+
+def test_the_inversion_in_round_numbers() -> None:
+    """200 tokens at 20 ms each; 50 chunks of 4 tokens at 30 ms each (role and finish chunks as LLMPerf counts them)."""
+    base = record([0.2 + 0.02 * n for n in range(200)], tokens=200, events=202)
+    sd = record([0.11 + 0.03 * n for n in range(50)], tokens=200, events=52)
+    stock = accounting_of("stock", retokenize=lambda text: 201)
+    assert stock.figures(base).inter_token_latency_s == pytest.approx(0.0207, abs=1e-4)
+    assert stock.figures(sd).inter_token_latency_s == pytest.approx(0.0304, abs=1e-4)
+    assert TimePerOutputToken.value(base) == pytest.approx(0.020)
+    assert TimePerOutputToken.value(sd) == pytest.approx(0.0074, abs=1e-4)
+
+
+def test_seed_405b_figures_follow_from_the_neuron_formula() -> None:
+    """The published means: (73.192 - 5.4516) s / 1786.92 is 37.909 ms; (14.886 - 2.2562) s / 1500 is 8.4198 ms."""
+    neuron = accounting_of("neuron", retokenize=lambda text: 1788)
+    base = record([5.451600373298861, 73.19207735829521], tokens=1787)
+    assert neuron.figures(base).inter_token_latency_s == pytest.approx(0.037909, rel=1e-4)
+    published = 0.03790912092492011
+    assert published == pytest.approx((73.19207735829521 - 5.451600373298861) / (1787.92 - 1), rel=1e-5)
+    speculative = accounting_of("neuron", retokenize=lambda text: 1501)
+    sd = record([2.256157155628316, 14.886235136194154], tokens=1500)
+    assert speculative.figures(sd).inter_token_latency_s == pytest.approx(0.008419798457414533, rel=1e-4)
+
+
+def test_without_a_tokenizer_the_servers_count_stands_in_and_is_named() -> None:
+    accounting = accounting_of("neuron")
+    assert accounting.figures(record([0.1, 1.1], tokens=101)).output_tokens == 102
+    assert "in place of LLMPerf's tokenizer" in accounting.description
+
+
+def test_failed_requests_are_counted_and_left_out() -> None:
+    records = [record([0.1, 0.3], tokens=2), record([], end=0.5, error=ErrorKind.TIMEOUT)]
+    written = llmperf_files(records, run=RUN, accounting=accounting_of("usage"), load_s=2.0)
+    summary = json.loads(written[f"{STEM}_summary.json"])
+    assert summary["results_num_requests_started"] == 2
+    assert summary["results_num_completed_requests"] == 1
+    assert summary["results_error_rate"] == 0.5
+    assert summary["results_error_code_frequency"] == "{-1: 1}"
+    assert summary["results_ttft_s_mean"] == 0.1

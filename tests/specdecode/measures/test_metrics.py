@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from specdecode.measures.arm import Terms, measure_arm
+from specdecode.measures.base import Block, Impossible, NoValue, Slo
+from specdecode.measures.distribution import summarize
+from specdecode.measures.document import document
+from specdecode.measures.metrics import (
+    ALL_METRICS,
+    AcceptanceRate,
+    EndToEndLatency,
+    ErrorRate,
+    Goodput,
+    InputTokens,
+    InterChunkLatency,
+    InterTokenLatency,
+    OutputThroughput,
+    RequestOutputThroughput,
+    RequestThroughput,
+    TimePerOutputToken,
+    TimeToFirstToken,
+    TokensPerStep,
+)
+from specdecode.measures.metrics.tokens_per_step import histogram, mean_tokens_per_step
+from specdecode.records import Chunk, EngineCounters, ErrorKind, RequestRecord
+
+from tests.specdecode.benchmark.making import record
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_formulas_of_a_request() -> None:
+    request = record([0.5, 0.8, 0.9], chunk_tokens=[1, 6, 2], tokens=9, end=1.0)
+    assert TimeToFirstToken.value(request) == 0.5
+    assert TimePerOutputToken.value(request) == pytest.approx(0.4 / 8)
+    assert EndToEndLatency.value(request) == 1.0
+    assert RequestOutputThroughput.value(request) == 9.0
+    assert InputTokens.value(request) == 64
+    assert TokensPerStep.value(request) == 4.0
+    assert InterTokenLatency.values(request) == pytest.approx([0.05] * 6 + [0.05] * 2)
+    assert InterChunkLatency.values(request) == pytest.approx([0.3, 0.1])
+    assert histogram([request]) == {2: 1, 6: 1}
+
+
+def test_packing_tokens_into_chunks_changes_no_token_metric() -> None:
+    """The same tokens at the same times, sent one by one or four at a time with the last of them."""
+    single = record([0.1 + 0.01 * n for n in range(41)], tokens=41)
+    packed = record([0.1] + [0.1 + 0.01 * n for n in range(4, 41, 4)], tokens=41, chunk_tokens=[1] + [4] * 10)
+    assert TimePerOutputToken.value(packed) == pytest.approx(TimePerOutputToken.value(single))
+    assert RequestOutputThroughput.value(packed) == pytest.approx(RequestOutputThroughput.value(single))
+    assert TokensPerStep.value(single) == 1
+    assert TokensPerStep.value(packed) == 4
+
+
+def test_open_loop_latencies_begin_when_the_request_was_due() -> None:
+    late = record([0.5, 1.0], end=1.0, scheduled_s=3.0, sent_s=5.0)
+    assert TimeToFirstToken.value(late) == 2.5
+    assert EndToEndLatency.value(late) == 3.0
+    assert TimePerOutputToken.value(late) == 0.5
+
+
+def test_no_value_is_said_and_not_made_up() -> None:
+    with pytest.raises(NoValue, match="one chunk"):
+        TimePerOutputToken.value(record([0.5], tokens=9))
+    with pytest.raises(NoValue, match="whole answer"):
+        TimePerOutputToken.value(record([0.5, 0.6], tokens=9, chunk_tokens=[9, 0]))
+    with pytest.raises(NoValue, match="fewer than two"):
+        TimePerOutputToken.value(record([0.5, 0.6], tokens=1))
+    with pytest.raises(NoValue, match="the server sent none"):
+        RequestOutputThroughput.value(record(completion_tokens=None, usage_problem="the server sent none"))
+    with pytest.raises(NoValue, match="every chunk"):
+        InterTokenLatency.values(record([0.1, 0.2]))
+    with pytest.raises(NoValue, match="no text"):
+        TimeToFirstToken.value(record([]))
+
+
+def test_block_metrics_count_every_request_and_use_the_completed_ones() -> None:
+    records = [
+        record([1.0, 2.0], tokens=10, end=2.0, sent_s=0.0),
+        record([0.5, 3.0], tokens=20, end=3.0, sent_s=1.0),
+        record([], end=5.0, sent_s=0.0, error=ErrorKind.TIMEOUT),
+        record([], end=0.1, sent_s=0.0, error=ErrorKind.CONNECT),
+    ]
+    block = Block(records=records, slo=Slo(ttft_s=0.8))
+    assert block.load_s == 5.0
+    assert OutputThroughput.block_value(block) == 6.0
+    assert RequestThroughput.block_value(block) == pytest.approx(0.4)
+    assert Goodput.block_value(block) == pytest.approx(0.2)
+    assert ErrorRate.block_value(block) == 0.5
+    assert ErrorRate.by_kind(block) == {"timeout": 1, "connect": 1}
+    arm = measure_arm(records, slo=Slo(ttft_s=0.8)).arm
+    assert (arm.requests, arm.completed, arm.failed) == (4, 2, 2)
+    assert arm.metrics["ttft"].n == 2 and arm.totals["goodput"] == pytest.approx(0.2)
+
+
+def test_a_pause_between_sessions_is_not_load() -> None:
+    first = record([1.0, 2.0], tokens=10, sent_s=0.0)
+    resumed = record([1.0, 2.0], tokens=10, sent_s=1000.0, session=1)
+    assert OutputThroughput.block_value(Block(records=[first, resumed])) == 5.0
+
+
+def test_acceptance_from_counters_or_estimated() -> None:
+    records = [record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [5] * 10, tokens=51)]
+    counted = Block(records=records, drafted_tokens=70, accepted_tokens=40, k=7)
+    assert AcceptanceRate.block_value(counted) == pytest.approx(40 / 70)
+    assert AcceptanceRate.source(counted) == "engine counters"
+    estimated = Block(records=records, k=7)
+    assert AcceptanceRate.block_value(estimated) == pytest.approx(4 / 7)
+    assert "estimated" in AcceptanceRate.source(estimated)
+    for k in (None, 0):
+        with pytest.raises(NoValue):
+            AcceptanceRate.block_value(Block(records=records, k=k))
+
+
+COUNTS = {"variant": "base", "case": "case", "drafts": 10, "draft_tokens": 70, "accepted_tokens": 40}
+
+
+@pytest.mark.parametrize(
+    ("changed", "source", "why"),
+    [
+        ({}, "engine counters", None),
+        ({"trusted": False}, "estimated", None),
+        ({"accepted_tokens": 71}, "estimated", "71 tokens accepted of 70"),
+        ({"accepted_per_position": (30, 9)}, "estimated", "do not add up"),
+        ({"drafts": 1000, "draft_tokens": 7000}, "estimated", "but 51 tokens came"),
+        ({"round": 1}, "estimated", None),
+    ],
+)
+def test_counters_count_only_where_the_answers_do_not_contradict_them(
+    changed: dict[str, object], source: str, why: str | None
+) -> None:
+    records = [record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [5] * 10, tokens=51)]
+    counters = EngineCounters.model_validate({**COUNTS, **changed})
+    arm = measure_arm(records, terms=Terms(k=7), counters=[counters]).arm
+    assert (arm.acceptance_source or "").startswith(source)
+    assert len(arm.impossible) == (why is not None) and (why or "") in "".join(arm.impossible)
+
+
+def test_an_arm_without_any_answer_has_reasons_and_no_numbers() -> None:
+    arm = measure_arm([record([], end=1.0, error=ErrorKind.RESET)]).arm
+    assert set(arm.totals) == {"error_rate"} and not arm.metrics
+    assert arm.no_value["ttft"] == "no completed request"
+
+
+@pytest.mark.parametrize("packed", [1, 2, 4, 8])
+@pytest.mark.parametrize("counted", [True, False])
+def test_the_pace_does_not_depend_on_how_tokens_fall_into_chunks(packed: int, counted: bool) -> None:
+    """40 tokens at 10 ms each, sent in chunks: the first one too holds several."""
+    chunks = [
+        Chunk(at_s=0.01 * packed * n, chars=4 * packed, tokens=packed if counted else None)
+        for n in range(1, 40 // packed + 1)
+    ]
+    assert TimePerOutputToken.value(record(tokens=40, chunks=tuple(chunks), end=0.4)) == pytest.approx(0.010)
+
+
+def steps(*sizes: int, gap_s: float = 0.02, **fields: object) -> RequestRecord:
+    times = [0.1 + gap_s * n for n in range(len(sizes))]
+    return record(times, chunk_tokens=sizes, tokens=sum(sizes), **fields)
+
+
+def test_more_tokens_a_step_than_the_engine_can_give_are_no_value_and_are_told() -> None:
+    """k=5 gives 6 a step at most: 12 came, so chunks were merged, or k is another one."""
+    arm = measure_arm([steps(1, *[12] * 9)], terms=Terms(k=5)).arm
+    assert "tokens_per_step" not in arm.metrics and "acceptance_rate" not in arm.totals and arm.steps == ()
+    (told,) = arm.impossible
+    assert "12.00 tokens a chunk" in told and "6 a step at most" in told and "proxy" in told
+    assert "12.00" in arm.no_value["tokens_per_step"]
+    right = measure_arm([steps(1, *[6] * 9)], terms=Terms(k=5)).arm
+    assert right.metrics["tokens_per_step"].p50 == 6 and right.totals["acceptance_rate"] == 1 and not right.impossible
+
+
+def test_an_arm_without_speculation_gives_one_token_a_step() -> None:
+    arm = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=0)).arm
+    assert "tokens_per_step" not in arm.metrics and "does not speculate" in arm.impossible[0]
+    unknown = measure_arm([steps(1, *[3] * 9)], terms=Terms(k=None)).arm
+    assert unknown.metrics["tokens_per_step"].p50 == 3 and not unknown.impossible
+
+
+def test_now_and_then_two_steps_in_a_chunk_are_no_reason_to_doubt() -> None:
+    arm = measure_arm([steps(1, *[1] * 98, 2)], terms=Terms(k=0)).arm
+    assert arm.metrics["tokens_per_step"].p50 == pytest.approx(100 / 99) and not arm.impossible
+    with pytest.raises(Impossible):
+        mean_tokens_per_step(Block(records=[steps(1, *[1] * 97, 4)], k=0))
+
+
+def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
+    """A proxy that buffers: all chunks at the end. One such request makes the others no fair sample."""
+    with pytest.raises(Impossible, match="buffers"):
+        TimePerOutputToken.value(steps(*[1] * 9, gap_s=0.0))
+    arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
+    assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
+    assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2
+
+
+def test_a_summary_s_percentiles_are_the_linear_ones() -> None:
+    values = list(range(1, 101))
+    random.Random(1).shuffle(values)
+    found = summarize([float(value) for value in values])
+    assert (found.p25, found.p50, found.p99) == pytest.approx((25.75, 50.5, 99.01))
+    assert found.stddev == pytest.approx(29.011, abs=1e-3)
+    assert summarize([3.0]).stddev == 0.0
+    assert summarize([4.0, 1.0, 3.0, 2.0]).p50 == 2.5, "not the upper median of the public sample"
+
+
+def test_every_metric_is_defined() -> None:
+    assert len({metric.tag for metric in ALL_METRICS}) == len(ALL_METRICS)
+    for metric in ALL_METRICS:
+        assert metric.__doc__ and metric.formula and metric.title and metric.unit and metric.direction
+
+
+def test_the_page_of_formulas_is_current() -> None:
+    written = (ROOT / "docs" / "metrics.md").read_text()
+    assert document() in written, "run: python -m specdecode.measures.document docs/metrics.md"

@@ -1,0 +1,51 @@
+"""Records read back: the same values in a fifth of the memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from specdecode.records import Chunk, RequestRecord
+from specdecode.records.packed import PackedChunks, read_record
+
+from tests.specdecode.benchmark.making import record
+
+counts = st.integers(min_value=0, max_value=2**31 - 1)
+chunks = st.lists(
+    st.builds(
+        Chunk,
+        at_s=st.floats(allow_nan=False, allow_infinity=False),
+        chars=counts,
+        tokens=st.none() | counts,
+        reasoning_chars=counts,
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=40)
+@given(chunks, st.slices(20))
+def test_packed_chunks_are_what_they_were(made, part):
+    packed = PackedChunks(made)
+    assert list(packed) == made and len(packed) == len(made)
+    assert list(packed[part]) == made[part]
+    assert not made or (packed[0], packed[-1]) == (made[0], made[-1])
+    assert packed == tuple(made) and tuple(made) == packed
+
+
+def test_a_record_read_back_equals_the_one_that_was_written():
+    made = record([0.1, 0.25, 0.5], tokens=7, chunk_tokens=[1, None, 3])
+    assert read_record(made.model_dump_json().encode()) == made
+
+
+def test_ten_thousand_chunks_take_less_than_a_quarter():
+    line = record([0.001 * n for n in range(10_000)]).model_dump_json().encode()
+    sizes = []
+    for read in (RequestRecord.model_validate_json, read_record):
+        tracemalloc.start()
+        kept = read(line)
+        sizes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert len(kept.chunks) == 10_000
+    assert sizes[1] < sizes[0] / 4
