@@ -32,7 +32,7 @@ def _secret(what: str, name: str, may: frozenset[str]) -> Call:
 
 
 TELEMETRY = (
-    _publish("Qwen/LLMPerf", frozenset({"benchmark", "monitored", "Report"})),
+    _publish("Qwen/LLMPerf", frozenset({"monitored", "Report"})),
     _publish("SpecDecode/Operations", WATCHDOG),
     _publish("ContainerInsights", NOBODY),
     call("change an alarm", "cloudwatch:PutMetricAlarm", "arn:aws:cloudwatch:{region}:{account}:alarm:trial",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from specdecode import aws, names
+from specdecode import names
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
 from specdecode.benchmark.s3 import S3Error, S3Folder
@@ -54,6 +54,8 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: Wanted) -> None:
             say(f"note: {note}")
     complain(f"report: {page}")
     if wanted.publish:
+        from specdecode import aws
+
         cases = {case.name: case.label for case in spec.workload.cases}
         data = [
             datum
