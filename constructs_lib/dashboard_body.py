@@ -163,7 +163,7 @@ def body(
 def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, operations_namespace: str) -> None:
     machine = ["StateMachineArn", state_machine_arn]
     ended = ("ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
-    watched = ("WatchdogHeartbeat", "NodesWithoutLease", "RunsReleasedByWatchdog")
+    watched = ("WatchdogHeartbeat", "NodesWithoutLease", "RunsReleasedByWatchdog", "WatchdogProblems")
     cluster = ["ClusterName", cluster_name]
     canvas.graphs(
         counts("Runs", "AWS/States", machine, ended, statistic="Sum"),

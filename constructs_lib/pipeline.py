@@ -16,7 +16,7 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.costs import capacity
 from constructs_lib.logs import retention
-from constructs_lib.pipeline_access import PipelineAccess
+from constructs_lib.pipeline_access import PipelineAccess, groups_of
 from constructs_lib.pipeline_functions import FUNCTIONS, PipelineFunction
 from constructs_lib.settings import Settings
 
@@ -68,10 +68,11 @@ class Pipeline(Construct):
                 log_retention_days=settings.log_retention_days,
             )
             if spec.kubernetes:
-                access.admit(f"{name}Entry", parts[name].role, writes=name not in {"Inspect", "Diagnose"})
+                access.admit(f"{name}Entry", parts[name].role, groups=groups_of(name))
         self.functions = {name: part.function for name, part in parts.items()}
         self.state_machine = self._state_machine(parts, settings)
         self._allow_watchdog(parts["Watchdog"])
+        self._allow_release(parts["ReleaseCapacity"])
         watchdog = pipeline_watchdog.WatchdogSchedule(
             self,
             "WatchdogSchedule",
@@ -133,3 +134,12 @@ class Pipeline(Construct):
         watchdog.allow("states:DescribeExecution", resources=[executions])
         watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
+
+    def _allow_release(self, release: PipelineFunction) -> None:
+        """To see whether another run goes on, when the lease cannot be read. A policy of its own, on which the function
+        does not wait: the machine is made after it.
+        """
+        statement = iam.PolicyStatement(
+            actions=["states:ListExecutions"], resources=[self.state_machine.state_machine_arn]
+        )
+        iam.Policy(self, "ReleaseMayListRuns", roles=[release.role], statements=[statement])

@@ -12,6 +12,10 @@ from specdecode import names
 
 READER_GROUP = "specdecode:reader"
 """Kubernetes group of every function; the writers are in names.PIPELINE_GROUP beside it."""
+WATCHDOG_GROUP = "specdecode:watchdog"
+"""Kubernetes group of the watchdog alone, beside those."""
+LOOKERS = ("Inspect", "Diagnose")
+"""Functions that only look."""
 
 READ_CLUSTER: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes", "events"], "verbs": ["list"]},
@@ -35,6 +39,11 @@ SCALE_POOL: list[dict[str, Any]] = [
         "resourceNames": [names.NODEPOOL],
         "verbs": ["patch"],
     },
+]
+END_NODES: list[dict[str, Any]] = [
+    # Karpenter makes the names of NodeClaims up, so that no rule can name those of one pool: specdecode.tasks.nodes
+    # deletes those with its label only.
+    {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["delete"]},
 ]
 WRITE_NAMESPACE: list[dict[str, Any]] = [
     # Server-side apply of an object that does not exist yet is authorized as patch and as create.
@@ -64,6 +73,12 @@ def _manifests(kind: str, name: str, group: str, rules: list[dict[str, Any]]) ->
     ]
 
 
+def groups_of(function: str) -> list[str]:
+    """The Kubernetes groups of a function, by its name in FUNCTIONS."""
+    writes = [] if function in LOOKERS else [names.PIPELINE_GROUP]
+    return [READER_GROUP, *writes, *([WATCHDOG_GROUP] if function == "Watchdog" else [])]
+
+
 class PipelineAccess(Construct):
     """Roles in Kubernetes, the way to the API server, and an access entry for each function's role."""
 
@@ -75,6 +90,7 @@ class PipelineAccess(Construct):
             ("Role", "reader", READER_GROUP, READ_NAMESPACE),
             ("ClusterRole", "pipeline", names.PIPELINE_GROUP, SCALE_POOL),
             ("Role", "pipeline", names.PIPELINE_GROUP, WRITE_NAMESPACE),
+            ("ClusterRole", "watchdog", WATCHDOG_GROUP, END_NODES),
         ):
             for manifest in _manifests(kind, f"specdecode-{part}", group, rules):
                 eks.KubernetesManifest(
@@ -91,13 +107,13 @@ class PipelineAccess(Construct):
             to_port=443,
         )
 
-    def admit(self, id: str, role: iam.IRole, *, writes: bool) -> None:
-        """Let `role` authenticate; without `writes` it can only look."""
+    def admit(self, id: str, role: iam.IRole, *, groups: list[str]) -> None:
+        """Let `role` authenticate as a member of `groups`."""
         eks.CfnAccessEntry(
             self,
             id,
             cluster_name=self._cluster.cluster_name,
             principal_arn=role.role_arn,
             type="STANDARD",
-            kubernetes_groups=[READER_GROUP, *([names.PIPELINE_GROUP] if writes else [])],
+            kubernetes_groups=groups,
         )

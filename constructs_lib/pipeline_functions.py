@@ -87,7 +87,7 @@ FUNCTIONS: dict[str, FunctionSpec] = {
         "watchdog",
         "reconciles lease and replicas with running executions",
         reads=(RUNS, CAPACITY, ENDPOINTS),
-        writes=(RUNS, CAPACITY, ENDPOINTS),
+        writes=(RUNS, CAPACITY, ENDPOINTS, f"{layout.DAMAGED}*"),
         metrics=pipeline_watchdog.NAMESPACE,
         timeout_s=180,
     ),

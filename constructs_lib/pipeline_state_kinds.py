@@ -22,6 +22,8 @@ NEVER_AGAIN = (
     "InvalidManifest",
     "QuotaExceeded",
     "NodeLost",
+    "LeaseDamaged",
+    "StateDamaged",
 )
 """Errors with which a step says that trying again cannot help."""
 

@@ -9,20 +9,22 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from specdecode.giving_back import CLAIM_GRACE_MINUTES, STUCK_GRACE_HOURS, WATCHDOG_PERIOD_MINUTES
 
 from constructs_lib.alarms import described
 
 NAMESPACE = "SpecDecode/Operations"
-PERIOD = Duration.minutes(5)
-DRAIN_PERIODS = 3
-"""15 minutes: a released node may take the NodePool's terminationGracePeriod of 10 to drain, which is no alarm."""
+PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
+DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
+"""A released node may take the NodePool's terminationGracePeriod of 10 minutes to drain, which is no alarm."""
 
 
 class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends.
 
     `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for fifteen
-    minutes with nobody holding the lease, and a run that has held the node for longer than `longest_run_hours`.
+    minutes beyond what the lease is worth, a run that has held the node for longer than `longest_run_hours`, and
+    something that the watchdog could not do.
     """
 
     def __init__(
@@ -79,9 +81,10 @@ class WatchdogSchedule(Construct):
                 metric="NodesWithoutLease",
                 statistic="Minimum",
                 description=described(
-                    "A trn2 node has been running for 15 minutes though no run holds it: about $36 an hour.",
-                    runbook="`specdecode capacity` shows node and replicas; at 0 replicas Karpenter should have ended "
-                    "it (`kubectl describe nodeclaims`), else `specdecode capacity --release`.",
+                    "There has been a trn2 node more than runs hold for 15 minutes: about $36 an hour.",
+                    runbook="`specdecode capacity` shows node and replicas; `specdecode capacity --release` deletes a "
+                    "node that nobody holds. If it still stays, end the instance in EC2; where nobody holds a node, "
+                    "the backstop does that after 30 minutes.",
                 ),
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=0,
@@ -95,10 +98,24 @@ class WatchdogSchedule(Construct):
                 description=described(
                     f"A run has held the node for {longest_run_hours} h.",
                     runbook="`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives the "
-                    "node up.",
+                    f"node up. {STUCK_GRACE_HOURS} h after this the backstop ends the instance.",
                 ),
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=longest_run_hours * 3600,
+                periods=1,
+                missing=cw.TreatMissingData.IGNORE,
+            ),
+            self._alarm(
+                "WatchdogProblems",
+                metric="WatchdogProblems",
+                statistic="Maximum",
+                description=described(
+                    "The watchdog could not do something: a queue's document is damaged, or a service denies or fails.",
+                    runbook="`specdecode capacity --release` runs it again and says what. A damaged document is kept "
+                    "in the bucket below state/damaged/; find out who wrote it.",
+                ),
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=0,
                 periods=1,
                 missing=cw.TreatMissingData.IGNORE,
             ),

@@ -5,6 +5,7 @@
                    llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits
+    state/damaged/…             a queue's document that could not be read, as it was
 
 A folder under models/ and compiled/ counts only with its COMPLETE.json (files, sizes, SHA-256), written last.
 """
@@ -15,6 +16,7 @@ from hashlib import sha256
 COMPLETE = "COMPLETE.json"
 CAPACITY_KEY = "state/capacity.json"
 ENDPOINTS_KEY = "state/endpoints.json"
+DAMAGED = "state/damaged/"
 
 
 def slug(model_id: str) -> str:
@@ -45,3 +47,9 @@ def run_prefix(run_id: str) -> str:
 def run_key(run_id: str, *parts: str) -> str:
     """Key of a file of a run: `run_key(r, "raw", "base", "a.jsonl")`."""
     return run_prefix(run_id) + "/".join(parts)
+
+
+def damaged_key(key: str, etag: str) -> str:
+    """Where a damaged document is kept: `state/capacity.json` -> `state/damaged/capacity-<etag>.json`."""
+    name = key.rpartition("/")[2].removesuffix(".json")
+    return f"{DAMAGED}{name}-{etag}.json"

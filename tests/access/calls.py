@@ -107,6 +107,8 @@ OBJECTS = (
     _object("write `compiled/`", "put", "compiled/trial/trial", frozenset({"compile"})),
     _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"benchmark"}),
     _object("write beside the lease", "put", "state/trial", NOBODY),
+    _object("keep a damaged queue aside", "put", "state/damaged/trial", frozenset({"Watchdog"})),
+    _object("read a damaged queue that was kept", "get", "state/damaged/trial", NOBODY),
     # With a version that was never there, so that it stays as it is.
     call("write the lease", "s3:PutObject", "{bucket}/state/capacity.json", LEASE_WRITERS,
          "put_object", Bucket="{bucket_name}", Key="state/capacity.json", Body=b"", IfMatch="trial"),

@@ -68,7 +68,7 @@ RUNS = (
          "stop_execution", executionArn="arn:aws:states:{region}:{account}:execution:trial:trial"),
     call("look at a run", "states:DescribeExecution", "{executions}:trial", WATCHDOG,
          "describe_execution", executionArn="{executions}:trial"),
-    call("list runs", "states:ListExecutions", "{machine}", frozenset({"Watchdog", "RunGuards"}),
+    call("list runs", "states:ListExecutions", "{machine}", frozenset({"ReleaseCapacity", "Watchdog", "RunGuards"}),
          "list_executions", stateMachineArn="{machine}"),
     call("read a run's history", "states:GetExecutionHistory", "{executions}:trial", NOBODY,
          "get_execution_history", executionArn="{executions}:trial"),

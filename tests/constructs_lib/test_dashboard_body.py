@@ -67,6 +67,7 @@ def test_pipeline_container_insights_and_alarms_are_shown(dashboard: dict[str, A
         "ExecutionsFailed",
         "cluster_node_count",
         "NodesWithoutLease",
+        "WatchdogProblems",
         "LeaseAge",
         "PERIOD(nodes) / 3600",
         ALARM,

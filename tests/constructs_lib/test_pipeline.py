@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,12 @@ from specdecode.planning import Inventory, make_plan
 
 from constructs_lib import pipeline_watchdog
 from constructs_lib.pipeline_access import (
+    END_NODES,
     READ_CLUSTER,
     READ_NAMESPACE,
     READER_GROUP,
     SCALE_POOL,
+    WATCHDOG_GROUP,
     WRITE_NAMESPACE,
 )
 from constructs_lib.pipeline_functions import FUNCTIONS
@@ -161,7 +164,8 @@ def test_each_function_in_the_cluster_has_an_access_entry_and_lookers_cannot_wri
     assert len(entries) == sum(spec.kubernetes for spec in FUNCTIONS.values())
     for logical, entry in entries.items():
         writes = not re.search("Inspect|Diagnose", logical)
-        assert entry["KubernetesGroups"] == [READER_GROUP, *([names.PIPELINE_GROUP] if writes else [])]
+        ends_nodes = [WATCHDOG_GROUP] if "Watchdog" in logical else []
+        assert entry["KubernetesGroups"] == [READER_GROUP, *([names.PIPELINE_GROUP] if writes else []), *ends_nodes]
         assert "AccessPolicies" not in entry
 
 
@@ -169,7 +173,7 @@ def granted():
     """(plural or plural/subresource, verb) that the two groups have together."""
     return {
         (resource, verb)
-        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE)
+        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE, END_NODES)
         for rule in rules
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -179,7 +183,7 @@ def granted():
 def test_rbac_grants_no_wildcard_and_scales_one_pool_only():
     assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
     assert SCALE_POOL[0]["resourceNames"] == [names.NODEPOOL]
-    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE):
+    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE, *END_NODES):
         groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
         assert set(rule["apiGroups"]) <= groups | {""}
 
@@ -197,7 +201,9 @@ def test_rbac_is_what_a_run_needs_and_nothing_more():
     world.run_through("run-2", until="Serve")
     inspect.look(world.given("inspect"), world.rt)
     world.clean_up(ServeNotReady("x"), "run-2")
-    watchdog.watch(world.given("watchdog"), world.rt)
+    world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
+    world.time += timedelta(hours=1)
+    assert watchdog.watch(world.given("watchdog"), world.rt).deleted == ("c",)
     used = set()
     for method, path in world.cluster.requests:
         kind, _, name, sub = world.cluster._route(path)

@@ -30,6 +30,12 @@ COMMANDS = [
 ]
 CDK_VERBS = {"bootstrap", "deploy", "destroy", "diff"}
 KUBECTL_KINDS = {"nodepools", "nodeclaims", "pods", "resourceslices", "resourceclaimtemplates"}
+KUBECTL_OPTIONS = {
+    "get": {"--namespace", "--output"},
+    "delete": {"--namespace", "--all", "--selector"},
+    "scale": {"--replicas"},
+}
+"""What they do is tried in tests/rehearsal/kubernetes/test_runbook.py."""
 S3_COMMANDS = {"cp": {"--recursive"}}
 """`aws s3` is no API: its own commands and options."""
 CUSTOMIZED = {("eks", "update-kubeconfig"): {"--name", "--region"}}
@@ -86,9 +92,9 @@ def test_cdk_commands_name_stacks_and_settings_that_exist(command: str) -> None:
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("kubectl ")])
 def test_kubectl_commands_are_of_kinds_that_exist(command: str) -> None:
     _, verb, kinds, *rest = shlex.split(command)
-    assert verb == "get" or (verb, kinds) == ("delete", "resourceclaimtemplates")
+    assert verb in KUBECTL_OPTIONS
     assert set(kinds.split(",")) <= KUBECTL_KINDS
-    assert options(rest) <= {"--namespace", "--output"} | ({"--all"} if verb == "delete" else set())
+    assert {option.partition("=")[0] for option in options(rest)} <= KUBECTL_OPTIONS[verb]
 
 
 def test_every_command_is_of_a_kind_that_is_checked() -> None:

@@ -7,7 +7,7 @@ import pytest
 from specdecode import names
 
 from constructs_lib.guard_access import GROUP
-from constructs_lib.pipeline_access import READER_GROUP
+from constructs_lib.pipeline_access import READER_GROUP, WATCHDOG_GROUP
 from constructs_lib.service_accounts import READS, WRITES
 from tests.access import table
 from tests.access.calls_control import CALLS
@@ -39,7 +39,7 @@ def test_the_groups_are_those_of_the_access_entries(templates: Templates) -> Non
         for entry in templates.properties("AWS::EKS::AccessEntry").values()
         for group in entry.get("KubernetesGroups", ())
     }
-    assert groups == {GROUP, READER_GROUP, names.PIPELINE_GROUP}
+    assert groups == {GROUP, READER_GROUP, names.PIPELINE_GROUP, WATCHDOG_GROUP}
     for group in groups:
         assert f"`{group}`" in PAGE
 

@@ -9,21 +9,23 @@ import pytest
 from specdecode import names
 
 from constructs_lib.guard_access import GROUP
-from constructs_lib.pipeline_access import READER_GROUP
+from constructs_lib.pipeline_access import READER_GROUP, WATCHDOG_GROUP
 from tests.rehearsal.kubernetes.conftest import Double, start
 from tests.rehearsal.kubernetes.fake_aws import ACCOUNT, FakeAws, eks_token
 from tests.templates import Templates
 
 pytestmark = pytest.mark.synth
 
-LOOKS, ACTS, GUARD = "looks", "acts", "guards"
+LOOKS, ACTS, WATCHDOG, GUARD = "looks", "acts", "watches", "guards"
 GROUPS = {
     LOOKS: {READER_GROUP},
     ACTS: {READER_GROUP, names.PIPELINE_GROUP},
+    WATCHDOG: {READER_GROUP, names.PIPELINE_GROUP, WATCHDOG_GROUP},
     GUARD: {GROUP},
 }
 NONE: frozenset[str] = frozenset()
-READERS = frozenset({LOOKS, ACTS})
+READERS = frozenset({LOOKS, ACTS, WATCHDOG})
+ACTORS = frozenset({ACTS, WATCHDOG})
 CORE, NS = "/api/v1", f"/api/v1/namespaces/{names.NAMESPACE}"
 BATCH, APPS = f"/apis/batch/v1/namespaces/{names.NAMESPACE}", f"/apis/apps/v1/namespaces/{names.NAMESPACE}"
 NETWORK = f"/apis/networking.k8s.io/v1/namespaces/{names.NAMESPACE}"
@@ -58,7 +60,7 @@ LOOKING: list[tuple[str, str, frozenset[str]]] = [
     ("GET", "/metrics", NONE),
 ]
 SECRETS = [
-    ("POST", f"{NS}/secrets", frozenset({ACTS})),
+    ("POST", f"{NS}/secrets", ACTORS),
     ("GET", f"{NS}/secrets", NONE),
     ("GET", f"{NS}/secrets?watch=true", NONE),
     ("GET", f"{NS}/secrets/s", NONE),
@@ -70,8 +72,8 @@ SECRETS = [
     *[(method, f"{CORE}/namespaces/{ns}/secrets", NONE) for ns in ELSEWHERE for method in ("GET", "POST")],
 ]
 WRITING = [
-    *[("POST", collection, frozenset({ACTS})) for collection in OURS],
-    *[(method, f"{collection}/x", frozenset({ACTS})) for collection in OURS for method in ("PATCH", "DELETE")],
+    *[("POST", collection, ACTORS) for collection in OURS],
+    *[(method, f"{collection}/x", ACTORS) for collection in OURS for method in ("PATCH", "DELETE")],
     *[("PUT", f"{collection}/x", NONE) for collection in OURS],
     *[("DELETE", collection, NONE) for collection in OURS],
     *[
@@ -88,13 +90,13 @@ WRITING = [
     ("POST", f"{NS}/pods/p/eviction", NONE),
     ("POST", f"{NS}/pods/p/binding", NONE),
     *[(method, f"{CORE}/nodes/n", NONE) for method in ("PATCH", "DELETE")],
-    ("PATCH", f"{KARPENTER}/nodepools/{names.NODEPOOL}/scale", frozenset({ACTS})),
+    ("PATCH", f"{KARPENTER}/nodepools/{names.NODEPOOL}/scale", ACTORS),
     ("PUT", f"{KARPENTER}/nodepools/{names.NODEPOOL}/scale", NONE),
     ("PATCH", f"{KARPENTER}/nodepools/{names.STAGING_NODEPOOL}/scale", NONE),
     ("PATCH", f"{KARPENTER}/nodepools/another/scale", NONE),
     *[(method, f"{KARPENTER}/nodepools/{names.NODEPOOL}", NONE) for method in ("PATCH", "PUT", "DELETE")],
     ("POST", f"{KARPENTER}/nodepools", NONE),
-    ("DELETE", f"{KARPENTER}/nodeclaims/c", frozenset({GUARD})),
+    ("DELETE", f"{KARPENTER}/nodeclaims/c", frozenset({WATCHDOG, GUARD})),
     ("DELETE", f"{KARPENTER}/nodeclaims", NONE),
     ("PATCH", f"{KARPENTER}/nodeclaims/c", NONE),
     ("PATCH", "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/trn2", NONE),

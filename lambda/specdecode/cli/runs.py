@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,24 +10,21 @@ from typing import Annotated
 
 import typer
 
-from specdecode import layout, names
-from specdecode.cli import runs_preflight
+from specdecode import layout
+from specdecode.cli import runs_preflight, runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, say, say_json, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
 from specdecode.experiment import ExperimentError, load_file, load_preset, preset_names
 from specdecode.runs import DEFAULT_PRESET
-from specdecode.runs.view import ClusterView
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")]
-RELEASE_ATTEMPTS = 30
-RELEASE_PAUSE_S = 2.0
 
 
 def register(app: typer.Typer) -> None:
@@ -135,7 +131,7 @@ def stop(
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
         deployment.stop(found.arn)
         say(f"stopped {found.run_id}")
-    _release(deployment, found.run_id)
+    runs_release.give_back(deployment, found.run_id)
 
 
 def list_runs(
@@ -191,10 +187,9 @@ def capacity(
 ) -> None:
     """Show who holds the node since when, who waits, and whether a node runs; with --release, free it."""
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    seen = deployment.cluster()
     if release:
-        _free(deployment, seen)
-        seen = deployment.cluster()
+        runs_release.free(deployment)
+    seen = deployment.cluster()
     if as_json:
         say_json(seen.model_dump(mode="json"))
         return
@@ -211,6 +206,8 @@ def capacity(
     say(f"nodes     {', '.join(seen.nodes) or 'none'}")
     for pod in seen.pods:
         say(f"pod       {pod_line(pod)}")
+    for problem in seen.problems:
+        complain(f"problem: {problem}")
 
 
 def preflight(
@@ -249,30 +246,3 @@ def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bo
     if as_json:
         say_json(asdict(shown))
     raise typer.Exit(0 if shown.status == "SUCCEEDED" else EXIT_FAILED)
-
-
-def _free(deployment: Deployment, seen: ClusterView) -> None:
-    """Take the node from whoever holds it, and let the watchdog bring replicas and workloads to what the lease says."""
-    if seen.lease.holder is None:
-        done = deployment.reconcile()
-        say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
-        return
-    holder = seen.lease.holder.run_id
-    found = deployment.find(holder)
-    if found is not None and found.status not in TERMINAL:
-        deployment.stop(found.arn)
-        say(f"stopped {holder}")
-    _release(deployment, holder)
-
-
-def _release(deployment: Deployment, run_id: str) -> None:
-    """Run the watchdog until nothing stands for the run any more."""
-    for _ in range(RELEASE_ATTEMPTS):
-        deployment.reconcile()
-        seen = deployment.cluster()
-        stands = run_id in {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
-        if not stands and not any(pod.run == names.run_label(run_id) for pod in seen.pods):
-            say(f"released; the node pool has {seen.replicas} replicas")
-            return
-        time.sleep(RELEASE_PAUSE_S)
-    raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import aws, layout, names
@@ -20,6 +21,8 @@ from specdecode.runs.state import RunState, load_state
 from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 
+LONGEST_FUNCTION_S = 200
+"""The watchdog may take three minutes; boto3 by itself would give up after one, and ask again."""
 MAX_INPUT_BYTES = 256 * 1024
 """Of a StartExecution's input, in UTF-8."""
 
@@ -186,14 +189,14 @@ class Deployment:
         """The run's pods now; None where they cannot be had, which hides nothing else of the run."""
         try:
             seen = ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
-        except (FunctionFailed, ClientError, BotoCoreError):
+        except FunctionFailed:
             return None
         label = names.run_label(run_id)
         return tuple(pod for pod in seen.pods if pod.run == label)
 
     def reconcile(self) -> dict[str, Any]:
-        """Run the watchdog once and wait for it."""
-        return self._must_invoke(self.outputs["WatchdogFunction"])
+        """Run the watchdog once and wait for it; what it found and did. Raises FunctionFailed."""
+        return self._invoke(self.outputs["WatchdogFunction"])
 
     def _must_invoke(self, function: str) -> dict[str, Any]:
         """The function's answer; ends the command with 3 if it fails."""
@@ -203,8 +206,12 @@ class Deployment:
             raise stop_with(str(error), EXIT_ENVIRONMENT) from None
 
     def _invoke(self, function: str) -> dict[str, Any]:
-        answer = self.client("lambda").invoke(FunctionName=function, Payload=b"{}")
-        body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
+        waits = Config(read_timeout=LONGEST_FUNCTION_S, retries={"total_max_attempts": 1})
+        try:
+            answer = self.session.client("lambda", config=waits).invoke(FunctionName=function, Payload=b"{}")
+            body: dict[str, Any] = json.loads(answer["Payload"].read() or b"{}")
+        except (ClientError, BotoCoreError) as error:
+            raise FunctionFailed(f"{function} cannot be asked: {error}") from None
         if answer.get("FunctionError"):
             raise FunctionFailed(f"{function} failed: {body.get('errorMessage', body)}")
         return body

@@ -26,6 +26,7 @@ from specdecode.experiment import (
 )
 from specdecode.experiment.documents import parse_yaml
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.runs.state import StateDamaged
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,11 @@ def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
 def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     """The run that resumes another, refused here if there is none, or if it still goes on."""
     text = deployment.store.read(layout.run_key(run_id, "experiment.yaml"))
-    if text is None or deployment.state(run_id) is None:
+    try:
+        state = deployment.state(run_id)
+    except StateDamaged as damage:
+        raise stop_with(f"{run_id} cannot be resumed: {damage}", EXIT_USAGE) from None
+    if text is None or state is None:
         raise stop_with(f"there is no run {run_id} to resume (`specdecode list` shows the runs)", EXIT_USAGE)
     found = deployment.find(run_id)
     if found is not None and found.status not in TERMINAL:

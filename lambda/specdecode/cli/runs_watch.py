@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import ValidationError
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -14,21 +17,28 @@ from specdecode.cli.output import complain
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, RunView, clock, lines, pod_line, view
 from specdecode.escape import line
+from specdecode.runs.state import StateDamaged
 
+Stored = TypeVar("Stored")
 PODS_EVERY_S = 15.0
 """Between two questions about pods: each is a call of the inspect function, and through it of the Kubernetes API."""
 
 
 def look(deployment: Deployment, run_id: str | None) -> RunView:
-    """The run now; the newest one if `run_id` is None."""
+    """The run now; the newest one if `run_id` is None. A record or plan that cannot be read is missing in the view, no
+    more: whoever would stop the run must see it.
+    """
     found = deployment.execution(run_id)
-    return view(
-        found,
-        deployment.events(found.arn),
-        deployment.state(found.run_id),
-        deployment.plan(found.run_id),
-        now=datetime.now(UTC),
-    )
+    state = _readable(lambda: deployment.state(found.run_id))
+    plan = _readable(lambda: deployment.plan(found.run_id))
+    return view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC))
+
+
+def _readable(read: Callable[[], Stored | None]) -> Stored | None:
+    try:
+        return read()
+    except (StateDamaged, ValidationError, ClientError, BotoCoreError):
+        return None
 
 
 def watch(

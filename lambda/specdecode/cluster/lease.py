@@ -5,6 +5,8 @@ one server at once would measure each other.
 
 The NodePool's replicas follow this document: 1 while somebody holds it, 0 otherwise. When the holder leaves, the
 first in the queue becomes the holder in the same write, so that the node is handed over and not bought twice.
+
+Fields that this version does not know are passed over: a newer one wrote them before it was rolled back.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 class Claim(BaseModel):
     """A run that holds, or waits for, the node (or its turn at servers that already run)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run_id: str
     execution_arn: str
@@ -28,7 +30,7 @@ class Claim(BaseModel):
 class Lease(BaseModel):
     """A whole document, state/capacity.json or state/endpoints.json."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     holder: Claim | None = None
     queue: tuple[Claim, ...] = ()

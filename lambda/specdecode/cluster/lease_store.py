@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
+from pydantic import ValidationError
 
 from specdecode import layout
 from specdecode.cluster.lease import Lease
 
+LARGEST = 1 << 20
+"""Bytes of a document that are read: a hundred claims are 26 KiB (docs/reliability.md)."""
 ATTEMPTS = 20
 """Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
 _LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
@@ -20,6 +23,10 @@ _ABSENT = {"NoSuchKey", "404"}
 
 class LeaseContended(Exception):
     """Other writers won every attempt; the caller may simply try again."""
+
+
+class LeaseDamaged(Exception):
+    """What is stored is no lease: trying again cannot help. Nobody can prove by it that the node is theirs."""
 
 
 class LeaseStore:
@@ -39,10 +46,34 @@ class LeaseStore:
         self._sleep = sleep
 
     def read(self) -> Lease:
+        """What holds now; nobody, where there is no document. Raises LeaseDamaged, or boto3's errors."""
         return self._load()[0]
 
+    def set_aside(self) -> str:
+        """Copy the document as it is below layout.DAMAGED, for a person; returns the copy's key, which depends on the
+        content alone: doing it again changes nothing.
+        """
+        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        target = layout.damaged_key(self._key, etag.strip('"'))
+        source = {"Bucket": self._bucket, "Key": self._key}
+        self._s3.copy_object(Bucket=self._bucket, Key=target, CopySource=source, CopySourceIfMatch=etag)
+        return target
+
+    def begin_anew(self) -> None:
+        """Put an empty queue in the place of a damaged document. Only when no execution runs: whoever waited in it is
+        forgotten. A document that can be read again is left alone.
+        """
+        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        try:
+            self._load()
+        except LeaseDamaged:
+            self._write(Lease(), {"IfMatch": etag})
+
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
-        """Apply the pure function `change` to the newest state and store the result; returns what now holds."""
+        """Apply the pure function `change` to the newest state and store the result; returns what now holds.
+
+        Raises LeaseDamaged, LeaseContended, or boto3's errors.
+        """
         for attempt in range(ATTEMPTS):
             before, etag = self._load()
             after = change(before)
@@ -50,13 +81,7 @@ class LeaseStore:
                 return before
             condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
             try:
-                self._s3.put_object(
-                    Bucket=self._bucket,
-                    Key=self._key,
-                    Body=after.model_dump_json(indent=1).encode(),
-                    ContentType="application/json",
-                    **condition,
-                )
+                self._write(after, condition)
             except ClientError as error:
                 # 404 on a conditional write: the object was deleted between the read and the write.
                 if error.response["Error"]["Code"] not in _LOST_RACE | _ABSENT:
@@ -73,4 +98,21 @@ class LeaseStore:
             if error.response["Error"]["Code"] in _ABSENT:
                 return Lease(), None
             raise
-        return Lease.model_validate_json(answer["Body"].read()), answer["ETag"]
+        data = answer["Body"].read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is larger than {LARGEST} bytes")
+        try:
+            return Lease.model_validate_json(data), answer["ETag"]
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the document"
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is no lease: {where}: {first['msg']}") from None
+
+    def _write(self, lease: Lease, condition: dict[str, str]) -> None:
+        self._s3.put_object(
+            Bucket=self._bucket,
+            Key=self._key,
+            Body=lease.model_dump_json(indent=1).encode(),
+            ContentType="application/json",
+            **condition,
+        )

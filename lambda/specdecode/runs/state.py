@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from specdecode import layout
 from specdecode.analysis.context import DeviceGroup, Failure
 from specdecode.runs.store import Store
 
 
-class RunState(BaseModel):
-    """Only one execution writes it, one step at a time."""
+class StateDamaged(Exception):
+    """What is stored is no run's record: trying again cannot help."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class RunState(BaseModel):
+    """Only one execution writes it, one step at a time. Fields that a newer version wrote are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run_id: str
     execution_arn: str
@@ -42,8 +46,15 @@ class RunState(BaseModel):
 
 
 def load_state(store: Store, run_id: str) -> RunState | None:
-    data = store.read(layout.run_key(run_id, "state.json"))
-    return None if data is None else RunState.model_validate_json(data)
+    """The run's record, or None where it has none. Raises StateDamaged."""
+    key = layout.run_key(run_id, "state.json")
+    data = store.read(key)
+    try:
+        return None if data is None else RunState.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the document"
+        raise StateDamaged(f"{store.url(key)} is no run's record: {where}: {first['msg']}") from None
 
 
 def save_state(store: Store, state: RunState) -> None:

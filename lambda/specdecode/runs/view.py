@@ -28,9 +28,11 @@ class ClusterView(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     lease: Lease
-    """Of the node."""
+    """Of the node; nobody's where it cannot be read, which `problems` says."""
     turns: Lease = Lease()
-    """Of the servers that already run."""
+    """Of the servers that already run; the same."""
+    problems: tuple[str, ...] = ()
+    """What could not be looked at, each with its reason."""
     replicas: int | None
     """Wanted by the NodePool; None where it does not exist."""
     nodes: tuple[str, ...]

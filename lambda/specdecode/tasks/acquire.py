@@ -12,7 +12,6 @@ from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import (
     KARPENTER_KINDS,
     NODEPOOL_LABEL,
-    follow_lease,
     missing_because,
     outside_window,
     usable_node,
@@ -20,6 +19,7 @@ from specdecode.tasks.capacity import (
 )
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.tasks.readiness import why_no_node
+from specdecode.tasks.replicas import follow_lease
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.turn import stand_in_line

@@ -1,4 +1,4 @@
-"""The node behind the lease: replicas follow the lease, and why there is no node when there should be one."""
+"""The node behind the lease: which one can be used, and why there is none when there should be one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.pods import condition, is_true
 from specdecode.cluster.resources import KubeObject, name_of, parse_time
 from specdecode.experiment import Capacity
@@ -16,15 +15,6 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
 DRA_DRIVER = "neuron.aws.com"
 KARPENTER_KINDS = ("NodeClaim", "NodePool", "EC2NodeClass")
-
-
-def follow_lease(kube: Kubernetes, lease: LeaseStore) -> int:
-    """Set the NodePool's replicas to what the lease says now; returns them."""
-    replicas = lease.read().replicas
-    pool = kube.get("NodePool", names.NODEPOOL)
-    if pool is not None and pool.get("spec", {}).get("replicas") != replicas:
-        kube.scale("NodePool", names.NODEPOOL, replicas)
-    return replicas
 
 
 def outside_window(capacity: Capacity, now: datetime) -> str | None:

@@ -15,7 +15,7 @@ from specdecode.cluster.evidence import Evidence, collect_logs, collect_status
 from specdecode.cluster.teardown import run_selector
 from specdecode.escape import clip, line, plain
 from specdecode.experiment import assets_dir
-from specdecode.runs.state import load_state, save_state
+from specdecode.runs.state import StateDamaged, load_state, save_state
 from specdecode.tasks.errors import LONGEST
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.untrusted import Unreadable, parse_json
@@ -40,7 +40,10 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
     detail = clip(plain(error_message((given.error or {}).get("Cause"))), LONGEST)
     where = "diagnostics"
     _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
-    state = load_state(rt.store, given.run_id)
+    try:
+        state = load_state(rt.store, given.run_id)
+    except StateDamaged:
+        state = None
     if state is not None:
         failure = Failure(stage=error, message=paragraph, diagnostics=f"{where}/")
         if failure not in state.failures:

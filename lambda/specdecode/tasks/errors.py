@@ -7,7 +7,9 @@ S3 throttles, the function was killed) is retried with backoff.
 from __future__ import annotations
 
 from specdecode.cluster.errors import InvalidManifest, QuotaExceeded
+from specdecode.cluster.lease_store import LeaseDamaged
 from specdecode.escape import clip, plain
+from specdecode.runs.state import StateDamaged
 
 LONGEST = 20_000
 """Characters of a message: Step Functions takes 32,768 as the cause of a failed execution."""
@@ -68,5 +70,8 @@ class ReportFailed(StepFailed):
     """The measurements do not make a report."""
 
 
-FINAL = sorted(error.__name__ for error in (*StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded))
+FINAL = sorted(
+    error.__name__
+    for error in (*StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded, LeaseDamaged, StateDamaged)
+)
 """Names for the state machine's Retry: never again."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import names
+from specdecode.cluster.lease import Lease
 from specdecode.cluster.pods import is_ready, is_true, restarts
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.runs.view import ClusterView, PodView
 from specdecode.tasks.capacity import NODEPOOL_LABEL
+from specdecode.tasks.guarded import Guarded
 from specdecode.tasks.jobs import look_at_pods
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
@@ -18,9 +20,15 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
     nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
+    parts, lease, turns = Guarded(), Lease(), Lease()
+    with parts.part("the node's lease"):
+        lease = rt.lease.read()
+    with parts.part("the queue of the servers that already run"):
+        turns = rt.turns.read()
     return ClusterView(
-        lease=rt.lease.read(),
-        turns=rt.turns.read(),
+        lease=lease,
+        turns=turns,
+        problems=tuple(parts.problems),
         replicas=None if pool is None else int(pool.get("spec", {}).get("replicas") or 0),
         nodes=tuple(f"{name_of(n)} ({'Ready' if is_true(n, 'Ready') else 'NotReady'})" for n in nodes),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),

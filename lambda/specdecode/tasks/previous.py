@@ -11,7 +11,7 @@ from specdecode import layout
 from specdecode.analysis import Comparison
 from specdecode.analysis.result import Verdict
 from specdecode.experiment import Experiment
-from specdecode.runs.state import RunState, load_state
+from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.runs.store import Store
 
 LOOKED_AT = 500
@@ -48,7 +48,7 @@ def _began(run_id: str) -> str:
 def _state(store: Store, run_id: str) -> RunState | None:
     try:
         return load_state(store, run_id)
-    except ValidationError:
+    except StateDamaged:
         return None
 
 

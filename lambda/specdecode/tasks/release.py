@@ -6,23 +6,55 @@ from functools import partial
 from typing import Any
 
 from specdecode.cluster import lease as leases
+from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease_store import LeaseDamaged
 from specdecode.runs.state import load_state, save_state
-from specdecode.tasks.capacity import follow_lease
+from specdecode.tasks import executions
+from specdecode.tasks.guarded import Guarded
+from specdecode.tasks.replicas import follow_lease, set_replicas
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+
+NODE, QUEUE, RECORD = "the node", "the queue of the servers that already run", "the run's record"
 
 
 def release(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the run neither holds nor waits, and the NodePool's replicas are what the lease is worth."""
-    now = rt.now()
+    """Done when the run neither holds nor waits, and the NodePool's replicas are what the lease is worth.
+
+    The node comes first, and nothing else that fails keeps it. Raises, so that it is tried again, only when the node
+    could not be given back for certain; what is left in the queue or the record then is the watchdog's.
+    """
+    now, parts = rt.now(), Guarded()
     give_up = partial(leases.release, run_id=given.run_id, now=now)
-    lease = rt.lease.update(give_up)
-    rt.turns.update(give_up)
-    replicas = follow_lease(rt.kube, rt.lease)
-    state = load_state(rt.store, given.run_id)
-    if state is not None and state.held_since is not None and state.released_at is None:
-        save_state(rt.store, state.model_copy(update={"released_at": now}))
-    heir = f", handed over to {lease.holder.run_id}" if lease.holder else ""
-    return Progress(done=True, message=f"released; the node pool has {replicas} replicas{heir}")
+    done = "the node may still be there"
+    with parts.part(NODE):
+        lease = _node(given, rt, give_up)
+        heir = f", handed over to {lease.holder.run_id}" if lease and lease.holder else ""
+        done = f"released; the node pool has {lease.replicas if lease else 0} replicas{heir}"
+    with parts.part(QUEUE):
+        rt.turns.update(give_up)
+    with parts.part(RECORD):
+        state = load_state(rt.store, given.run_id)
+        if state is not None and state.held_since is not None and state.released_at is None:
+            save_state(rt.store, state.model_copy(update={"released_at": now}))
+    if NODE in parts.errors:
+        raise parts.errors[NODE]
+    return Progress(done=True, message="; ".join([done, *parts.problems]))
+
+
+def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease | None:
+    """Give the node up; the lease that holds now, or None where its document is damaged, by which nobody holds."""
+    try:
+        lease = rt.lease.update(give_up)
+    except LeaseDamaged:
+        set_replicas(rt.kube, 0)
+        return None
+    except Exception:
+        machine = executions.machine_of(given.execution_arn)
+        if not executions.running(rt, machine=machine) - {given.run_id}:
+            set_replicas(rt.kube, 0)
+        raise
+    follow_lease(rt.kube, rt.lease, known=lease)
+    return lease
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

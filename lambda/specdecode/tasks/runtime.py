@@ -21,7 +21,8 @@ from specdecode.runs.store import Store
 from specdecode.tasks import logs
 from specdecode.tasks.errors import InvalidExperiment, StepFailed
 
-_RETRIES = Config(retries={"mode": "standard", "max_attempts": 6}, connect_timeout=5, read_timeout=30)
+_RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
+"""A service that does not answer costs a minute at most (and the back-off): the node is given back though S3 hangs."""
 
 
 class StepInput(BaseModel):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from specdecode.cluster.teardown import delete_workloads, run_selector
 from specdecode.planning.events import STOP_POLL_S
-from specdecode.runs.state import change_state, load_state
+from specdecode.runs.state import StateDamaged, change_state, load_state
 from specdecode.tasks.errors import TeardownStuck
 from specdecode.tasks.pace import STOP_LIMIT, soon
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -16,7 +17,8 @@ def stop_arms(given: StepInput, rt: Runtime) -> Progress:
     """Done when nothing is left; TeardownStuck when something still is, STOP_LIMIT after the first look."""
     left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
     if not left:
-        change_state(rt.store, given.run_id, stopping_since=None)
+        with suppress(StateDamaged):
+            change_state(rt.store, given.run_id, stopping_since=None)
         return Progress(done=True, message="no workload is left")
     state = load_state(rt.store, given.run_id)
     since = (state and state.stopping_since) or rt.now()

@@ -1,6 +1,7 @@
 """The watchdog: whatever became of the state machines, lease, workloads and replicas follow the running executions.
 
 It needs nothing of an execution but whether it runs, so that it suffices when a machine never reached its own release.
+The node comes first. Each part is done though another one fails; failures are counted, so that a person is told.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import ClientError
 from pydantic import BaseModel, ConfigDict
 
 from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Claim, Lease
+from specdecode.cluster.lease_store import LeaseDamaged, LeaseStore
 from specdecode.cluster.resources import WORKLOAD_KINDS
 from specdecode.cluster.teardown import delete_workloads
-from specdecode.tasks.capacity import NODEPOOL_LABEL, follow_lease
+from specdecode.tasks import executions, logs, nodes
+from specdecode.tasks.guarded import Guarded
+from specdecode.tasks.replicas import follow_lease, set_replicas
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
+
+EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
+COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
 
 
 class Reconciled(BaseModel):
@@ -27,19 +33,25 @@ class Reconciled(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    ended: tuple[str, ...]
+    ended: tuple[str, ...] = ()
     """Runs that held or waited though their execution no longer runs."""
-    cleaned: tuple[str, ...]
+    cleaned: tuple[str, ...] = ()
     """Values of the run label whose workloads were deleted because no claim stands for them."""
-    replicas: int
-    nodes: int
-    """NodeClaims of the trn2 pool; each is an instance that bills."""
-    lease_age_s: float
+    replicas: int | None = None
+    """Of the NodePool now; None where they were left as they are, since nobody can say who holds the node."""
+    nodes: int | None = None
+    """NodeClaims of the trn2 pool; each is an instance that bills. None where they cannot be counted."""
+    deleted: tuple[str, ...] = ()
+    """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
+    lease_age_s: float = 0.0
     """How long the run that holds the node has held it; 0 where none does."""
+    problems: tuple[str, ...] = ()
+    """What could not be done, each with its reason."""
 
     @property
-    def nodes_without_lease(self) -> int:
-        return self.nodes if self.replicas == 0 else 0
+    def nodes_without_lease(self) -> int | None:
+        """Nodes beyond those that the lease is worth."""
+        return None if self.nodes is None or self.replicas is None else max(0, self.nodes - self.replicas)
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
@@ -47,47 +59,106 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
 
     The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
     """
-    running, ended = _running(rt), list[Claim]()
-    for queue in (rt.lease, rt.turns):
-        if over := _ended(rt, queue.read(), running):
-            queue.update(partial(_release_all, run_ids=[claim.run_id for claim in over], now=rt.now()))
-            ended += over
-    replicas = follow_lease(rt.kube, rt.lease)
-    result = Reconciled(
+    parts = Guarded()
+    running: set[str] | None = None
+    with parts.part(EXECUTIONS):
+        running = executions.running(rt, machine=_machine(rt))
+    lease, ended, replicas = _node(rt, running, parts)
+    with parts.part(QUEUE):
+        ended += _turns(rt, running, parts)
+    count: int | None = None
+    deleted: tuple[str, ...] = ()
+    cleaned: tuple[str, ...] = ()
+    with parts.part(COUNT):
+        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if replicas == 0 else ()
+        count = nodes.count(rt.kube)
+    with parts.part(WORKLOADS):
+        cleaned = _clean_orphans(rt)
+    found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
-        cleaned=_clean_orphans(rt),
+        cleaned=cleaned,
         replicas=replicas,
-        nodes=_nodes(rt),
-        lease_age_s=_lease_age_s(rt),
+        nodes=count,
+        deleted=deleted,
+        lease_age_s=_age_s(lease, rt.now()),
+        problems=tuple(parts.problems),
     )
-    _publish(rt, result)
-    return result
+    with parts.part(METRICS):
+        _publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
+    return found.model_copy(update={"problems": tuple(parts.problems)})
 
 
-def _ended(rt: Runtime, lease: Lease, running: set[str]) -> list[Claim]:
-    """Claims whose execution no longer runs. The listing of those that run is one question however long the queue, but
-    may lag behind: the holder, and whoever is missing in it, is asked for by name.
+def _node(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease, list[Claim], int | None]:
+    """Bring the replicas to what the lease is worth; the lease, the claims that were taken out of it, the replicas.
+
+    A damaged lease is worth nothing, whoever runs: each step of a run reads it, and ends the run where it cannot. One
+    that cannot be had for another reason is worth nothing if no execution runs; else the replicas stay as they are, and
+    those executions, which cannot read it either, end by themselves (ADR 132). One that can be read and not written is
+    worth what it should be.
     """
+    lease, ended, replicas = Lease(), list[Claim](), None
+    wanted = 0 if running == set() else None
+    with parts.part(NODE):
+        try:
+            lease = rt.lease.read()
+            ended = _ended(rt, lease, running, parts)
+            if ended:
+                wanted = _without(lease, ended=ended, now=rt.now()).replicas
+                lease = rt.lease.update(partial(_without, ended=ended, now=rt.now()))
+        except LeaseDamaged as damage:
+            set_replicas(rt.kube, 0)
+            replicas = 0
+            _mend(rt.lease, damage, running, parts)
+        except Exception:
+            if wanted is not None:
+                set_replicas(rt.kube, wanted)
+                replicas = wanted
+            raise
+        else:
+            replicas = follow_lease(rt.kube, rt.lease, known=lease)
+    return lease, ended, replicas
+
+
+def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
+    """The same for the servers that already run, which take no node."""
+    try:
+        ended = _ended(rt, rt.turns.read(), running, parts)
+        if ended:
+            rt.turns.update(partial(_without, ended=ended, now=rt.now()))
+        return ended
+    except LeaseDamaged as damage:
+        _mend(rt.turns, damage, running, parts)
+        return []
+
+
+def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, parts: Guarded) -> None:
+    """Keep a damaged queue for a person, and begin it anew when nobody can stand in it: when no execution runs."""
+    with parts.part("a damaged queue"):
+        kept = queue.set_aside()
+        if running == set():
+            queue.begin_anew()
+        state = "it begins anew, empty" if running == set() else "it begins anew when no execution runs"
+        parts.note(f"{damage}: kept as {kept}; {state}")
+
+
+def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) -> list[Claim]:
+    """Claims whose execution no longer runs; none where Step Functions cannot be asked. The listing of those that run
+    is one question however long the queue, but may lag behind: the holder, and whoever is missing in it, is asked for
+    by name.
+    """
+    if running is None:
+        return []
     asked = [claim for claim in lease.claims if claim == lease.holder or claim.run_id not in running]
-    return [claim for claim in asked if not is_running(rt, claim)]
+    with parts.part(EXECUTIONS):
+        return [claim for claim in asked if not executions.is_running(rt, claim, machine=_machine(rt))]
+    return []
 
 
-def _release_all(lease: Lease, *, run_ids: Sequence[str], now: datetime) -> Lease:
-    """All of them in one write: those that wait first, so that none of them is promoted on the way."""
-    for run_id in sorted(run_ids, key=lease.held_by):
+def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime) -> Lease:
+    """All of them out in one write: those that wait first, so that none of them is promoted on the way."""
+    for run_id in sorted((claim.run_id for claim in ended), key=lease.held_by):
         lease = leases.release(lease, run_id=run_id, now=now)
     return lease
-
-
-def is_running(rt: Runtime, claim: Claim) -> bool:
-    """Whether the claim's execution runs; one that Step Functions no longer knows does not."""
-    try:
-        answer = rt.clients("stepfunctions").describe_execution(executionArn=claim.execution_arn)
-    except ClientError as error:
-        if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
-            return False
-        raise
-    return str(answer["status"]) in {"RUNNING", "PENDING_REDRIVE"}
 
 
 def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
@@ -98,44 +169,46 @@ def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
         for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
     }
     # Asked after the objects were seen: a run that began in between is not taken for an orphan.
-    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in queue.read().claims}
-    alive = {names.run_label(run_id) for run_id in claimed | _running(rt)}
+    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in _claims(queue)}
+    alive = {names.run_label(run_id) for run_id in claimed | executions.running(rt, machine=_machine(rt))}
     orphans = sorted(found - alive)
     for label in orphans:
         delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
     return tuple(orphans)
 
 
-def _running(rt: Runtime) -> set[str]:
-    """Run ids of all executions that run."""
-    pages = (
-        rt.clients("stepfunctions")
-        .get_paginator("list_executions")
-        .paginate(stateMachineArn=rt.environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
-    )
-    return {item["name"] for page in pages for item in page["executions"]}
+def _machine(rt: Runtime) -> str:
+    return rt.environ["STATE_MACHINE_ARN"]
 
 
-def _nodes(rt: Runtime) -> int:
-    return len(rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}"))
+def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
+    """Who stands in a queue; nobody where it cannot be read: those whose execution runs are known without it."""
+    try:
+        return queue.read().claims
+    except Exception:
+        logs.LOGGER.exception("a queue cannot be read")
+        return ()
 
 
-def _lease_age_s(rt: Runtime) -> float:
-    holder = rt.lease.read().holder
-    return (rt.now() - holder.held_since).total_seconds() if holder and holder.held_since else 0.0
+def _age_s(lease: Lease, now: datetime) -> float:
+    holder = lease.holder
+    return (now - holder.held_since).total_seconds() if holder and holder.held_since else 0.0
 
 
-def _publish(rt: Runtime, result: Reconciled) -> None:
-    rt.clients("cloudwatch").put_metric_data(
-        Namespace=rt.environ["OPERATIONS_NAMESPACE"],
-        MetricData=[
-            {"MetricName": "WatchdogHeartbeat", "Value": 1, "Unit": "Count"},
-            {"MetricName": "Nodes", "Value": result.nodes, "Unit": "Count"},
-            {"MetricName": "LeaseAge", "Value": result.lease_age_s, "Unit": "Seconds"},
-            {"MetricName": "NodesWithoutLease", "Value": result.nodes_without_lease, "Unit": "Count"},
-            {"MetricName": "RunsReleasedByWatchdog", "Value": len(result.ended), "Unit": "Count"},
-        ],
-    )
+def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
+    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about."""
+    counts = {
+        "WatchdogHeartbeat": 1 if beats else None,
+        "Nodes": found.nodes,
+        "NodesWithoutLease": found.nodes_without_lease,
+        "RunsReleasedByWatchdog": len(found.ended),
+        "WatchdogProblems": len(found.problems),
+    }
+    data: list[dict[str, Any]] = [
+        {"MetricName": name, "Value": value, "Unit": "Count"} for name, value in counts.items() if value is not None
+    ]
+    data.append({"MetricName": "LeaseAge", "Value": found.lease_age_s, "Unit": "Seconds"})
+    rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

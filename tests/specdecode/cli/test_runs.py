@@ -13,13 +13,13 @@ import typer
 from botocore.exceptions import ClientError
 from rich.console import Console
 from specdecode import layout
-from specdecode.cli import output, runs, runs_watch
-from specdecode.cli.runs_deployment import Deployment, Execution
+from specdecode.cli import output, runs, runs_release, runs_watch
+from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import Capacity, load_engine, load_preset, to_yaml
 from specdecode.planning import Inventory, make_plan, needed_prefixes
-from specdecode.runs.state import RunState
+from specdecode.runs.state import RunState, StateDamaged
 from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 from typer.testing import CliRunner
@@ -64,6 +64,8 @@ class FakeDeployment:
 
     looks = 0
     reconciled = 0
+    broken = False
+    found: dict[str, Any]
     remembered = True
     asked_for_pods = 0
     seen_pods: tuple[PodView, ...] | None = (POD,)
@@ -117,9 +119,13 @@ class FakeDeployment:
         type(self).stopped = [arn]
 
     def reconcile(self) -> dict[str, Any]:
-        FakeDeployment.held = False
+        """As the watchdog does it: a run that goes on keeps the node."""
+        found = self.find("r")
+        FakeDeployment.held &= not (self.stopped or found is None or found.status != "RUNNING")
         FakeDeployment.reconciled += 1
-        return {"replicas": 0}
+        if FakeDeployment.broken:
+            raise FunctionFailed("Watchdog failed: Task timed out")
+        return FakeDeployment.found
 
     def cluster(self) -> ClusterView:
         claim = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
@@ -146,8 +152,9 @@ def command(monkeypatch):
     FakeDeployment.reconciled, FakeDeployment.remembered = 0, True
     FakeDeployment.capacity, FakeDeployment.s3 = Capacity(), FakeS3()
     FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
+    FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
-    monkeypatch.setattr(runs.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
 
@@ -351,7 +358,7 @@ class FakeLambda:
 
 
 def deployment_with(function: FakeLambda) -> Deployment:
-    made = Deployment(session=SimpleNamespace(client=lambda service: function))
+    made = Deployment(session=SimpleNamespace(client=lambda service, **_: function))
     made.__dict__["outputs"] = {"InspectFunction": "inspect"}
     return made
 
@@ -445,7 +452,7 @@ def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
     FakeDeployment.remembered = False
     result = command("capacity", "--release")
     assert (result.exit_code, FakeDeployment.stopped) == (0, [])
-    assert "released; the node pool has 0 replicas" in result.output
+    assert "nobody holds the node; the node pool has 0 replicas" in result.output
 
 
 def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
@@ -453,6 +460,48 @@ def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
     result = command("capacity", "--release")
     assert FakeDeployment.reconciled == 1
     assert "nobody holds the node; the node pool has 0 replicas" in result.output
+
+
+def test_a_release_whose_watchdog_fails_says_what_happens_by_itself_and_what_to_do(command):
+    FakeDeployment.broken = True
+    for arguments in (("stop", "r"), ("capacity", "--release")):
+        result = command(*arguments)
+        assert result.exit_code == 3
+        assert "Task timed out" in result.stderr
+        assert "The backstop" in result.stderr and "docs/operations.md#a-node-that-stays" in result.stderr
+
+
+@pytest.mark.parametrize("error", [StateDamaged("?"), ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")])
+def test_a_run_whose_record_cannot_be_read_is_shown_and_stopped(command, monkeypatch, error):
+    def unreadable(self, run_id):
+        raise error
+
+    monkeypatch.setattr(FakeDeployment, "state", unreadable)
+    monkeypatch.setattr(FakeDeployment, "plan", unreadable)
+    assert "Serve" in command("status", "r").stdout
+    FakeDeployment.looks = 0
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+
+
+def test_what_the_watchdog_could_not_do_is_said_and_the_node_is_released_all_the_same(command):
+    FakeDeployment.found = {
+        "replicas": 0,
+        "problems": ["s3://b/state/capacity.json is no lease"],
+        "deleted": ["trn2-x"],
+    }
+    result = command("stop", "r")
+    assert result.exit_code == 0
+    assert "released; the node pool has 0 replicas" in result.stdout
+    assert "deleted node trn2-x" in result.stdout
+    assert "problem: s3://b/state/capacity.json is no lease" in result.stderr
+
+
+def test_a_lease_that_cannot_be_read_while_runs_go_on_names_them(command):
+    FakeDeployment.found, FakeDeployment.held = {"replicas": None, "problems": ["the node: AccessDenied"]}, False
+    result = command("capacity", "--release")
+    assert result.exit_code == 1
+    assert "specdecode stop r" in result.stderr and "AccessDenied" in result.stderr
 
 
 def test_list_and_status_have_json(command):

@@ -48,7 +48,19 @@ class FakeS3:
             raise client_error("PreconditionFailed", "PutObject", 412)
         self.objects[Key] = Body
 
-    def copy_object(self, *, Bucket: str, Key: str, CopySource: dict[str, str]) -> None:
+    def head_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        self.before("HeadObject", Key)
+        if Key not in self.objects:
+            raise client_error("404", "HeadObject", 404)
+        return {"ETag": _etag(self.objects[Key]), "ContentLength": len(self.objects[Key])}
+
+    def copy_object(
+        self, *, Bucket: str, Key: str, CopySource: dict[str, str], CopySourceIfMatch: str | None = None
+    ) -> None:
+        self.before("GetObject", CopySource["Key"])
+        self.before("PutObject", Key)
+        if CopySourceIfMatch and _etag(self.objects[CopySource["Key"]]) != CopySourceIfMatch:
+            raise client_error("PreconditionFailed", "CopyObject", 412)
         self.objects[Key] = self.objects[CopySource["Key"]]
 
     def list_objects_v2(self, *, Bucket: str, Prefix: str = "", **more: Any) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""Giving the node back from the command line: the watchdog is run, which needs nothing of what the bucket holds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from specdecode import names
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, complain, say, stop_with
+from specdecode.cli.runs_deployment import Deployment, FunctionFailed
+from specdecode.cli.runs_view import TERMINAL
+from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
+from specdecode.runs.view import ClusterView
+
+ATTEMPTS = 30
+PAUSE_S = 2.0
+BY_HAND = "docs/operations.md#a-node-that-stays"
+
+
+def free(deployment: Deployment) -> None:
+    """Take the node from whoever holds it. First of all, replicas and workloads are brought to what the lease says."""
+    done = _reconcile(deployment)
+    seen = deployment.cluster()
+    if seen.lease.holder is not None:
+        holder = seen.lease.holder.run_id
+        found = deployment.find(holder)
+        if found is not None and found.status not in TERMINAL:
+            deployment.stop(found.arn)
+            say(f"stopped {holder}")
+        give_back(deployment, holder)
+        return
+    _tell(done)
+    if done["replicas"] is None:
+        going = [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
+        stops = "".join(f"\n  specdecode stop {run_id}" for run_id in going)
+        raise stop_with(
+            f"nobody can say who holds the node while the lease cannot be read. Stop each run that goes on:{stops}",
+            EXIT_FAILED,
+        )
+    say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
+
+
+def give_back(deployment: Deployment, run_id: str) -> None:
+    """Run the watchdog until nothing stands for the run any more."""
+    done: dict[str, Any] = {}
+    for _ in range(ATTEMPTS):
+        done = _reconcile(deployment)
+        seen = deployment.cluster()
+        if done["replicas"] is not None and not _stands(run_id, seen):
+            _tell(done)
+            say(f"released; the node pool has {seen.replicas} replicas")
+            return
+        time.sleep(PAUSE_S)
+    _tell(done)
+    raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
+
+
+def _stands(run_id: str, seen: ClusterView) -> bool:
+    """Whether the run holds, waits, or has pods."""
+    claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
+    return run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
+
+
+def _reconcile(deployment: Deployment) -> dict[str, Any]:
+    """What the watchdog found and did; ends the command with 3 and what to do if it fails."""
+    try:
+        return deployment.reconcile()
+    except FunctionFailed as failure:
+        raise stop_with(
+            f"{failure}\nThe watchdog could not run: a node may still be there, about $36 an hour. The backstop, which "
+            f"needs neither Kubernetes nor the bucket, ends its instance {BACKSTOP_WINDOW_MINUTES} to "
+            f"{BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES} min after the watchdog's last heartbeat if no run "
+            f"goes on. At once, by hand: {BY_HAND}",
+            EXIT_ENVIRONMENT,
+        ) from None
+
+
+def _tell(done: dict[str, Any]) -> None:
+    for name in done.get("deleted", ()):
+        say(f"deleted node {name}, which Karpenter had not begun to end")
+    for problem in done.get("problems", ()):
+        complain(f"problem: {problem}")
