@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import time
 import urllib.request
@@ -73,6 +75,23 @@ class Cloud:
         for pod in found:
             self.control("kill", namespace=names.NAMESPACE, pod=pod["metadata"]["name"])
         return bool(found)
+
+    def freeze(self, component: str) -> list[str]:
+        """Stop the processes of a component's running containers; names of their pods, none if there are none yet."""
+        frozen = []
+        for pod in self.pods(component):
+            status = pod.get("status", {})
+            for container in [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]:
+                if "running" in container.get("state", {}):
+                    os.killpg(int(container["containerID"].removeprefix("process://")), signal.SIGSTOP)
+                    frozen.append(pod["metadata"]["name"])
+        return frozen
+
+    def kept(self, run: Run, *path: str) -> dict[str, bytes]:
+        """What is stored below a folder of the run's, by key."""
+        s3, root = self.running.services.client("s3"), layout.run_key(run.run_id, *path) + "/"
+        found = s3.list_objects_v2(Bucket=self.running.bucket, Prefix=root).get("Contents", [])
+        return {item["Key"]: self.stored(item["Key"]) for item in found}
 
     @contextlib.contextmanager
     def waits(self, scale: float) -> Iterator[None]:

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -294,6 +295,132 @@ def test_the_node_vanishes_under_load(cloud):
     node = cloud.pods("serving")[0]["spec"]["nodeName"]
     cloud.control("vanish", node=node)
     fails(cloud, run, fault="the node vanishes", where="Benchmark", error="NodeLost", row="node-lost")
+
+
+@pytest.mark.parametrize(
+    ("step", "component", "error"),
+    [
+        ("StageModels", "staging", "StagingFailed"),
+        ("Compile", "compile", "CompileFailed"),
+        ("Benchmark", "benchmark", "BenchmarkFailed"),
+    ],
+)
+def test_a_job_is_not_done_in_its_time(cloud, step, component, error):
+    """The step ends it, and not the Job controller, which would delete the pod with its log."""
+    for prefix in ("models/", "compiled/"):
+        cloud.forget(prefix)
+    limit = {"staging": "deadlines.staging", "compile": "deadlines.compile", "benchmark": "deadlines.benchmark"}
+    run = cloud.start(f"late-{component}", LONG | {limit[component]: 1, "deadlines.serve": 10})
+    cloud.until_step(run, step)
+    pods = cloud.until(lambda: cloud.freeze(component), what=f"a running {component} pod")
+    fails(cloud, run, fault=f"a {component} pod hangs until its deadline", where=step, error=error, row="too-slow")
+    logs = cloud.kept(run, "diagnostics", "logs")
+    assert any(pod in key for key in logs for pod in pods), "its log is kept"
+
+
+def test_a_pod_is_evicted_and_another_one_compiles(cloud):
+    """Its log is gone with it. The reason stands where the log would."""
+    cloud.forget("compiled/")
+    run = cloud.start("evicted", SMALL | PATIENT)
+    cloud.until_step(run, "Compile")
+
+    def evicted() -> bool:
+        for pod in cloud.pods("compile"):
+            if pod["status"].get("phase") in {"Pending", "Running"} and pod["spec"].get("nodeName"):
+                cloud.control("evict", namespace=names.NAMESPACE, pod=pod["metadata"]["name"])
+                return True
+        return False
+
+    cloud.until(evicted, what="a compile pod")
+    succeeds(cloud, run, fault="a compile pod is evicted, its log lost", where="Compile")
+    assert any(text.startswith(b"(no log: ") for text in cloud.kept(run, "diagnostics", "logs").values())
+
+
+def test_the_node_is_cut_off_under_load(cloud):
+    """What the API server knows is stored at once, and nobody waits for a kubelet that does not answer."""
+    run = cloud.start("node-cut", LONG)
+    cloud.until_step(run, "Benchmark")
+    node = cloud.pods("serving")[0]["spec"]["nodeName"]
+    began = time.monotonic()
+    cloud.control("cut", node=node)
+    cloud.until(lambda: cloud.kept(run, "diagnostics"), what="the diagnosis")
+    took = time.monotonic() - began
+    cloud.until(lambda: current_step(run.deployment.events(run.arn))[0] != "Diagnose", what="the end of Diagnose")
+    assert time.monotonic() - began < took + 30, "it asked the node's kubelet"
+    assert not cloud.kept(run, "diagnostics", "logs")
+    cloud.control("vanish", node=node)
+    fails(
+        cloud,
+        run,
+        fault="nothing reaches the node any more, and then it is gone",
+        where="Benchmark",
+        error="BenchmarkFailed",
+        row="node-lost",
+    )
+
+
+def test_a_claim_template_is_missing(cloud):
+    """The pod has an event and no condition: the scheduler does not look at it."""
+    path = f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaimtemplates"
+    templates = cloud.listed(path)
+    for template in templates:
+        cloud.running.kubernetes.request("DELETE", f"{path}/{template['metadata']['name']}")
+    cloud.forget("compiled/")
+    try:
+        run = cloud.start("no-template", SMALL | PATIENT)
+        fails(
+            cloud,
+            run,
+            fault="a ResourceClaimTemplate is missing",
+            where="Compile",
+            error="CompileFailed",
+            row="claim-template-missing",
+        )
+    finally:
+        for template in templates:
+            kept = {key: template["metadata"][key] for key in ("name", "namespace", "labels")}
+            body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template, "metadata": kept}
+            cloud.running.kubernetes.request("POST", path, body)
+
+
+def test_a_limit_range_makes_pods_invalid(cloud):
+    path = f"/api/v1/namespaces/{names.NAMESPACE}/limitranges"
+    spec = {"limits": [{"type": "Container", "default": {"cpu": "100m"}}]}
+    body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "of-somebody-else"}, "spec": spec}
+    cloud.running.kubernetes.request("POST", path, body)
+    cloud.forget("models/")
+    try:
+        run = cloud.start("limit-range", SMALL | PATIENT)
+        fails(
+            cloud,
+            run,
+            fault="a limit range of somebody else's makes pods invalid",
+            where="StageModels",
+            error="StagingFailed",
+            row="pod-refused",
+        )
+    finally:
+        cloud.running.kubernetes.request("DELETE", f"{path}/of-somebody-else")
+
+
+def test_an_object_is_not_of_the_cluster_s_schema(cloud):
+    """Answered with 500, as a server-side apply is. Once: were it tried again, it would go well."""
+    cloud.forget("models/")
+    told = (
+        f"failed to create typed patch object ({names.NAMESPACE}/x; batch/v1, Kind=Job): "
+        ".spec.podFailurePolicy: field not declared in schema"
+    )
+    path = f"/apis/batch/v1/namespaces/{names.NAMESPACE}/jobs/"
+    cloud.control("faults", api=[{"code": 500, "count": 1, "path": path, "message": told, "method": "PATCH"}])
+    run = cloud.start("other-schema", SMALL | PATIENT)
+    fails(
+        cloud,
+        run,
+        fault="the cluster does not know a field of a Job",
+        where="StageModels",
+        error="InvalidManifest",
+        row="manifest-refused",
+    )
 
 
 def test_a_function_is_killed_midway(cloud):

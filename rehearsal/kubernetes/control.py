@@ -53,6 +53,10 @@ class Control:
                 return self._faults.set(body)
             case "kill":
                 return self._kill(body)
+            case "evict":
+                return self._evict(body)
+            case "cut":
+                return self._cut(body)
             case "vanish":
                 return self._vanish(body)
             case "instances":
@@ -70,6 +74,17 @@ class Control:
         """`{namespace, pod, container?, reason?}`: SIGKILL; with reason OOMKilled it looks like the kernel's doing."""
         pod = self._cluster.store.require(r.PODS, body["namespace"], body["pod"])
         self._agent.kill(pod, body.get("container", ""), body.get("reason", "Error"))
+        return {}
+
+    def _evict(self, body: Json) -> Json:
+        """`{namespace, pod}`: the kubelet ends the pod for want of local disk, and loses its containers."""
+        self._agent.evict(self._cluster.store.require(r.PODS, body["namespace"], body["pod"]))
+        return {}
+
+    def _cut(self, body: Json) -> Json:
+        """`{node}`: nothing reaches the node any more; what runs there goes on. `vanish` ends it."""
+        node = self._cluster.store.require(r.NODES, "", body["node"])
+        self._agent.cut(node)
         return {}
 
     def _vanish(self, body: Json) -> Json:

@@ -23,11 +23,16 @@ class CutOff(Exception):
 
 @dataclass
 class ApiFault:
-    """The next `count` requests (writes only, for a 409) are answered with `code`, or cut off with code 0."""
+    """The next `count` requests (writes only, for a 409) are answered with `code`, or cut off with code 0.
+
+    `message` instead of the usual one of that code; `method`: only requests with it.
+    """
 
     code: int
     count: int
     path: str = ""
+    message: str = ""
+    method: str = ""
 
 
 @dataclass
@@ -69,14 +74,16 @@ class Faults:
                 raise errors.bad_request(
                     f"api fault code {entry['code']}: known are 0 (connection reset), {sorted(_API_FAULTS)}"
                 )
-            self.api.append(ApiFault(code=entry["code"], count=entry.get("count", 1), path=entry.get("path", "")))
+            self.api.append(ApiFault(**{"count": 1, **entry}))
         self.changed()
         return {**{name: getattr(self, name) for name in switches}, "api": [vars(fault) for fault in self.api]}
 
     def api_request(self, request: web.Request) -> None:
         """Refuse or cut off `request` when an API fault is due."""
         for fault in self.api:
-            if fault.path not in request.path or (fault.code == 409 and request.method not in _WRITES):
+            if fault.path not in request.path or fault.method not in ("", request.method):
+                continue
+            if fault.code == 409 and request.method not in _WRITES:
                 continue
             fault.count -= 1
             if fault.count <= 0:
@@ -87,5 +94,5 @@ class Faults:
                 raise CutOff
             reason, message = _API_FAULTS[fault.code]
             raise errors.ApiError(
-                fault.code, reason, message, headers={"Retry-After": "1"} if fault.code == 429 else {}
+                fault.code, reason, fault.message or message, headers={"Retry-After": "1"} if fault.code == 429 else {}
             )

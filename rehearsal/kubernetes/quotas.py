@@ -10,7 +10,7 @@ from rehearsal.kubernetes.store import Store
 
 _BY_PLURAL = ("pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers")
 _OF_SERVICES = ("services.nodeports", "services.loadbalancers")
-_LIMIT_FIELDS = {"type", "defaultRequest"}
+_LIMIT_FIELDS = {"type", "defaultRequest", "default"}
 _ANNOTATION = "kubernetes.io/limit-ranger"
 
 
@@ -27,7 +27,7 @@ def check_quota(obj: Json, old: Json | None) -> Iterator[Json]:
 def check_limits(obj: Json, old: Json | None) -> Iterator[Json]:
     for index, limit in enumerate(obj["spec"]["limits"]):
         if limit["type"] != "Container" or set(limit) - _LIMIT_FIELDS:
-            yield errors.unsupported(f"spec.limits[{index}]", "a limit range for anything but a container's requests")
+            yield errors.unsupported(f"spec.limits[{index}]", "a limit range for anything but a container's defaults")
 
 
 def admit(store: Store, resource: Resource, obj: Json) -> None:
@@ -76,20 +76,23 @@ def usage(resource: Resource, obj: Json) -> dict[str, int]:
 
 
 def default_requests(store: Store, resource: Resource, obj: Json) -> None:
-    """Admission: requests of containers that have none, from the namespace's limit ranges."""
+    """Admission: requests and limits of containers that have none, from the namespace's limit ranges.
+
+    A request above a limit that was set so makes the pod invalid, which is for the validation to say.
+    """
     if resource is not r.PODS:
         return
     for limit_range in store.list(r.LIMIT_RANGES, namespace_of(obj)):
         for limit in limit_range["spec"]["limits"]:
             for container in [*obj["spec"].get("initContainers", ()), *obj["spec"]["containers"]]:
-                _fill(obj, container, limit.get("defaultRequest") or {})
+                _fill(obj, container, "request", limit.get("defaultRequest") or {})
+                _fill(obj, container, "limit", limit.get("default") or {})
 
 
-def _fill(pod: Json, container: Json, requests: Mapping[str, str]) -> None:
-    has = container.setdefault("resources", {}).setdefault("requests", {})
-    missing = {key: value for key, value in requests.items() if key not in has}
+def _fill(pod: Json, container: Json, what: str, values: Mapping[str, str]) -> None:
+    missing = {k: v for k, v in values.items() if k not in container.get("resources", {}).get(f"{what}s", {})}
     if missing:
-        has.update(missing)
-        said = f"LimitRanger plugin set: {', '.join(sorted(missing))} request for container {container['name']}"
+        container.setdefault("resources", {}).setdefault(f"{what}s", {}).update(missing)
+        said = f"LimitRanger plugin set: {', '.join(sorted(missing))} {what} for container {container['name']}"
         annotations = pod["metadata"].setdefault("annotations", {})
         annotations[_ANNOTATION] = "; ".join(filter(None, (annotations.get(_ANNOTATION), said)))

@@ -96,9 +96,9 @@ def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Js
     node = resolve(node)
     alternatives = node.get("oneOf") or node.get("anyOf")
     if alternatives:
-        if not any(_matches_type(resolve(a), value) for a in alternatives):
+        if not any(matches_type(resolve(a), value) for a in alternatives):
             unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
-    elif not _matches_type(node, value):
+    elif not matches_type(node, value):
         unknown.append(f'field "{path}" must be of type {_expected(node)}, not {_type_name(value)}')
         return
     if isinstance(value, dict):
@@ -149,7 +149,8 @@ def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None
             causes.append(errors.invalid_value(path, value, f"should be less than or equal to {node['maximum']}"))
 
 
-def _matches_type(node: Json, value: Any) -> bool:
+def matches_type(node: Json, value: Any) -> bool:
+    """Whether `value` is of the JSON type that `node` asks for, if it asks for one."""
     expected = node.get("type")
     names = [expected] if isinstance(expected, str) else (expected or [])
     return not names or any(_TYPES[name](value) for name in names)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from rehearsal.kubernetes import budgets, defaults, errors, fields, ownership, patches, queries, scaling, schema
+from rehearsal.kubernetes import budgets, defaults, errors, fields, ownership, patches, queries, scaling, schema, typed
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.machinery import Cluster, owner_entry
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
@@ -127,6 +127,7 @@ class Verbs:
         resource, dry_run = target.resource, _is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run), False
+        typed.check(target, body)
         node = schema.schema_of(resource)
         owner = owner_entry(resource, manager, "Apply", target.subresource)
         live = self._store.get(resource, target.namespace, target.name)
@@ -137,12 +138,6 @@ class Verbs:
             merged, _ = ownership.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
             admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]
             return self._cluster.insert(resource, admitted, dry_run=dry_run), True
-        unknown, _ = schema.problems(resource, {**live, **body, "metadata": {**live["metadata"], **body["metadata"]}})
-        if unknown:
-            raise errors.bad_request(
-                f"failed to create typed patch object ({target.namespace}/{target.name}; {resource.api_version}, "
-                f"Kind={resource.kind}): {', '.join(unknown)}"
-            )
         force = query.get("force") == "true"
         merged, conflicts = ownership.apply(
             node, live, body, owner, complete=lambda obj: defaults.fill(resource, obj), force=force

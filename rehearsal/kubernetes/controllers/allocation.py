@@ -39,12 +39,15 @@ def claims_of(store: Store, pod: Json) -> list[tuple[str, str | None]]:
     ]
 
 
+def has_claims(store: Store, pod: Json) -> bool:
+    """Whether all claims of the pod were made. One without is not looked at and gets no condition at all."""
+    return all(claim is not None for _, claim in claims_of(store, pod))
+
+
 def waiting_for_claims(store: Store, pod: Json) -> str | None:
     """Why the pod's claims cannot be looked at yet, or None."""
-    for name, claim in claims_of(store, pod):
-        if claim is None:
-            return f'waiting for dynamic resource controller to create the resourceclaim "{name}"'
-        if store.get(r.CLAIMS, namespace_of(pod), claim) is None:
+    for _, claim in claims_of(store, pod):
+        if claim is not None and store.get(r.CLAIMS, namespace_of(pod), claim) is None:
             return f'resourceclaim "{claim}" not found'
     return None
 

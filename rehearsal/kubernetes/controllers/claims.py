@@ -33,8 +33,9 @@ class Claims(Controller):
         namespace = namespace_of(pod)
         template = self.store.get(r.CLAIM_TEMPLATES, namespace, entry["resourceClaimTemplateName"])
         if template is None:
-            missing = f'resourceclaimtemplate.resource.k8s.io "{entry["resourceClaimTemplateName"]}" not found'
-            message = f"PodResourceClaim {entry['name']}: {missing}"
+            wanted = entry["resourceClaimTemplateName"]
+            missing = f'resourceclaimtemplate.resource.k8s.io "{wanted}" not found'
+            message = f'PodResourceClaim {entry["name"]}: resource claim template "{wanted}": {missing}'
             self.cluster.event(pod, "Warning", "FailedResourceClaimCreation", message, component=_COMPONENT)
             return
         own = template["spec"].get("metadata") or {}

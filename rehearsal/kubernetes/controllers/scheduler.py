@@ -21,6 +21,8 @@ class Scheduler(Controller):
             self._schedule(pod)
 
     def _schedule(self, pod: Json) -> None:
+        if not allocation.has_claims(self.store, pod):
+            return
         nodes = [node for node in self.store.list(r.NODES) if not terminating(node)]
         problem = self._waiting_for_volumes(pod) or allocation.waiting_for_claims(self.store, pod)
         if problem:

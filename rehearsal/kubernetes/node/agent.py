@@ -1,5 +1,6 @@
 """The node agent: runs what the scheduler bound to its nodes, and takes down what is deleted."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
@@ -21,6 +22,9 @@ from rehearsal.kubernetes.objects import (
     uid_of,
 )
 from rehearsal.kubernetes.software.workloads import NO_PROCESS
+
+_DIAL_TIMEOUT = 30.0
+"""Seconds for which the API server tries to reach a kubelet."""
 
 
 class NodeAgent(Controller):
@@ -44,6 +48,8 @@ class NodeAgent(Controller):
             node = self.store.get(r.NODES, "", pod["spec"]["nodeName"])
             if node is None:
                 self._lost(pod)
+            elif name_of(node) in self._settings.cut:
+                continue
             elif terminating(pod):
                 self._take_down(pod)
             elif NO_PROCESS in annotations_of(pod):
@@ -117,6 +123,32 @@ class NodeAgent(Controller):
             if not container or found.name == container:
                 found.kill(reason)
 
+    def evict(self, pod: Json) -> None:
+        """An injected eviction of a running pod."""
+        worker = self._workers.get(uid_of(pod))
+        if worker is not None:
+            worker.evict()
+
+    def cut(self, node: Json) -> None:
+        """The node's kubelet is heard of no more: what the node lifecycle controller then writes."""
+        self._settings.cut.add(name_of(node))
+        unknown = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+
+        def away(obj: Json) -> None:
+            obj["status"]["conditions"] = set_condition(obj["status"]["conditions"], "Ready", "Unknown", **unknown)
+
+        def unready(obj: Json) -> None:
+            conditions = dig(obj, "status", "conditions", default=[])
+            obj["status"]["conditions"] = set_condition(conditions, "Ready", "False", reason="NodeNotReady")
+
+        taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
+        taints = [*dig(node, "spec", "taints", default=[]), taint]
+        self.cluster.modify(r.NODES, node, away)
+        self.cluster.modify(r.NODES, node, lambda obj: obj["spec"].update(taints=taints), subresource="")
+        for pod in self.store.list(r.PODS):
+            if dig(pod, "spec", "nodeName") == name_of(node) and pods.is_active(pod):
+                self.cluster.modify(r.PODS, pod, unready)
+
     async def logs(self, pod: Json, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         """The log of a container of `pod`. Raises 400 as the kubelet does where there is none."""
         names = [c["name"] for c in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])]
@@ -133,6 +165,14 @@ class NodeAgent(Controller):
             yield b""
             return
         worker = self._workers.get(uid_of(pod))
+        if dig(pod, "spec", "nodeName") in self._settings.cut:
+            await asyncio.sleep(_DIAL_TIMEOUT)
+            address = (
+                f"https://{dig(pod, 'status', 'hostIP')}:10250/containerLogs/{namespace_of(pod)}/{name_of(pod)}/{name}"
+            )
+            raise errors.ApiError(500, "InternalError", f'Get "{address}": dial tcp: i/o timeout')
+        if worker is not None and worker.is_evicted:
+            raise errors.bad_request(f'container "{name}" in pod "{name_of(pod)}" is terminated')
         container = next((c for c in worker.containers if c.name == name), None) if worker else None
         previous = query.get("previous") == "true"
         log = (container.previous_log if previous else container.log) if container else None

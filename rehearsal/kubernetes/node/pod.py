@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rehearsal.kubernetes import pod_rules
@@ -40,6 +40,8 @@ class NodeSettings:
     aws_endpoint: str
     instance: str
     backoff: float
+    cut: set[str] = field(default_factory=set)
+    """Nodes that nothing reaches, and that reach nothing."""
 
 
 class PodWorker:
@@ -56,6 +58,7 @@ class PodWorker:
         self._initialized = False
         self._stopping: float | None = None
         self._dead_mount = ""
+        self.is_evicted = False
         self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
 
     @property
@@ -203,12 +206,25 @@ class PodWorker:
 
     def publish(self) -> None:
         """Write the pod's status as it is now."""
+        if self._pod["spec"]["nodeName"] in self._settings.cut:
+            return
 
         def change(obj: Json) -> None:
+            if self.is_evicted:
+                status.describe_evicted(obj)
+                return
             stopping = self._stopping is not None
             status.describe(obj, self._init, self._main, initialized=self._initialized, stopping=stopping)
 
         self._settings.cluster.modify(r.PODS, self._pod, change)
+
+    def evict(self) -> None:
+        """End for want of local disk: the containers go at once, and nothing is known of them afterwards."""
+        self.is_evicted = True
+        self._event("Warning", "Evicted", status.EVICTED)
+        for container in self.containers:
+            container.stop(0)
+        self.publish()
 
     def _event(self, kind: str, reason: str, message: str) -> None:
         self._settings.cluster.event(self._pod, kind, reason, message, component=_COMPONENT)

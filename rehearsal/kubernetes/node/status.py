@@ -29,6 +29,24 @@ def describe(
     status["conditions"] = conditions
 
 
+EVICTED = "The node was low on resource: ephemeral-storage. Threshold quantity: 53687091200, available: 48211Mi. "
+
+
+def describe_evicted(pod: Json) -> None:
+    """Write the status of a pod that the kubelet ended, in place: of its containers it knows nothing any more."""
+    status = pod.setdefault("status", {})
+    status |= {"phase": "Failed", "reason": "Evicted", "message": EVICTED}
+    lost = "The container could not be located when the pod was terminated"
+    ended = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown", "message": lost}}
+    for field in ("initContainerStatuses", "containerStatuses"):
+        if field in status:
+            status[field] = [{**each, "ready": False, "started": False, "state": ended} for each in status[field]]
+    conditions = status.get("conditions", [])
+    for kind in ("ContainersReady", "Ready"):
+        conditions = set_condition(conditions, kind, "False", reason="PodFailed")
+    status["conditions"] = set_condition(conditions, "DisruptionTarget", "True", reason="TerminationByKubelet")
+
+
 def phase_of(
     policy: str, init: Sequence[Container], main: Sequence[Container], *, initialized: bool, stopping: bool
 ) -> str:

@@ -39,13 +39,20 @@ class Double:
         )
 
     def request(
-        self, method: str, path: str, body: Any = None, *, kind: str = "application/json", token: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        kind: str = "application/json",
+        token: str | None = None,
+        timeout: float = 20,
     ) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token or self.token}", "Content-Type": kind}
         request = urllib.request.Request(self.url + path, method=method, data=data, headers=headers)
         try:
-            with self._opener.open(request, timeout=20) as reply:
+            with self._opener.open(request, timeout=timeout) as reply:
                 status, raw = reply.status, reply.read()
         except urllib.error.HTTPError as refused:
             status, raw = refused.code, refused.read()
