@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Deployment:
     def synth(self) -> Child:
         """Start `cdk synth` into the assembly folder. It needs no AWS, so other steps can run meanwhile."""
         return self._cdk(
-            "synth", "synth", "--quiet", "--app", f"{sys.executable} app.py", "--output", str(self.assembly)
+            "synth", "synth", "--quiet", "--app", shlex.join([sys.executable, "app.py"]), "--output", str(self.assembly)
         )
 
     def bootstrap(self) -> Child:
