@@ -7,7 +7,9 @@ So "is anything left?" has an answer that no child can evade by detaching itself
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,7 +49,11 @@ class Child:
     def check(self) -> None:
         """Raise ChildFailed if it is no longer running."""
         if not self.running:
-            raise self.failure(f"ended with status {self.process.returncode}")
+            raise self.failure(f"ended {_how(self.process.returncode)}")
+
+    def silent_s(self) -> float:
+        """Seconds since it last wrote to its log."""
+        return max(time.time() - self.log.stat().st_mtime, 0.0)
 
     def wait(self, *, timeout_s: float) -> None:
         """Wait for success. Raises ChildFailed on another exit status or after `timeout_s` seconds."""
@@ -56,7 +62,7 @@ class Child:
         except subprocess.TimeoutExpired:
             raise self.failure(f"did not finish within {timeout_s:.0f} s") from None
         if status:
-            raise self.failure(f"failed with status {status}")
+            raise self.failure(f"failed {_how(status)}")
 
     def failure(self, what: str) -> ChildFailed:
         """The error that says what happened, with the last words and where the others are."""
@@ -73,6 +79,8 @@ class Processes:
     """Working directory: the repository."""
     _children: list[Child] = field(default_factory=list)
     _guardian: subprocess.Popen[bytes] | None = None
+    _owned: int | None = None
+    """The folder, open and locked for as long as this process lives: children do not inherit it."""
 
     def start(
         self,
@@ -123,6 +131,8 @@ class Processes:
         return strays
 
     def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._owned = _owned(self.folder)
         self._guardian = subprocess.Popen(
             [sys.executable, "-m", "rehearsal.guardian", self.folder],
             cwd=Path(__file__).resolve().parents[1],
@@ -137,6 +147,16 @@ class Processes:
         self.stop()
         if self._guardian:
             self._guardian.communicate()
+        if self._owned is not None:
+            os.close(self._owned)
+
+
+def _how(status: int) -> str:
+    """An exit status in words; a negative one is a signal (`subprocess.Popen.returncode`)."""
+    if status >= 0:
+        return f"with status {status}"
+    hint = " (by a person, or by the kernel for want of memory)" if -status == signal.SIGKILL else ""
+    return f"by signal {signal.Signals(-status).name}{hint}"
 
 
 def _end(child: Child) -> None:
@@ -169,6 +189,31 @@ def processes_naming(folder: Path) -> list[int]:
             if needle in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+def clear_abandoned(folders: Iterable[Path]) -> None:
+    """Remove work folders whose rehearsal has ended, and end what it left: it and its guardian may have been killed."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError):
+            owned = _owned(folder)
+            if owned is None:
+                continue
+            while left := processes_naming(folder):
+                kill(left)
+                time.sleep(0.05)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(owned)
+
+
+def _owned(folder: Path) -> int | None:
+    """The folder's descriptor with its lock, or None where another has it. The kernel ends it with its process."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def wait_until_gone(folder: Path, *, timeout_s: float) -> list[int]:

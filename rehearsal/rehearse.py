@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import names
 from specdecode.cli.runs_view import new_run_id
 from specdecode.experiment import Experiment
@@ -21,9 +22,13 @@ from rehearsal import execution, imports, results, services, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.console import Progress, Step
 from rehearsal.deployment import TIMEOUT_S, Deployment, progress
-from rehearsal.processes import Child, Processes, processes_naming, wait_until_gone
+from rehearsal.processes import Child, Processes, clear_abandoned, wait_until_gone
 from rehearsal.services import Services
 
+SETTLE_S = 0.5
+"""How long a server that refuses connections may take to be seen to have ended."""
+SILENCE_S = 180.0
+"""Longest that a deployment says nothing: the slowest resource here takes seconds, on a busy machine a minute."""
 NODE_DELAY_S = 2.0
 """How long the node takes to appear after the NodePool is scaled up (minutes in AWS)."""
 
@@ -86,8 +91,9 @@ class Rehearsal:
     def destroy(self) -> None:
         """Delete both stacks, as a user would. Raises ChildFailed."""
         with self.progress.step("Destroy both stacks") as step:
-            step.say(f"NodePool {names.NODEPOOL} at {self.replicas()} replicas")
-            self.deployment.destroy().wait(timeout_s=TIMEOUT_S)
+            replicas = self.replicas()
+            self._await(self.deployment.destroy(), step)
+            step.say(f"NodePool {names.NODEPOOL} was at {replicas} replicas")
 
     def left(self) -> list[int]:
         """After its end: processes that are still there a moment later. None."""
@@ -98,9 +104,15 @@ class Rehearsal:
         shutil.rmtree(self.processes.folder, ignore_errors=True)
 
     def _await(self, child: Child, step: Step) -> None:
+        """Wait for a deployment's end. Raises ChildFailed when a server ends, or when nothing moves any more."""
+        began = time.monotonic()
         while child.running:
             self.services.check()
             step.say(progress(child.log))
+            if child.silent_s() > SILENCE_S:
+                raise child.failure(f"has said nothing for {SILENCE_S:.0f} s")
+            if time.monotonic() - began > TIMEOUT_S:
+                raise child.failure(f"did not finish within {TIMEOUT_S:.0f} s")
             time.sleep(0.2)
         child.wait(timeout_s=1)
 
@@ -114,19 +126,21 @@ def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
             with progress.step("Start the embedded cloud") as step:
                 running = services.start(processes, node_delay_s=NODE_DELAY_S)
                 step.say(f"AWS {running.endpoint}, Kubernetes {running.kubernetes_url}")
-            yield Rehearsal(processes=processes, services=running, progress=progress)
+            try:
+                yield Rehearsal(processes=processes, services=running, progress=progress)
+            except (BotoCoreError, ClientError, OSError):
+                # A call that failed because its server has just ended is that server's failure.
+                time.sleep(SETTLE_S)
+                running.check()
+                raise
     finally:
         for part in set(folder.iterdir()) - {folder / "logs"}:
             shutil.rmtree(part, ignore_errors=True)
 
 
 def _work_folder() -> Path:
-    """A new folder below .rehearsal/runs; those of earlier rehearsals that no process uses any more are removed."""
+    """Path of a new folder below .rehearsal/runs; those of ended rehearsals are removed, with what these left."""
     tools.RUNS.mkdir(parents=True, exist_ok=True)
-    for folder in tools.RUNS.iterdir():
-        if not processes_naming(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+    clear_abandoned(folder for folder in tools.RUNS.iterdir() if folder.is_dir())
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    folder = tools.RUNS / name
-    folder.mkdir()
-    return folder
+    return tools.RUNS / name

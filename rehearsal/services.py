@@ -21,6 +21,9 @@ from rehearsal.processes import Child, Processes
 START_S = 60.0
 """Longest start of a server on a busy machine, in seconds."""
 
+ANSWER_S = 30.0
+"""Longest that the embedded AWS may take to answer a call, in seconds."""
+
 CLUSTER = "specdecode"
 """The EKS cluster's name (the default of `clusterName`), for which the Lambdas' tokens are signed."""
 
@@ -52,7 +55,13 @@ class Services:
             region_name=tools.REGION,
             aws_access_key_id="test",
             aws_secret_access_key="test",  # noqa: S106 - the emulator's well-known root credentials
-            config=Config(proxies={}, retries={"max_attempts": 2}, s3={"addressing_style": "path"}),
+            config=Config(
+                proxies={},
+                retries={"max_attempts": 2},
+                s3={"addressing_style": "path"},
+                connect_timeout=5,
+                read_timeout=ANSWER_S,
+            ),
         )
 
     def check(self) -> None:
@@ -79,7 +88,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
             ],
             environment=tools.environment(),
         )
-        cluster = _await(double, lambda: _ready_line(double))
+        cluster = _await(double, lambda: _ready(processes.folder / "kubernetes" / "ready.json"))
         aws = start_aws(
             processes, bound, url=cluster["url"], ca_file=Path(cluster["ca_file"]), token=cluster["admin_token"]
         )
@@ -134,11 +143,8 @@ def _await(child: Child, ready: Callable[[], Any]) -> Any:
     raise child.failure(f"did not start within {START_S:.0f} s")
 
 
-def _ready_line(child: Child) -> dict[str, str] | None:
-    for line in child.log.read_text(errors="replace").splitlines():
-        if line.startswith('{"url"'):
-            return dict(json.loads(line))
-    return None
+def _ready(file: Path) -> dict[str, str] | None:
+    return dict(json.loads(file.read_text("utf-8"))) if file.exists() else None
 
 
 def _healthy(endpoint: str) -> bool:

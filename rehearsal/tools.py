@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
+import resource
 import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +24,26 @@ IMAGES = {"specdecode.invalid/rehearsal/vllm:local": VLLM}
 RUNS = ROOT / ".rehearsal" / "runs"
 REGION = "us-east-2"
 ACCOUNT = "000000000000"
+
+RESULTS = ROOT / "results"
+"""Where a run's folder is brought to."""
+RUN_BYTES, RESULT_BYTES = 500 << 20, 50 << 20
+"""Measured: a rehearsal's own folder grows to 250 MB, a run's to 3 MB; twice that and room for longer ones."""
+OPEN_FILES = 1024
+"""Measured: the embedded AWS holds about 150 files, the Kubernetes double 120; 1024 is the usual limit of a shell."""
+_REMEDIES = {
+    errno.ENOSPC: "Make room on that disk and start again.",
+    errno.EDQUOT: "Your quota on that disk is used up: make room and start again.",
+    errno.EROFS: "That disk is read-only: use a checkout on another.",
+    errno.EACCES: "Give yourself the right to write there, or use a checkout of your own.",
+    errno.EPERM: "Give yourself the right to write there, or use a checkout of your own.",
+    errno.ENOTDIR: "A file is in the way of a folder: move it.",
+    errno.EEXIST: "A file is in the way of a folder: move it.",
+    errno.EMFILE: f"Raise the limit of open files: ulimit -n {OPEN_FILES}",
+    errno.ENFILE: "The whole machine has too many files open: close something and start again.",
+    errno.ENOMEM: "The machine has too little memory: close something and start again.",
+    errno.EAGAIN: "The machine has no room for more processes: close something, or raise ulimit -u.",
+}
 
 _DROPPED = ("AWS_", "CDK_", "JSII_", "SPECDECODE_", "PYTHON", "VIRTUAL_ENV")
 """Prefixes of variables with which a child would behave differently on each machine, or reach a real account."""
@@ -61,5 +84,36 @@ def check() -> None:
         problems.append("node is missing: install Node.js 20 or newer (https://nodejs.org)")
     if not all(path.exists() for path in (CLOUD_PYTHON, IMAGE / "bin" / "vllm", CDK)):
         problems.append("the rehearsal's environments are not installed: run `make rehearse`, which installs them")
+    problems += [*_unwritable(), *_too_few_files()]
     if problems:
         raise Unusable("\n".join(problems))
+
+
+def _unwritable() -> Iterator[str]:
+    """Folders that a rehearsal writes to, and why it could not: seen before it runs, not when its result is lost."""
+    for folder, needed in ((RUNS, RUN_BYTES), (RESULTS, RESULT_BYTES)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                free = shutil.disk_usage(folder).free
+        except OSError as error:
+            yield refused_by_the_system(error)
+            continue
+        if free < needed:
+            yield f"{folder} has {free >> 20} MiB free; a rehearsal needs {needed >> 20}: make room there"
+
+
+def _too_few_files() -> Iterator[str]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES:
+        return
+    if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))
+        return
+    yield f"a process may open {hard} files here, a rehearsal needs {OPEN_FILES}: raise the hard limit (ulimit -Hn)"
+
+
+def refused_by_the_system(error: OSError) -> str:
+    """An error of the operating system in words: what could not be done, where, and what to do."""
+    where = f" ({error.filename})" if error.filename else ""
+    return f"{error.strerror or error}{where}. {_REMEDIES.get(error.errno or 0, 'Mend that and start again.')}"

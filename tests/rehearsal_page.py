@@ -8,18 +8,29 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
 BY = "written by tests/rehearsal_faults.py"
 HEAD = ["| fault | where | execution | cause, as the user reads it | took |", "|---|---|---|---|---|"]
+HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
 Row = tuple[str, ...]
 
 
 def write_faults(rows: Sequence[Row]) -> None:
-    """Put the rows into the table; those of cases that did not run this time stay as they are."""
+    """Put the rows of faults of a run into their table."""
+    _write_rows("faults", HEAD, rows, key=1)
+
+
+def write_hardships(rows: Sequence[Row]) -> None:
+    """Put the rows of what was done to a rehearsal itself into their table."""
+    _write_rows("hardships", HARDSHIPS, rows, key=2)
+
+
+def _write_rows(name: str, head: Sequence[str], rows: Sequence[Row], *, key: int) -> None:
+    """Renew a table's rows, which their first `key` cells name; those of cases that did not run this time stay."""
     text = PAGE.read_text("utf-8")
-    table = [line for line in part(text, "faults") if line.startswith("| ")][1:]
+    table = [line for line in part(text, name) if line.startswith("| ")][1:]
     fresh = [tuple(cell.replace("|", "/") for cell in row) for row in rows]
-    renewed = {row[0] for row in fresh}
-    kept = [row for row in (tuple(line.strip("| ").split(" | ")) for line in table) if row[0] not in renewed]
+    renewed = {row[:key] for row in fresh}
+    kept = [row for row in (tuple(line.strip("| ").split(" | ")) for line in table) if row[:key] not in renewed]
     lines = [f"| {' | '.join(row)} |" for row in [*kept, *fresh]]
-    PAGE.write_text(replaced(text, "faults", [*HEAD, *lines]), "utf-8")
+    PAGE.write_text(replaced(text, name, [*head, *lines]), "utf-8")
 
 
 def write_part(name: str, lines: Sequence[str]) -> None:

@@ -5,9 +5,11 @@ HTML is escaped by the template engine (analysis/report/html.py), the shell of p
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import re
-from typing import Any
+from typing import Any, TextIO
 
 _UNSAFE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and newline: ANSI begins with one
@@ -19,6 +21,27 @@ _CONTROL = re.compile(f"[{_UNSAFE}]")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>~&$^:@=])")
 _FORMULA = tuple("=+-@＝＋－＠")
 _CUT = "… (cut)"
+_ASCII = {
+    **dict.fromkeys("│┃║", "|"),
+    **dict.fromkeys("─━═", "-"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼┏┓┗┛┡┩╇┢┪╈┳┻╋┠┨┯┷╭╮╰╯╞╡╪", "+"),
+    **{
+        "×": "x",
+        "–": "-",
+        "—": "-",
+        "→": "->",
+        "…": "...",
+        "✓": "ok",
+        "✗": "x",
+        "±": "+-",
+        "≥": ">=",
+        "≤": "<=",
+        "·": "*",
+    },
+    **dict.fromkeys("’‘", "'"),
+    **dict.fromkeys("“”", '"'),
+}
+"""What our own texts and tables use beyond ASCII, spelled in it."""
 
 
 def plain(text: str) -> str:
@@ -63,6 +86,20 @@ def script_json(value: Any) -> str:
     """JSON for a <script> element: nothing in it can end the element or start a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def spell_out(stream: TextIO) -> None:
+    """Let `stream` take what its encoding lacks (no UTF-8, odd file names): in ASCII, else as an escape."""
+    codecs.register_error("spelled", _spelled)
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="spelled")
+
+
+def _spelled(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    signs = error.object[error.start : error.end]
+    return "".join(_ASCII.get(sign) or sign.encode("ascii", "backslashreplace").decode() for sign in signs), error.end
 
 
 def _visible(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m rehearsal.kubernetes`: start the double; one JSON line on stdout says when and where it is ready."""
+"""`python -m rehearsal.kubernetes`: start the double; once it answers, `ready.json` in its state folder says where."""
 
 import argparse
 import asyncio
@@ -13,6 +13,9 @@ from pathlib import Path
 
 from rehearsal.kubernetes.instance import Instance, Options
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
+
+READY = "ready.json"
+"""In the state folder once the double answers: url, ca_file, admin_token. Only its owner may read it."""
 
 
 def options(arguments: list[str]) -> Options:
@@ -71,6 +74,14 @@ def _end_with_parent(stop: asyncio.Event) -> None:
     asyncio.get_running_loop().add_reader(parent, stop.set)
 
 
+def _write_ready(path: Path, ready: dict[str, str]) -> None:
+    """Whole or not at all: somebody waits for it."""
+    path.with_suffix(".part").write_text("", "utf-8")
+    path.with_suffix(".part").chmod(0o600)
+    path.with_suffix(".part").write_text(json.dumps(ready), "utf-8")
+    path.with_suffix(".part").replace(path)
+
+
 async def _run(chosen: Options) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -80,7 +91,8 @@ async def _run(chosen: Options) -> None:
     instance = Instance(chosen)
     try:
         ready = await instance.start()
-        print(json.dumps(ready), flush=True)
+        _write_ready(chosen.state_dir / READY, ready)
+        print(f"ready at {ready['url']}", flush=True)
         await stop.wait()
     finally:
         await instance.stop()

@@ -2,13 +2,16 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from specdecode.experiment import load_preset
 
 from rehearsal import imports, tools
+from rehearsal.deployment import Deployment
 
 OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"}
 """What `make test` itself gives to its children."""
@@ -123,3 +126,62 @@ def test_children_get_nothing_that_leads_to_a_real_account(monkeypatch):
     assert given["AWS_CONFIG_FILE"] == given["AWS_SHARED_CREDENTIALS_FILE"] == os.devnull
     assert given["HTTPS_PROXY"] == "http://proxy:3128"
     assert "127.0.0.1" in given["NO_PROXY"]
+
+
+def test_a_folder_that_cannot_be_written_is_refused_with_what_to_do(monkeypatch, tmp_path):
+    blocked = tmp_path / "results"
+    blocked.write_text("")
+    monkeypatch.setattr(tools, "RESULTS", blocked)
+    with pytest.raises(tools.Unusable, match=r"results\)\. A file is in the way of a folder: move it\."):
+        tools.check()
+
+
+def test_a_disk_without_room_is_refused_with_both_sizes(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools, "RUNS", tmp_path)
+    monkeypatch.setattr(tools, "RUN_BYTES", shutil.disk_usage(tmp_path).free * 2)
+    with pytest.raises(tools.Unusable, match=r"MiB free; a rehearsal needs \d+: make room there"):
+        tools.check()
+
+
+@pytest.mark.parametrize(("limits", "refused"), [((256, 256), True), ((256, 4096), False), ((4096, 4096), False)])
+def test_too_few_open_files_are_raised_where_allowed_and_refused_where_not(monkeypatch, limits, refused):
+    given = []
+    monkeypatch.setattr(tools.resource, "getrlimit", lambda which: limits)
+    monkeypatch.setattr(tools.resource, "setrlimit", lambda which, to: given.append(to))
+    if refused:
+        with pytest.raises(tools.Unusable, match=r"may open 256 files here, a rehearsal needs 1024: .*ulimit -Hn"):
+            tools.check()
+    else:
+        tools.check()
+    assert given == ([(1024, 4096)] if limits == (256, 4096) else [])
+
+
+def test_ctrl_c_while_it_is_still_loading_is_no_traceback():
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "rehearsal", "nonsense"],
+        cwd=tools.ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if "pydantic" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.communicate(timeout=20)[1]
+    assert process.returncode == -signal.SIGINT
+    assert "Traceback" not in rest
+
+
+def test_the_app_is_named_to_the_cdk_so_that_a_shell_finds_it(tmp_path, monkeypatch):
+    python = tmp_path / "a folder" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(python))
+    started = []
+    processes = SimpleNamespace(folder=tmp_path, start=lambda name, command, **_: started.append(command))
+    Deployment(processes=processes, services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth()
+    app = started[0][started[0].index("--app") + 1]
+    shown = subprocess.run(
+        ["sh", "-c", f"echo() {{ printf '%s\n' \"$@\"; }}; echo {app}"], capture_output=True, text=True
+    )
+    assert shown.stdout.splitlines() == [str(python), "app.py"]

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock
 
 import pytest
 
-from rehearsal import tools
-from rehearsal.processes import ChildFailed, Processes, processes_naming, wait_until_gone
+from rehearsal import rehearse, tools
+from rehearsal.console import Progress
+from rehearsal.processes import ChildFailed, Processes, clear_abandoned, processes_naming, wait_until_gone
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 DETACHED = f"""
@@ -89,3 +91,39 @@ def test_only_processes_that_name_the_folder_belong_to_it(processes, tmp_path):
     until(lambda: processes_naming(processes.folder) == [child.process.pid])
     assert processes_naming(tmp_path / "other") == []
     assert os.getpid() not in processes_naming(tmp_path)
+
+
+def test_a_killed_child_is_said_to_be_killed(processes):
+    child = processes.start("dies", [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], environment={})
+    with pytest.raises(ChildFailed, match=r"dies failed by signal SIGKILL \(by a person, or by the kernel"):
+        child.wait(timeout_s=20)
+
+
+def test_what_a_killed_rehearsal_left_is_cleared_and_what_runs_is_not(tmp_path):
+    """The guardian is killed too: nobody is left who would end the children."""
+    script = f"""
+import os, pathlib, signal
+from rehearsal.processes import Processes
+with Processes(folder=pathlib.Path({str(tmp_path / "dead")!r}), root=pathlib.Path(".")) as running:
+    running.start("sleeps", {SLEEP!r}, environment=dict(os.environ))
+    running._guardian.kill()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tools.ROOT, check=False, timeout=20)
+    assert len(processes_naming(tmp_path / "dead")) == 1
+    with Processes(folder=tmp_path / "alive", root=tmp_path) as running:
+        child = running.start("sleeps", SLEEP, environment=tools.environment())
+        clear_abandoned([tmp_path / "dead", tmp_path / "alive"])
+        assert processes_naming(tmp_path / "dead") == []
+        assert not (tmp_path / "dead").exists()
+        assert child.running
+        assert (tmp_path / "alive" / "logs").exists()
+
+
+def test_a_deployment_that_says_nothing_any_more_is_a_failure(processes, monkeypatch):
+    monkeypatch.setattr(rehearse, "SILENCE_S", 0.3)
+    child = processes.start("deploy", SLEEP, environment=tools.environment())
+    running = rehearse.Rehearsal(processes=processes, services=Mock(), progress=Progress())
+    with pytest.raises(ChildFailed, match="deploy has said nothing for"):
+        running._await(child, Mock())
+    assert child.running  # leaving the block ends it

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -143,3 +146,30 @@ def test_commands_print_in_one_way_only() -> None:
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 assert called not in ("print", "typer.echo", "Console", "sys.stdout.write"), f"{path.name}: {called}"
+
+
+def test_a_terminal_without_utf_8_gets_ascii_and_no_traceback():
+    said = "1.98× (95% CI 1.91–2.05) → ✓ │ 模 \ud83d"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            f"import sys; from specdecode.escape import spell_out; spell_out(sys.stdout); print({said!r})",
+        ],
+        env={"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "1.98x (95% CI 1.91-2.05) -> ok | \\u6a21 \\ud83d\n"
+
+
+def test_the_command_itself_spells_out(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "from specdecode.cli import main; main()", "plan", "rehearsal"],
+        env={"PYTHONIOENCODING": "ascii", "PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.isascii()
+    assert "|" in done.stdout

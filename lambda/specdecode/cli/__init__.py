@@ -12,7 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
 from specdecode.aws import NoRegion
-from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say, survive_odd_arguments
+from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
+from specdecode.escape import spell_out
 
 app = typer.Typer(
     name="specdecode",
@@ -52,7 +53,8 @@ def _options(
 
 def main() -> None:
     """Entry point of the console script. What AWS refuses, and that it cannot be reached, is one line and exit 3."""
-    survive_odd_arguments()
+    for stream in (sys.stdout, sys.stderr):
+        spell_out(stream)
     try:
         app()
     except NoRegion as error:

@@ -74,11 +74,3 @@ def stop_with(message: str, code: int) -> typer.Exit:
     """Print `message` on standard error; raise the result to end the command with `code`."""
     complain(message)
     return typer.Exit(code)
-
-
-def survive_odd_arguments() -> None:
-    """Print what no encoding takes (a file name that is not UTF-8) as escapes instead of ending with a traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -122,9 +122,10 @@ def start(folder: Path, *options: str) -> Double:
         text=True,
     )
     assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, (folder / "stderr").read_text()
-    return Double(process, folder / "state", json.loads(line))
+    assert process.stdout.readline().startswith("ready at https://"), (folder / "stderr").read_text()
+    ready = folder / "state" / "ready.json"
+    assert ready.stat().st_mode & 0o077 == 0
+    return Double(process, folder / "state", json.loads(ready.read_text()))
 
 
 @pytest.fixture(scope="session")

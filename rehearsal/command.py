@@ -1,0 +1,107 @@
+"""`python -m rehearsal [EXPERIMENT]`: the whole path on this machine, and the comparison at its end.
+
+Exit status: 0 done, 1 the run failed, 2 unknown experiment, 3 this machine cannot rehearse, 130/143 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+from urllib.error import URLError
+
+from botocore.exceptions import BotoCoreError, ClientError
+from specdecode.escape import spell_out
+from specdecode.experiment import Experiment, ExperimentError, load_preset
+
+from rehearsal import imports, results, tools
+from rehearsal.console import Progress, clock
+from rehearsal.processes import ChildFailed
+from rehearsal.rehearse import Rehearsal, rehearsal
+
+AGAIN = (
+    "Nothing of this rehearsal runs any more: make rehearse begins anew. Its logs are in .rehearsal/runs until then."
+)
+
+
+class Interrupted(BaseException):
+    """A signal asked this process to end; the argument is its number."""
+
+
+def _interrupt(number: int, _frame: Any) -> NoReturn:
+    """Leave every block, each of which cleans up after itself; a second signal must not interrupt that."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def main() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        spell_out(stream)
+    parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__)
+    parser.add_argument(
+        "experiment", nargs="?", default="rehearsal", help="a preset whose engine is made for this machine"
+    )
+    name = parser.parse_args().experiment
+    os.environ.update({"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"})
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    progress = Progress()
+    try:
+        experiment = load_preset(name)
+        imports.check(experiment)
+        tools.check()
+        return _rehearse(experiment, progress)
+    except ExperimentError as error:
+        progress.note(str(error), style="red")
+        return 2
+    except tools.Unusable as error:
+        progress.note(str(error), style="red")
+        return 3
+    except ChildFailed as error:
+        progress.note(f"{error}\n{AGAIN}", style="red")
+        return 1
+    except (BotoCoreError, ClientError, URLError, ConnectionError, TimeoutError) as error:
+        progress.note(f"The embedded cloud did not answer as it should: {error}\n{AGAIN}", style="red")
+        return 1
+    except OSError as error:
+        progress.note(tools.refused_by_the_system(error), style="red")
+        return 3
+    except Interrupted as interrupted:
+        progress.note("Interrupted: every process of the rehearsal has been ended.")
+        return 128 + int(interrupted.args[0])
+
+
+def _rehearse(experiment: Experiment, progress: Progress) -> int:
+    progress.note(f"Rehearsing '{experiment.name}': {experiment.title}")
+    with rehearsal(progress) as running:
+        running.deploy()
+        running.import_models(experiment)
+        succeeded = _run(running, experiment, progress)
+        running.destroy()
+    strays = running.left()
+    ended = f"but still running: {strays}" if strays else "no process left"
+    progress.note(f"{clock(progress.elapsed_s):>6}   NodePool at 0 replicas, stacks deleted, {ended}")
+    if not succeeded or strays:
+        progress.note(f"Logs of the embedded cloud: {running.processes.folder}/logs")
+        return 1
+    running.forget()
+    return 0
+
+
+def _run(running: Rehearsal, experiment: Experiment, progress: Progress) -> bool:
+    """Run the experiment, fetch its folder, print its answer. False if the run failed."""
+    run = running.start(experiment.name, {"experiment": experiment.name})
+    progress.note(f"       Run {run.run_id}")
+    ended = run.follow(progress)
+    folder = running.download(run.run_id, to=tools.RESULTS).relative_to(tools.ROOT)
+    if ended.status != "SUCCEEDED":
+        progress.note(f"\nThe run ended as {ended.status}: {ended.error}\n{ended.cause}", style="red")
+        progress.note(f"Logs, events and descriptions: {folder}/diagnostics\n")
+        return False
+    width = progress.console.width if sys.stdout.isatty() else 120
+    print(f"\n{results.table(tools.ROOT / folder, colour=sys.stdout.isatty(), width=width)}", flush=True)
+    print(f"Report: {folder}/report.html\nRaw records: {folder}/raw\n", flush=True)
+    return True
