@@ -29,7 +29,7 @@ def parts_of_ready(source: str) -> set[str]:
 
 
 def test_the_conditions_of_ready(upstream: Upstream) -> None:
-    """The conditions that make up Ready of an EC2NodeClass and of a NodePool are those of the double and of the wait."""
+    """The conditions that make up Ready of an EC2NodeClass and a NodePool are those of the double and of the wait."""
     node_class = upstream.text("karpenter", "pkg/apis/v1/ec2nodeclass_status.go")
     assert parts_of_ready(node_class) == set(pools._CLASS_PARTS)
     node_pool = upstream.text("karpenter-core", "pkg/apis/v1/nodepool_status.go")
