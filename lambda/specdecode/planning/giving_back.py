@@ -1,0 +1,18 @@
+"""How long it takes at most until a node that nobody needs is gone: what the watchdog and the backstop do it by."""
+
+WATCHDOG_PERIOD_MINUTES = 5
+"""The watchdog looks that often, and whenever an execution ended badly."""
+
+CLAIM_GRACE_MINUTES = 15
+"""Karpenter itself drains for at most 10 minutes (the NodePool's terminationGracePeriod). What it has not begun to end
+so long after the replicas went to 0, the watchdog deletes."""
+
+BACKSTOP_PERIOD_MINUTES = 10
+"""The backstop looks that often, and knows neither Kubernetes nor the bucket."""
+
+BACKSTOP_WINDOW_MINUTES = 30
+"""So long there was no heartbeat, or a node without a lease, before the backstop ends instances; and it ends none that
+is younger. Twice CLAIM_GRACE_MINUTES: first the watchdog has its turn."""
+
+STUCK_GRACE_HOURS = 12
+"""After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
