@@ -8,16 +8,16 @@ from typing import Any
 
 from specdecode.experiment import load_preset, preset_names, prices
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
-from specdecode.planning import Inventory, Plan, make_plan
-from specdecode.planning.cost import NODE_STOP_MINUTES
-from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
-from specdecode.planning.giving_back import (
+from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
     BACKSTOP_WINDOW_MINUTES,
     CLAIM_GRACE_MINUTES,
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
+from specdecode.planning import Inventory, Plan, make_plan
+from specdecode.planning.cost import NODE_STOP_MINUTES
+from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
 from specdecode.runs import DEFAULT_PRESET
 
 from constructs_lib.pipeline_functions import FUNCTIONS
