@@ -80,14 +80,17 @@ class Rehearsal:
 
     def run(self, preset: str) -> execution.Run:
         """Start a run as a user's script does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
-        ended = subprocess.run(
-            [Path(sys.executable).with_name("specdecode"), "run", preset, "--yes", "--json"],
-            env=tools.environment(tools.aws_environment(self.services.endpoint)),
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT_S,
-            check=False,
-        )
+        try:
+            ended = subprocess.run(
+                [Path(sys.executable).with_name("specdecode"), "run", preset, "--yes", "--json"],
+                env=tools.environment(tools.aws_environment(self.services.endpoint)),
+                capture_output=True,
+                text=True,
+                timeout=START_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ChildFailed(f"specdecode run {preset} --yes did not end within {START_TIMEOUT_S:.0f} s") from None
         if ended.returncode:
             raise ChildFailed(f"specdecode run {preset} --yes failed with status {ended.returncode}:\n{ended.stderr}")
         return execution.of(self.services, json.loads(ended.stdout))
