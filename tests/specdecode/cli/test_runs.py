@@ -533,6 +533,14 @@ def test_money_counts_from_holding_the_node_to_its_release():
     assert view(RUNNING, [], None, None, now=NOW).dollars is None
 
 
+def test_status_says_when_the_node_is_not_on_demand(command):
+    assert "Reservation" not in command("status", "r").output
+    FakeDeployment.capacity = Capacity(reservation="cr-0123456789abcdef0")
+    FakeDeployment.looks = 0
+    assert "from an On-Demand Capacity Reservation" in command("status", "r").output
+    assert json.loads(command("status", "r", "--json").stdout)["capacity"] == "odcr"
+
+
 def test_of_a_sweep_it_says_which_waves_were_given_up():
     plan = make_plan(load_preset("rehearsal-sweep"), inventory=Inventory())
     shown = view(RUNNING, [], STATE.model_copy(update={"lost": (0,)}), plan, now=NOW)
