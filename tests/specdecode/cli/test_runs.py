@@ -154,6 +154,7 @@ def command(monkeypatch):
     FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
     FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
+    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
