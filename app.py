@@ -14,7 +14,13 @@ def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
     """Put both stacks into `app`."""
     platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
     SpecDecodeStack(
-        app, "SpecDecodeStack", cluster=platform.cluster, vpc=platform.vpc, bundle=bundle, settings=settings
+        app,
+        "SpecDecodeStack",
+        cluster=platform.cluster,
+        vpc=platform.vpc,
+        karpenter_role=platform.karpenter_role,
+        bundle=bundle,
+        settings=settings,
     )
 
 

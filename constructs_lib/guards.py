@@ -131,6 +131,15 @@ class GuardFunction(Construct):
         acknowledge_wildcards(policy, executions, reason="Executions of this one state machine, whatever their names.")
         self._needs.append(policy)
 
+    def detaches(self, policy: iam.IManagedPolicy, *, role: iam.IRole) -> None:
+        """Let the function take `policy` off `role`: neither can be deleted while it is on."""
+        statement = iam.PolicyStatement(
+            actions=["iam:DetachRolePolicy"],
+            resources=[role.role_arn],
+            conditions={"ArnEquals": {"iam:PolicyARN": policy.managed_policy_arn}},
+        )
+        self._needs.append(iam.Policy(self, "DetachPolicy", roles=[self.role], statements=[statement]))
+
     def resource(self, id: str, *, guard: str, properties: dict[str, Any] | None = None) -> CustomResource:
         """A custom resource of this function; it works as long as the resource exists."""
         resource = CustomResource(

@@ -24,7 +24,7 @@ class Karpenter(Construct):
     `staticCapacity` for the trn2 NodePool, `reservedCapacity` for Capacity Blocks, `nodeOverlay` where an on-demand
     price must be given because AWS publishes none. Helm never upgrades CRDs, hence the chart of their own.
 
-    `watched` is what must not change while a run has the node.
+    `watched` is what must not change while a run has the node; `role` the controller's.
     """
 
     def __init__(
@@ -89,5 +89,6 @@ class Karpenter(Construct):
             timeout=Duration.minutes(10),
             values=values.to_helm(),
         )
+        self.role = irsa.role
         self.watched = {"version": KARPENTER_CHART, "values": values.to_helm()}
         self.chart.node.add_dependency(self.crds, *attached, *needs)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from specdecode.experiment import credentials, prices
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
+from specdecode.giving_back import STUCK_GRACE_HOURS
 
 from constructs_lib.settings_rules import problems_across
 from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES, NeuronAmi
@@ -125,13 +126,11 @@ class Settings(BaseModel):
     longest_run_hours: int = Field(
         48,
         ge=1,
-        description="Hours for which a run may hold the node before the alarm `StuckRun`; it ends nothing.",
+        description="Hours for which a run may hold the node before the alarm `StuckRun`; "
+        f"{STUCK_GRACE_HOURS} hours later the backstop ends the instance.",
     )
     alert_email: str | None = Field(
         None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
-    )
-    accept_no_alerts: bool = Field(
-        False, description="Say that nobody need be told: then `preflight` and `run` do without a confirmed address."
     )
     permissions_boundary: str | None = Field(
         None, pattern=ARN + r"iam::\d{12}:policy/.+$", description="Policy ARN put on every IAM role as its boundary."

@@ -2,11 +2,13 @@
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
 from constructs_lib.alarms import ResultAlarms
 from constructs_lib.alerts import Alerts
+from constructs_lib.backstop import Backstop
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
@@ -34,6 +36,7 @@ class SpecDecodeStack(ProjectStack):
         *,
         cluster: eks.Cluster,
         vpc: ec2.IVpc,
+        karpenter_role: iam.IRole,
         bundle: Bundle,
         settings: Settings,
     ) -> None:
@@ -65,6 +68,15 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         pipeline.node.add_dependency(workspace)
+        alerts = Alerts(self, "Alerts", settings=settings)
+        backstop = Backstop(
+            self,
+            "Backstop",
+            karpenter_role=karpenter_role,
+            state_machine=pipeline.state_machine,
+            topic=alerts.topic,
+            settings=settings,
+        )
         guards = GuardFunction(
             self,
             "Guards",
@@ -75,10 +87,17 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         guards.stops_executions_of(pipeline.state_machine)
+        guards.detaches(backstop.no_launch, role=karpenter_role)
         teardown = guards.resource(
-            "TeardownGuard", guard="teardown", properties={"StateMachineArn": pipeline.state_machine.state_machine_arn}
+            "TeardownGuard",
+            guard="teardown",
+            properties={
+                "StateMachineArn": pipeline.state_machine.state_machine_arn,
+                "KarpenterRole": karpenter_role.role_name,
+                "NoLaunchPolicy": backstop.no_launch.managed_policy_arn,
+            },
         )
-        teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline)
+        teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline, backstop)
         results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
         dashboard = Dashboard(
             self,
@@ -86,7 +105,7 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
             state_machine=pipeline.state_machine,
             cluster_name=settings.cluster_name,
-            alarms=[*pipeline.alarms, *results.alarms],
+            alarms=[*pipeline.alarms, *backstop.alarms, *results.alarms],
         )
         Outputs(
             self,
@@ -96,5 +115,5 @@ class SpecDecodeStack(ProjectStack):
             dashboard_name=dashboard.name,
             settings=settings,
         )
-        Alerts(self, "Alerts", settings=settings).receive(self)
+        alerts.receive(self)
         keep_provider_logs(self, days=settings.log_retention_days)

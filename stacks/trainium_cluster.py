@@ -55,6 +55,7 @@ class TrainiumClusterStack(ProjectStack):
             needs=(*ready, nodes, interruption, self.vpc),
             settings=settings,
         )
+        self.karpenter_role = karpenter.role
         driver = NeuronDra(self, "NeuronDra", cluster=cluster, needs=ready)
         shared = {"cluster": cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
         trainium = TrainiumCapacity(self, "Trainium", needs=(karpenter, driver), **shared)

@@ -16,3 +16,7 @@ is younger. Twice CLAIM_GRACE_MINUTES: first the watchdog has its turn."""
 
 STUCK_GRACE_HOURS = 12
 """After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
+
+BEFORE_NODE_HOURS = 48
+"""A day in the queue and a day of staging, before a run holds the node. An execution older than that and the longest
+run together protects no instance where the watchdog does not say who holds the node."""

@@ -34,6 +34,10 @@ class Call:
         """`resource` in a deployment."""
         return self.resource.format_map(places)
 
+    def keys(self, places: Mapping[str, str]) -> Context:
+        """`context` in a deployment."""
+        return {key: _filled(value, places) for key, value in self.context.items()}
+
     def arguments(self, places: Mapping[str, str]) -> dict[str, Any]:
         """Arguments of the request in a deployment."""
         assert self.request is not None

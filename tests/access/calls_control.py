@@ -7,6 +7,7 @@ from tests.access.principals import GUARDS, IN_VPC, STEPS
 
 WATCHDOG = frozenset({"Watchdog"})
 KARPENTER = frozenset({"Karpenter"})
+BACKSTOP = frozenset({"Backstop"})
 POINT = [{"MetricName": "Trial", "Value": 1.0}]
 
 
@@ -39,6 +40,10 @@ TELEMETRY = (
          NOBODY, "put_metric_alarm", AlarmName="trial", EvaluationPeriods=1, ComparisonOperator="GreaterThanThreshold"),
     _log("Plan"),
     _log("Watchdog"),
+    _log("Backstop"),
+    call("read a metric", "cloudwatch:GetMetricStatistics", "*", BACKSTOP, "get_metric_statistics",
+         Namespace="SpecDecode/Operations", MetricName="WatchdogHeartbeat", StartTime="2026-08-01T12:00:00Z",
+         EndTime="2026-08-01T12:05:00Z", Period=300, Statistics=["Sum"]),
     call("read a log", "logs:FilterLogEvents", "{plan_logs}", NOBODY,
          "filter_log_events", logGroupName="{plan_logs_name}"),
     call("delete a log", "logs:DeleteLogGroup", "{machine_logs}", NOBODY,
@@ -68,7 +73,7 @@ RUNS = (
          "stop_execution", executionArn="arn:aws:states:{region}:{account}:execution:trial:trial"),
     call("look at a run", "states:DescribeExecution", "{executions}:trial", WATCHDOG,
          "describe_execution", executionArn="{executions}:trial"),
-    call("list runs", "states:ListExecutions", "{machine}", frozenset({"ReleaseCapacity", "Watchdog", "RunGuards"}),
+    call("list runs", "states:ListExecutions", "{machine}", BACKSTOP | {"ReleaseCapacity", "Watchdog", "RunGuards"},
          "list_executions", stateMachineArn="{machine}"),
     call("read a run's history", "states:GetExecutionHistory", "{executions}:trial", NOBODY,
          "get_execution_history", executionArn="{executions}:trial"),
@@ -82,7 +87,7 @@ RUNS = (
          "update_function_code", FunctionName="{plan_function_name}", ZipFile=b"trial", DryRun=True),
     call("stop the watchdog's schedule", "events:DisableRule",
          "arn:aws:events:{region}:{account}:rule/trial", NOBODY, "disable_rule", Name="trial"),
-    call("write to the alerts", "sns:Publish", "{topic}", NOBODY, "publish", TopicArn="{topic}", Message="trial"),
+    call("write to the alerts", "sns:Publish", "{topic}", BACKSTOP, "publish", TopicArn="{topic}", Message="trial"),
     call("read the alerts along", "sns:Subscribe", "{topic}", NOBODY,
          "subscribe", TopicArn="{topic}", Protocol="email", Endpoint="trial@example.invalid"),
     call("delete a stack", "cloudformation:DeleteStack",
@@ -105,6 +110,14 @@ def _pass(what: str, place: str, service: str, may: frozenset[str]) -> Call:
     )
 
 
+ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+
+
+def _policy(what: str, action: str, policy: str, may: frozenset[str]) -> Call:
+    """Decided by policies alone: a call that were allowed would change what the next ones may."""
+    return Call(what=what, action=action, resource="{karpenter_role}", may=may, context={"iam:PolicyARN": policy})
+
+
 IDENTITIES = (
     _assume("a role that trusts the whole account", "open_role"),
     _assume("the benchmark's pod", "benchmark_role"),
@@ -121,6 +134,12 @@ IDENTITIES = (
          RoleName="{benchmark_role_name}", PolicyName="trial", PolicyDocument="not JSON"),
     call("change who may be a role", "iam:UpdateAssumeRolePolicy", "{benchmark_role}", NOBODY,
          "update_assume_role_policy", RoleName="{benchmark_role_name}", PolicyDocument="not JSON"),
+    call("see which policies Karpenter has", "iam:ListAttachedRolePolicies", "{karpenter_role}", BACKSTOP,
+         "list_attached_role_policies", RoleName="{karpenter_role_name}"),
+    _policy("keep Karpenter from launching", "iam:AttachRolePolicy", "{no_launch}", BACKSTOP),
+    _policy("give Karpenter another policy", "iam:AttachRolePolicy", ADMINISTRATOR, NOBODY),
+    _policy("let Karpenter launch again", "iam:DetachRolePolicy", "{no_launch}", BACKSTOP | {"RunGuards"}),
+    _policy("take another policy from Karpenter", "iam:DetachRolePolicy", ADMINISTRATOR, NOBODY),
     call("make an access key", "iam:CreateAccessKey", "arn:aws:iam::{account}:user/trial", NOBODY,
          "create_access_key", UserName="trial"),
 )  # fmt: skip
@@ -148,14 +167,15 @@ MACHINES = (
          "arn:aws:eks:{region}:{account}:nodegroup/specdecode/trial/*", NOBODY,
          "update_nodegroup_config", clusterName="specdecode", nodegroupName="trial"),
     call("see subnets", "ec2:DescribeSubnets", "*", IN_VPC | GUARDS | KARPENTER, "describe_subnets"),
-    call("see instances", "ec2:DescribeInstances", "*", KARPENTER, "describe_instances"),
+    call("see instances", "ec2:DescribeInstances", "*", KARPENTER | BACKSTOP, "describe_instances"),
     call("buy a Capacity Block", "ec2:PurchaseCapacityBlock", "*", NOBODY),
     call("open a security group", "ec2:AuthorizeSecurityGroupIngress",
          "arn:aws:ec2:{region}:{account}:security-group/sg-trial", NOBODY,
          "authorize_security_group_ingress", GroupId="sg-trial"),
     _ec2("launch an instance of this cluster", "ec2:RunInstances", "Request", owned=True, may=KARPENTER),
     _ec2("launch any other instance", "ec2:RunInstances", "Request", owned=False, may=NOBODY),
-    _ec2("end an instance of this cluster", "ec2:TerminateInstances", "Resource", owned=True, may=KARPENTER),
+    _ec2("end an instance of the trn2 pool", "ec2:TerminateInstances", "Resource", owned=True,
+         may=KARPENTER | BACKSTOP),
     call("end any other instance", "ec2:TerminateInstances", INSTANCE, NOBODY,
          "terminate_instances", InstanceIds=["i-0123456789abcdef0"]),
     call("run a command on a node", "ssm:SendCommand", INSTANCE, NOBODY,

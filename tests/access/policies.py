@@ -72,6 +72,7 @@ def _like(pattern: str, value: str) -> bool:
 OPERATORS: dict[str, Callable[[str, str], bool]] = {
     "StringEquals": lambda wanted, value: wanted == value,
     "StringLike": _like,
+    "ArnEquals": _like,
 }
 
 

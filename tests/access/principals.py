@@ -20,6 +20,7 @@ ROLES: dict[str, tuple[str, str]] = {
     **{name: ("SpecDecodeStack", f"ServiceAccounts{name.capitalize()}Role") for name in names.SERVICE_ACCOUNTS},
     **{name: ("SpecDecodeStack", f"Pipeline{name}Role") for name in FUNCTIONS},
     "StateMachine": ("SpecDecodeStack", "PipelineStateMachineRole"),
+    "Backstop": ("SpecDecodeStack", "BackstopRole"),
     "RunGuards": ("SpecDecodeStack", "GuardsRole"),
     "ClusterGuards": ("TrainiumClusterStack", "GuardsRole"),
     "Karpenter": ("TrainiumClusterStack", "KarpenterIrsaRole"),
@@ -49,9 +50,11 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "node_role": ("TrainiumClusterStack", "AWS::IAM::Role", "NodeRole"),
     "karpenter_role": ("TrainiumClusterStack", "AWS::IAM::Role", "KarpenterIrsaRole"),
     "benchmark_role": ("SpecDecodeStack", "AWS::IAM::Role", "ServiceAccountsBenchmarkRole"),
+    "no_launch": ("SpecDecodeStack", "AWS::IAM::ManagedPolicy", "BackstopNoLaunch"),
     "release_role": ("SpecDecodeStack", "AWS::IAM::Role", "PipelineReleaseCapacityRole"),
     "plan_function": ("SpecDecodeStack", "AWS::Lambda::Function", "PipelinePlanFunction"),
     "watchdog_function": ("SpecDecodeStack", "AWS::Lambda::Function", "PipelineWatchdogFunction"),
+    "backstop_logs": ("SpecDecodeStack", "AWS::Logs::LogGroup", "BackstopLogs"),
     "plan_logs": ("SpecDecodeStack", "AWS::Logs::LogGroup", "PipelinePlanLogs"),
     "watchdog_logs": ("SpecDecodeStack", "AWS::Logs::LogGroup", "PipelineWatchdogLogs"),
     "machine_logs": ("SpecDecodeStack", "AWS::Logs::LogGroup", "PipelineLogs"),
@@ -96,7 +99,7 @@ def from_templates(templates: Templates) -> Deployed:
 
     def arn(stack: str, name: str) -> str:
         kind = templates.stacks[stack]["Resources"][name]["Type"]
-        refers = kind in ("AWS::StepFunctions::StateMachine", "AWS::SNS::Topic")
+        refers = kind in ("AWS::StepFunctions::StateMachine", "AWS::SNS::Topic", "AWS::IAM::ManagedPolicy")
         return str(templates.resolve(stack, {"Ref": name} if refers else {"Fn::GetAtt": [name, "Arn"]}))
 
     return deployed(templates, arn, account="111122223333", region="us-east-2")

@@ -23,6 +23,7 @@ ASKED = {"action": "s3:GetObject", "resource": "arn:aws:s3:::b/runs/r"}
         ({"Condition": {"StringEquals": {"aws:RequestedRegion": "us-*"}}}, False),
         ({"Condition": {"StringLike": {"aws:RequestedRegion": "us-*"}}}, True),
         ({"Condition": {"StringEquals": {"aws:RequestTag/a": "b"}}}, False),
+        ({"Condition": {"ArnEquals": {"iam:PolicyARN": "arn:a"}}}, False),
         ({"Condition": {"StringEqualsIfExists": {"aws:RequestTag/a": "b"}}}, True),
         ({"Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["a", "b", "c"]}}}, True),
         ({"Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}}}, False),

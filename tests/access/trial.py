@@ -199,7 +199,7 @@ def try_everything(
 def grants(call: Call, places: Mapping[str, str]) -> tuple[Statement, list[Statement]]:
     """A statement that allows just this call, and such that miss it by its resource or by its condition."""
     resource = call.at(places)
-    conditions = {"Condition": {"StringEquals": dict(call.context)}} if call.context else {}
+    conditions = {"Condition": {"StringEquals": dict(call.keys(places))}} if call.context else {}
     exact: dict[str, Any] = {"Effect": "Allow", "Action": call.action, "Resource": resource, **conditions}
     others: list[Statement] = [exact | {"Resource": "arn:aws:trial:::x" if resource == "*" else f"{resource}x"}]
     if call.context:

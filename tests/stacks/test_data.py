@@ -92,9 +92,11 @@ def test_every_volume_is_encrypted(templates: Templates) -> None:
 ENVIRONMENT = {
     *("BUCKET", "BUNDLE_URI", "BUNDLE_SHA256", "CAPACITY", "OPERATIONS_NAMESPACE", "STATE_MACHINE_ARN"),
     *("CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA"),
+    *("NODEPOOL", "NAMESPACE", "TOPIC_ARN", "KARPENTER_ROLE", "NO_LAUNCH_POLICY", "RUNBOOK"),
+    *("WINDOW_MINUTES", "HOLDING_HOURS", "EXECUTION_HOURS"),
     *("USER_ON_EVENT_FUNCTION_ARN", "AWS_STS_REGIONAL_ENDPOINTS"),
 }
-"""Every variable that any function has: where things are, and the cluster's public certificate."""
+"""Every variable that any function has: where things are, limits, and the cluster's public certificate."""
 
 
 def test_no_function_is_given_a_secret(templates: Templates) -> None:
@@ -120,7 +122,7 @@ def test_outputs_say_where_things_are_and_no_more(templates: Templates) -> None:
         if "Export" not in output
     } == {
         *("BucketName", "StateMachineConsole", "DashboardUrl", "KubeconfigCommand", "HourlyCost"),
-        *("StateMachineArn", "WatchdogFunction", "InspectFunction", "Capacity", "DeploymentFacts", "AlertsTopicArn"),
+        *("StateMachineArn", "WatchdogFunction", "InspectFunction", "Capacity", "CapacityReservation"),
     }
 
 

@@ -41,18 +41,18 @@ WITHOUT_RESOURCE_TYPE = {
         for action in statement.actions
     },
     "PutMetricData, confined by a condition": {"cloudwatch:PutMetricData"},
+    "the backstop's reads": {"ec2:DescribeInstances", "cloudwatch:GetMetricStatistics"},
 }
 """Why a statement may have the resource `*` -> the only actions that may."""
 
 
 def test_no_finding_of_cdk_nag_is_unexplained(assembly: Assembly) -> None:
-    """The one that is left is the synth's own warning: the defaults name nobody who would be told."""
-    assert assembly.findings == (("Annotation::specdecode:no-alerts", "SpecDecodeStack/Alerts"),)
+    assert assembly.findings == ()
 
 
 def test_no_action_has_a_wildcard(templates: Templates) -> None:
     for name, statement in templates.statements():
-        assert statement["Effect"] == "Allow", name
+        assert statement["Effect"] == "Allow" or "BackstopNoLaunch" in name, name
         for action in as_list(statement["Action"]):
             assert "*" not in action, (name, action)
 
@@ -187,6 +187,7 @@ def test_karpenters_policies_are_complete_and_split_as_upstream(templates: Templ
             statement["Sid"] for statement in properties["PolicyDocument"]["Statement"]
         }
         for name, properties in templates.properties("AWS::IAM::ManagedPolicy").items()
+        if "/Karpenter" in name
     }
     assert found == SIDS
 

@@ -30,6 +30,7 @@ CONSTRUCTS = {
     "SpecDecodeStack": (
         "Alerts",
         "Artifacts",
+        "Backstop",
         "Claims",
         "Dashboard",
         "Guards",

@@ -8,6 +8,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from specdecode import aws
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
@@ -53,10 +55,14 @@ def drain(request: Request, event: dict[str, Any], context: Context, kube: Kuber
 
 
 def teardown(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
-    """On deletion, stop running executions, delete their workloads and wait until the node is gone."""
+    """On deletion, stop running executions, delete their workloads and wait until the node is gone. What the backstop
+    may have attached to Karpenter's role goes then: neither could be deleted with it.
+    """
     if request.RequestType == "Delete":
-        _stop_executions(str(request.ResourceProperties["StateMachineArn"]))
+        given = request.ResourceProperties
+        _stop_executions(str(given["StateMachineArn"]))
         _wait(lambda: node.give_up(kube), event, context)
+        _detach(role=str(given["KarpenterRole"]), policy=str(given["NoLaunchPolicy"]))
     return request.identity
 
 
@@ -67,6 +73,14 @@ def _stop_executions(state_machine_arn: str) -> None:
         states.stop_execution(
             executionArn=execution["executionArn"], error="StackDeleted", cause="SpecDecodeStack is being deleted"
         )
+
+
+def _detach(*, role: str, policy: str) -> None:
+    try:
+        aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=policy)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchEntity":
+            raise
 
 
 def _wait(look: Callable[[], list[str]], event: dict[str, Any], context: Context) -> None:

@@ -12,9 +12,11 @@ from specdecode import names
 from specdecode.guards import handler as guards
 from specdecode.guards import waiting
 
+from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.cluster_fake import FakeCluster, status
 
 MACHINE = "arn:aws:states:us-east-2:111122223333:stateMachine:pipeline"
+GIVEN = {"StateMachineArn": MACHINE, "KarpenterRole": "karpenter", "NoLaunchPolicy": "arn:aws:iam::1:policy/no-launch"}
 
 
 class Context:
@@ -34,6 +36,7 @@ class Aws:
         self.running = ["run-1", "run-2"]
         self.stopped: list[str] = []
         self.invoked: list[dict[str, Any]] = []
+        self.attached: set[tuple[str, str]] = set()
 
     def client(self, name: str) -> Any:
         return self
@@ -45,6 +48,11 @@ class Aws:
     def paginate(self, **given: str) -> list[dict[str, Any]]:
         assert given == {"stateMachineArn": MACHINE, "statusFilter": "RUNNING"}
         return [{"executions": [{"executionArn": name}]} for name in self.running]
+
+    def detach_role_policy(self, *, RoleName: str, PolicyArn: str) -> None:
+        if (RoleName, PolicyArn) not in self.attached:
+            raise client_error("NoSuchEntity", "DetachRolePolicy", 404)
+        self.attached.remove((RoleName, PolicyArn))
 
     def stop_execution(self, *, executionArn: str, error: str, cause: str) -> None:
         self.stopped.append(executionArn)
@@ -199,8 +207,10 @@ def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
     metadata = {"name": "r1-base-serving", "namespace": names.NAMESPACE, "labels": labels}
     world.cluster.put({"kind": "Deployment", "metadata": metadata})
     world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
-    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    world.aws.attached = {("karpenter", GIVEN["NoLaunchPolicy"]), ("karpenter", "arn:another")}
+    answer = world.send("Delete", "teardown", properties=GIVEN)
     assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.attached == {("karpenter", "arn:another")}
     assert world.aws.stopped == ["run-1", "run-2"]
     assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
     assert not world.cluster.all("Deployment")
@@ -208,7 +218,7 @@ def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
 
 def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
     world.aws.running = []
-    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    answer = world.send("Delete", "teardown", properties=GIVEN)
     assert answer is not None and answer["Status"] == "SUCCESS"
 
 
@@ -216,7 +226,7 @@ def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
 @pytest.mark.parametrize("kind", ["Create", "Update"])
 def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: str) -> None:
     world.pool(replicas=1)
-    answer = world.send(kind, guard, properties={"StateMachineArn": MACHINE})
+    answer = world.send(kind, guard, properties=GIVEN)
     assert answer is not None and answer["Status"] == "SUCCESS"
     assert world.aws.stopped == []
     assert world.cluster.requests == []

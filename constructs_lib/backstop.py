@@ -1,0 +1,170 @@
+"""The backstop: a function that ends forgotten trn2 instances, and shares nothing with what may be broken (ADR 133)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cw
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+from specdecode import names
+from specdecode.giving_back import (
+    BACKSTOP_PERIOD_MINUTES,
+    BACKSTOP_WINDOW_MINUTES,
+    BEFORE_NODE_HOURS,
+    STUCK_GRACE_HOURS,
+)
+
+from constructs_lib.acknowledgements import acknowledge_wildcards
+from constructs_lib.alarms import OPERATIONS, described
+from constructs_lib.logs import retention
+from constructs_lib.pipeline_watchdog import NAMESPACE
+from constructs_lib.settings import Settings
+
+CODE = Path(__file__).resolve().parents[1] / "lambda" / "backstop"
+PERIOD = Duration.minutes(BACKSTOP_PERIOD_MINUTES)
+LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
+
+
+class Backstop(Construct):
+    """Looks every ten minutes at the instances of the trn2 pool, and ends those that no healthy run can need.
+
+    Its code is an asset of its own, of one file. It may end instances with this cluster's and this pool's tags, and
+    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of the pool. `alarms`: the
+    function failed, or something could not be done.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        karpenter_role: iam.IRole,
+        state_machine: sfn.IStateMachine,
+        topic: sns.ITopic,
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        self.karpenter_role = karpenter_role
+        self.no_launch = self._no_launch()
+        group = logs.LogGroup(
+            self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
+        )
+        role = self._role(group, karpenter_role, state_machine, topic, settings)
+        longest = settings.longest_run_hours + STUCK_GRACE_HOURS
+        function = lambda_.Function(
+            self,
+            "Function",
+            description="specdecode: ends forgotten trn2 instances, without Kubernetes and without the bucket",
+            runtime=lambda_.Runtime.PYTHON_3_14,
+            architecture=lambda_.Architecture.X86_64,
+            code=lambda_.Code.from_asset(str(CODE), exclude=["__pycache__", "*.pyc"]),
+            handler="backstop.handler",
+            role=role,
+            environment={
+                "CLUSTER_NAME": settings.cluster_name,
+                "NODEPOOL": names.NODEPOOL,
+                "NAMESPACE": NAMESPACE,
+                "STATE_MACHINE_ARN": state_machine.state_machine_arn,
+                "TOPIC_ARN": topic.topic_arn,
+                "KARPENTER_ROLE": karpenter_role.role_name,
+                "NO_LAUNCH_POLICY": self.no_launch.managed_policy_arn,
+                "WINDOW_MINUTES": str(BACKSTOP_WINDOW_MINUTES),
+                "HOLDING_HOURS": str(longest),
+                "EXECUTION_HOURS": str(longest + BEFORE_NODE_HOURS),
+                "RUNBOOK": OPERATIONS,
+            },
+            timeout=Duration.minutes(3),
+            memory_size=256,
+            log_group=group,
+        )
+        nothing = events.RuleTargetInput.from_object({})
+        events.Rule(
+            self,
+            "Schedule",
+            description="The backstop, which ends trn2 instances that nobody watches over",
+            schedule=events.Schedule.rate(PERIOD),
+            targets=[targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=PERIOD)],
+        )
+        self.alarms = [
+            cw.Alarm(
+                self,
+                "BackstopFailed",
+                alarm_description=described(
+                    "The backstop failed, or could not do something: the last thing that would end a forgotten trn2 "
+                    "instance.",
+                    runbook="`specdecode capacity` shows whether a node runs, `specdecode capacity --release` ends it; "
+                    "the function's log says what failed.",
+                ),
+                metric=function.metric_errors(period=PERIOD, statistic="Sum"),
+                comparison_operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=0,
+                evaluation_periods=1,
+                treat_missing_data=cw.TreatMissingData.NOT_BREACHING,
+            )
+        ]
+
+    def _no_launch(self) -> iam.ManagedPolicy:
+        """Attached to nothing until the backstop needs it. Karpenter 1.14 tags fleets and instances with their pool."""
+        ec2 = [_ec2(self, kind) for kind in ("fleet", "instance")]
+        policy = iam.ManagedPolicy(
+            self,
+            "NoLaunch",
+            description="Attached by the backstop to Karpenter's role: no instance of the trn2 pool may be launched",
+            statements=[
+                iam.PolicyStatement(
+                    effect=iam.Effect.DENY,
+                    actions=list(LAUNCHES),
+                    resources=ec2,
+                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": names.NODEPOOL}},
+                )
+            ],
+        )
+        acknowledge_wildcards(policy, *ec2, reason="It denies: what would be launched has no name yet.")
+        return policy
+
+    def _role(
+        self,
+        group: logs.ILogGroup,
+        karpenter_role: iam.IRole,
+        state_machine: sfn.IStateMachine,
+        topic: sns.ITopic,
+        settings: Settings,
+    ) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Ends forgotten instances of the trn2 pool",
+        )
+        instances = _ec2(self, "instance")
+        tags = {f"kubernetes.io/cluster/{settings.cluster_name}": "owned", "karpenter.sh/nodepool": names.NODEPOOL}
+        of_the_pool = {"StringEquals": {f"aws:ResourceTag/{key}": value for key, value in tags.items()}}
+        this_policy = {"ArnEquals": {"iam:PolicyARN": self.no_launch.managed_policy_arn}}
+        for actions, resource, conditions in (
+            (["logs:CreateLogStream", "logs:PutLogEvents"], group.log_group_arn, None),
+            (["ec2:DescribeInstances", "cloudwatch:GetMetricStatistics"], "*", None),
+            (["ec2:TerminateInstances"], instances, of_the_pool),
+            (["states:ListExecutions"], state_machine.state_machine_arn, None),
+            (["iam:ListAttachedRolePolicies"], karpenter_role.role_arn, None),
+            (["iam:AttachRolePolicy", "iam:DetachRolePolicy"], karpenter_role.role_arn, this_policy),
+            (["sns:Publish"], topic.topic_arn, None),
+        ):
+            role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions))
+        acknowledge_wildcards(
+            role, "*", instances, reason="Reads have no resource type; instances are made later, and confined by tags."
+        )
+        return role
+
+
+def _ec2(scope: Construct, kind: str) -> str:
+    return Stack.of(scope).format_arn(
+        service="ec2", resource=kind, resource_name="*", arn_format=ArnFormat.SLASH_RESOURCE_NAME
+    )

@@ -1,0 +1,218 @@
+"""The backstop: ends the instances of the trn2 pool when nobody watches over them, or nobody can need them (ADR 133).
+
+It shares nothing with what may be broken: it stands outside the VPC, asks neither Kubernetes nor the bucket, and
+imports nothing but the SDK of Lambda's runtime. It knows four things, each from another service: the pool's instances
+(EC2), the watchdog's metrics (CloudWatch), the executions that run (Step Functions), and how to keep Karpenter from
+launching the next instance (IAM). Running it again changes nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+PERIOD_S = 300
+"""Seconds of a datapoint: the watchdog's period."""
+ALIVE = ("pending", "running", "stopping", "stopped")
+_CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=8)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How patient it is."""
+
+    window: timedelta
+    """So long there was no heartbeat, or a node without a lease; and so old is an instance that is ended."""
+    holding: timedelta
+    """Longer than that no run may hold the node."""
+    execution: timedelta
+    """An execution that is older protects no instance, where the watchdog does not say who holds the node."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What the watchdog's metrics said in the window, oldest first. Empty where it said nothing, or cannot be asked."""
+
+    beats: tuple[float, ...] = ()
+    without_lease: tuple[float, ...] = ()
+    """Nodes beyond those that the lease is worth."""
+    lease_age_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Why no instance may be there that is older than `age`."""
+
+    why: str
+    age: timedelta
+
+
+def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits) -> Judgement | None:
+    """Whether instances are to be ended; None where a healthy run may need them, or the watchdog has its turn.
+
+    `started`: when each execution began that runs; None where Step Functions cannot be asked.
+    """
+    minutes = f"{limits.window.total_seconds() / 60:.0f} min"
+    if any(watched.beats):
+        if _stays(watched, limits):
+            return Judgement(f"for {minutes} there has been a node that no run holds", limits.window)
+        if max(watched.lease_age_s, default=0) > limits.holding.total_seconds():
+            return Judgement(f"a run has held the node for longer than {_hours(limits.holding)}", limits.window)
+        return None
+    if started is None:
+        why = f"no heartbeat of the watchdog for {minutes}, and nobody can say which runs go on"
+        return Judgement(why, limits.execution)
+    if any(now - begun <= limits.execution for begun in started):
+        return None
+    running = f"those that go on are older than {_hours(limits.execution)}" if started else "no run goes on"
+    return Judgement(f"no heartbeat of the watchdog for {minutes}, and {running}", limits.window)
+
+
+def _stays(watched: Watched, limits: Limits) -> bool:
+    """Whether at each look in the window there was a node, and nobody held it."""
+    looks = int(limits.window.total_seconds() // PERIOD_S) - 1
+    return len(watched.without_lease) >= looks and all(watched.without_lease) and not any(watched.lease_age_s)
+
+
+def _hours(span: timedelta) -> str:
+    return f"{span.total_seconds() / 3600:.0f} h"
+
+
+class Backstop:
+    """One look, with the clients and names that it needs."""
+
+    def __init__(self, environ: Mapping[str, str], clients: Callable[[str], Any], now: datetime) -> None:
+        self._environ = environ
+        self._clients = clients
+        self._now = now
+        self._limits = Limits(
+            window=timedelta(minutes=int(environ["WINDOW_MINUTES"])),
+            holding=timedelta(hours=int(environ["HOLDING_HOURS"])),
+            execution=timedelta(hours=int(environ["EXECUTION_HOURS"])),
+        )
+        self.problems: list[str] = []
+
+    def look(self) -> dict[str, Any]:
+        """What it found and did. Raises RuntimeError at the end if something could not be done: that is an alarm."""
+        instances = self._instances()
+        watched = self._try("the watchdog's metrics cannot be read", self._watched) or Watched()
+        started = self._try("the executions cannot be listed", self._started)
+        closed = bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
+        judgement = judge(watched, started, now=self._now, limits=self._limits)
+        age = timedelta() if closed or judgement is None else judgement.age
+        ended = [name for name, launched in instances.items() if judgement and self._now - launched >= age]
+        if judgement and ended:
+            self._end(ended, judgement.why)
+        elif judgement is None and closed and any(watched.beats):
+            self._try("Karpenter cannot be let launch again", self._open)
+        found = {
+            "instances": sorted(instances),
+            "ended": ended,
+            "why": judgement.why if judgement else None,
+            "closed": closed or bool(ended),
+            "problems": self.problems,
+        }
+        print(json.dumps(found))
+        if self.problems:
+            raise RuntimeError("; ".join(self.problems))
+        return found
+
+    def _end(self, instances: list[str], why: str) -> None:
+        """Keep Karpenter from replacing them, end them, tell a person; each though another fails."""
+        self._try("Karpenter cannot be kept from launching", self._close)
+        ec2 = self._clients("ec2")
+        for name in instances:
+            self._try(f"{name} cannot be ended", partial(ec2.terminate_instances, InstanceIds=[name]))
+        failed = f"\n\nThis could not be done: {'; '.join(self.problems)}" if self.problems else ""
+        text = (
+            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} has ended {', '.join(instances)}, since "
+            f"{why}. Karpenter may launch no instance of the pool {self._environ['NODEPOOL']} until the watchdog beats "
+            f"again and nothing is wrong: then the backstop allows it by itself.\n\n"
+            f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
+            f"More: {self._environ['RUNBOOK']}{failed}"
+        )
+        self._try("nobody can be told", lambda: self._tell("The backstop has ended a trn2 instance", text))
+
+    def _tell(self, subject: str, text: str) -> None:
+        self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)
+
+    def _instances(self) -> dict[str, datetime]:
+        """Id -> time of launch of the pool's instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
+        tags = {
+            f"tag:kubernetes.io/cluster/{self._environ['CLUSTER_NAME']}": ["owned"],
+            "tag:karpenter.sh/nodepool": [self._environ["NODEPOOL"]],
+            "instance-state-name": list(ALIVE),
+        }
+        filters = [{"Name": name, "Values": values} for name, values in tags.items()]
+        pages = self._clients("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
+        return {item["InstanceId"]: item["LaunchTime"] for item in found}
+
+    def _watched(self) -> Watched:
+        return Watched(
+            beats=self._metric("WatchdogHeartbeat", "Sum"),
+            without_lease=self._metric("NodesWithoutLease", "Minimum"),
+            lease_age_s=self._metric("LeaseAge", "Maximum"),
+        )
+
+    def _metric(self, name: str, statistic: str) -> tuple[float, ...]:
+        answer = self._clients("cloudwatch").get_metric_statistics(
+            Namespace=self._environ["NAMESPACE"],
+            MetricName=name,
+            StartTime=self._now - self._limits.window,
+            EndTime=self._now,
+            Period=PERIOD_S,
+            Statistics=[statistic],
+        )
+        return tuple(point[statistic] for point in sorted(answer["Datapoints"], key=lambda point: point["Timestamp"]))
+
+    def _started(self) -> tuple[datetime, ...]:
+        pages = (
+            self._clients("stepfunctions")
+            .get_paginator("list_executions")
+            .paginate(stateMachineArn=self._environ["STATE_MACHINE_ARN"], statusFilter="RUNNING")
+        )
+        return tuple(item["startDate"] for page in pages for item in page["executions"])
+
+    def _is_closed(self) -> bool:
+        """Whether Karpenter's role has the policy that denies it to launch instances of the pool."""
+        pages = (
+            self._clients("iam")
+            .get_paginator("list_attached_role_policies")
+            .paginate(RoleName=self._environ["KARPENTER_ROLE"])
+        )
+        attached = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
+        return self._environ["NO_LAUNCH_POLICY"] in attached
+
+    def _close(self) -> None:
+        self._clients("iam").attach_role_policy(
+            RoleName=self._environ["KARPENTER_ROLE"], PolicyArn=self._environ["NO_LAUNCH_POLICY"]
+        )
+
+    def _open(self) -> None:
+        self._clients("iam").detach_role_policy(
+            RoleName=self._environ["KARPENTER_ROLE"], PolicyArn=self._environ["NO_LAUNCH_POLICY"]
+        )
+        text = "The watchdog beats and nothing is wrong: Karpenter may launch trn2 instances for runs again."
+        self._tell("The backstop lets nodes be launched again", text)
+
+    def _try(self, problem: str, do: Callable[[], Any]) -> Any:
+        """What `do` gives, or None if it fails, which is kept as a problem."""
+        try:
+            return do()
+        except Exception as error:
+            self.problems.append(f"{problem}: {type(error).__name__}: {error}")
+            return None
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Takes any event: it looks at everything anyway."""
+    return Backstop(os.environ, cache(lambda service: boto3.client(service, config=_CONFIG)), datetime.now(UTC)).look()

@@ -1,0 +1,324 @@
+"""The backstop: what it ends, what it never touches, and that nothing that fails keeps it from the rest."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from specdecode import giving_back
+
+from tests.specdecode.tasks.aws_fake import client_error
+
+FILE = Path(__file__).resolve().parents[2] / "lambda" / "backstop" / "backstop.py"
+SPEC = importlib.util.spec_from_file_location("backstop", FILE)
+backstop = importlib.util.module_from_spec(SPEC)
+sys.modules["backstop"] = backstop
+SPEC.loader.exec_module(backstop)
+
+NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
+WINDOW = timedelta(minutes=giving_back.BACKSTOP_WINDOW_MINUTES)
+HOLDING = timedelta(hours=60)
+EXECUTION = timedelta(hours=108)
+LIMITS = backstop.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION)
+POLICY = "arn:aws:iam::1:policy/no-launch"
+POOL = {"kubernetes.io/cluster/specdecode": "owned", "karpenter.sh/nodepool": "trn2"}
+OLD, YOUNG = timedelta(hours=5), timedelta(minutes=29)
+LOOKS = 6
+"""Of the watchdog in the window."""
+
+
+class Aws:
+    """The five services as far as the backstop asks them; `denied` operations fail."""
+
+    def __init__(self) -> None:
+        self.instances: dict[str, dict[str, Any]] = {}
+        self.metrics: dict[str, list[float]] = {}
+        self.executions: list[datetime] = []
+        self.attached: set[str] = {"arn:another"}
+        self.told: list[tuple[str, str]] = []
+        self.denied: set[str] = set()
+        self.calls: list[str] = []
+
+    def client(self, service: str) -> Any:
+        return SimpleNamespace(**{name: self._checked(name) for name in OPERATIONS[service]}, get_paginator=self.pages)
+
+    def _checked(self, name: str) -> Any:
+        def call(**given: Any) -> Any:
+            self.calls.append(name)
+            if name in self.denied:
+                raise client_error("AccessDenied", name, 403)
+            return getattr(self, name)(**given)
+
+        return call
+
+    def pages(self, name: str) -> Any:
+        return SimpleNamespace(paginate=lambda **given: [self._checked(name)(**given)])
+
+    def instance(self, name: str, age: timedelta, *, state: str = "running", **tags: str) -> None:
+        self.instances[name] = {"tags": {**POOL, **tags}, "state": state, "launched": NOW - age}
+
+    def describe_instances(self, *, Filters: list[dict[str, Any]]) -> dict[str, Any]:
+        wanted = {item["Name"]: item["Values"] for item in Filters}
+        states = wanted.pop("instance-state-name")
+        found = [
+            {"InstanceId": name, "LaunchTime": held["launched"]}
+            for name, held in self.instances.items()
+            if held["state"] in states
+            and all(held["tags"].get(key.removeprefix("tag:")) in values for key, values in wanted.items())
+        ]
+        return {"Reservations": [{"Instances": [item]} for item in found]}
+
+    def terminate_instances(self, *, InstanceIds: list[str]) -> None:
+        for name in InstanceIds:
+            assert POOL.items() <= self.instances[name]["tags"].items()
+            self.instances[name]["state"] = "shutting-down"
+
+    def get_metric_statistics(self, **given: Any) -> dict[str, Any]:
+        (statistic,) = given["Statistics"]
+        assert (given["Namespace"], given["EndTime"] - given["StartTime"], given["Period"]) == ("N", WINDOW, 300)
+        values = self.metrics.get(given["MetricName"], [])
+        return {"Datapoints": [{statistic: value, "Timestamp": number} for number, value in enumerate(values)]}
+
+    def list_executions(self, *, stateMachineArn: str, statusFilter: str) -> dict[str, Any]:
+        assert (stateMachineArn, statusFilter) == ("machine", "RUNNING")
+        return {"executions": [{"startDate": begun} for begun in self.executions]}
+
+    def list_attached_role_policies(self, *, RoleName: str) -> dict[str, Any]:
+        assert RoleName == "karpenter"
+        return {"AttachedPolicies": [{"PolicyArn": arn} for arn in self.attached]}
+
+    def attach_role_policy(self, *, RoleName: str, PolicyArn: str) -> None:
+        assert (RoleName, PolicyArn) == ("karpenter", POLICY)
+        self.attached.add(PolicyArn)
+
+    def detach_role_policy(self, *, RoleName: str, PolicyArn: str) -> None:
+        assert (RoleName, PolicyArn) == ("karpenter", POLICY)
+        self.attached.remove(PolicyArn)
+
+    def publish(self, *, TopicArn: str, Subject: str, Message: str) -> None:
+        assert TopicArn == "topic" and len(Subject) < 100
+        self.told.append((Subject, Message))
+
+    # --- situations
+
+    def beats(self, *, without_lease: float = 0, lease_age: float = 0) -> None:
+        self.metrics = {
+            "WatchdogHeartbeat": [1.0] * LOOKS,
+            "NodesWithoutLease": [without_lease] * LOOKS,
+            "LeaseAge": [lease_age] * LOOKS,
+        }
+
+    @property
+    def closed(self) -> bool:
+        return POLICY in self.attached
+
+    @property
+    def alive(self) -> list[str]:
+        return sorted(name for name, held in self.instances.items() if held["state"] in backstop.ALIVE)
+
+
+OPERATIONS = {
+    "ec2": ["terminate_instances"],
+    "cloudwatch": ["get_metric_statistics"],
+    "stepfunctions": [],
+    "iam": ["attach_role_policy", "detach_role_policy"],
+    "sns": ["publish"],
+}
+
+
+def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
+    environ = {
+        "CLUSTER_NAME": "specdecode",
+        "NODEPOOL": "trn2",
+        "NAMESPACE": "N",
+        "STATE_MACHINE_ARN": "machine",
+        "TOPIC_ARN": "topic",
+        "KARPENTER_ROLE": "karpenter",
+        "NO_LAUNCH_POLICY": POLICY,
+        "WINDOW_MINUTES": str(giving_back.BACKSTOP_WINDOW_MINUTES),
+        "HOLDING_HOURS": str(int(HOLDING.total_seconds() // 3600)),
+        "EXECUTION_HOURS": str(int(EXECUTION.total_seconds() // 3600)),
+        "RUNBOOK": "docs/operations.md",
+    }
+    return backstop.Backstop(environ, aws.client, NOW + later).look()
+
+
+@pytest.fixture
+def aws() -> Aws:
+    """One old instance of the pool, nobody who watches, nothing that runs."""
+    made = Aws()
+    made.instance("i-old", OLD)
+    return made
+
+
+def test_nobody_watches_and_nothing_runs(aws):
+    found = look(aws)
+    assert found["ended"] == ["i-old"] and aws.alive == []
+    assert aws.closed
+    ((subject, text),) = aws.told
+    assert "ended a trn2 instance" in subject
+    assert "i-old" in text and "no heartbeat of the watchdog for 30 min, and no run goes on" in text
+    assert "specdecode capacity" in text and "docs/operations.md" in text
+
+
+def test_looking_again_changes_nothing_and_tells_nobody_twice(aws):
+    look(aws)
+    before = aws.told.copy()
+    assert look(aws)["ended"] == []
+    assert aws.told == before and aws.closed
+
+
+def test_launching_is_denied_before_the_instance_is_ended(aws):
+    look(aws)
+    assert aws.calls.index("attach_role_policy") < aws.calls.index("terminate_instances")
+
+
+@pytest.mark.parametrize(
+    "tags", [{"karpenter.sh/nodepool": "staging"}, {"kubernetes.io/cluster/specdecode": "shared"}], ids=str
+)
+def test_instances_of_others_are_never_touched(aws, tags):
+    aws.instance("i-other", OLD, **tags)
+    look(aws)
+    assert aws.alive == ["i-other"]
+
+
+def test_an_instance_that_is_going_is_left_to_go(aws):
+    aws.instance("i-going", OLD, state="shutting-down")
+    assert look(aws)["ended"] == ["i-old"]
+
+
+def test_a_young_instance_is_left_alone_unless_it_replaces_one_that_was_ended(aws):
+    aws.instances.clear()
+    aws.instance("i-young", YOUNG)
+    assert look(aws)["ended"] == [] and not aws.closed
+    aws.instance("i-old", OLD)
+    look(aws)
+    assert aws.alive == ["i-young"]
+    assert look(aws)["ended"] == ["i-young"], "launched before the denial took effect"
+
+
+@pytest.mark.parametrize("age", [timedelta(minutes=1), timedelta(hours=47), EXECUTION])
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_healthy_run_is_never_touched(aws, beats, age):
+    if beats:
+        aws.beats(lease_age=HOLDING.total_seconds())
+    aws.executions = [NOW - age]
+    assert look(aws)["ended"] == [] and not aws.closed
+    assert aws.told == []
+
+
+def test_a_run_whose_second_node_stays_is_not_touched(aws):
+    aws.beats(without_lease=1, lease_age=3600)
+    aws.executions = [NOW - timedelta(hours=1)]
+    assert look(aws)["ended"] == []
+
+
+def test_one_beat_in_the_window_is_enough(aws):
+    aws.metrics = {"WatchdogHeartbeat": [1.0]}
+    assert look(aws)["ended"] == []
+
+
+def test_a_node_that_the_watchdog_cannot_end_is_ended_though_other_runs_wait(aws):
+    aws.beats(without_lease=1)
+    aws.executions = [NOW - timedelta(hours=1)]
+    assert "a node that no run holds" in look(aws)["why"]
+    assert aws.alive == []
+
+
+@pytest.mark.parametrize("values", [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1]], ids=["gone meanwhile", "not long enough"])
+def test_a_node_that_goes_in_time_is_the_watchdog_s(aws, values):
+    aws.beats()
+    aws.metrics["NodesWithoutLease"] = values
+    assert look(aws)["ended"] == []
+
+
+def test_a_stuck_run_s_instance_is_ended(aws):
+    aws.beats(lease_age=HOLDING.total_seconds() + 1)
+    aws.executions = [NOW - timedelta(hours=61)]
+    assert "held the node for longer than 60 h" in look(aws)["why"]
+    assert aws.alive == [] and aws.closed
+
+
+def test_executions_older_than_any_run_protect_nothing_when_nobody_watches(aws):
+    aws.executions = [NOW - EXECUTION - timedelta(seconds=1)]
+    assert "older than 108 h" in look(aws)["why"]
+
+
+def test_it_lets_nodes_be_launched_again_when_the_watchdog_beats_and_says_so(aws):
+    look(aws)
+    aws.executions = [NOW]
+    look(aws)
+    assert aws.closed, "a run alone is no sign that somebody watches"
+    aws.beats()
+    assert look(aws)["ended"] == []
+    assert not aws.closed and aws.attached == {"arn:another"}
+    assert "again" in aws.told[-1][0]
+
+
+@pytest.mark.parametrize(
+    ("denied", "ended"),
+    [
+        ("get_metric_statistics", True),
+        ("list_attached_role_policies", True),
+        ("attach_role_policy", True),
+        ("publish", True),
+        ("terminate_instances", False),
+    ],
+)
+def test_what_fails_keeps_nothing_else_and_is_an_alarm(aws, denied, ended):
+    aws.denied = {denied}
+    with pytest.raises(RuntimeError, match="AccessDenied"):
+        look(aws)
+    assert (aws.alive == []) is ended
+    assert "terminate_instances" in aws.calls and "publish" in aws.calls
+    if aws.told and denied == "terminate_instances":
+        assert "This could not be done: i-old cannot be ended" in aws.told[0][1]
+
+
+def test_without_metrics_a_run_that_goes_on_still_protects_its_node(aws):
+    aws.denied, aws.executions = {"get_metric_statistics"}, [NOW]
+    with pytest.raises(RuntimeError):
+        look(aws)
+    assert aws.alive == ["i-old"]
+
+
+@pytest.mark.parametrize(("age", "ended"), [(OLD, False), (EXECUTION + timedelta(hours=1), True)])
+def test_without_step_functions_only_what_no_run_can_need_is_ended(aws, age, ended):
+    aws.instance("i-old", age)
+    aws.denied = {"list_executions"}
+    with pytest.raises(RuntimeError):
+        look(aws)
+    assert (aws.alive == []) is ended
+
+
+def test_without_ec2_it_fails(aws):
+    aws.denied = {"describe_instances"}
+    with pytest.raises(Exception, match="AccessDenied"):
+        look(aws)
+
+
+def test_it_imports_nothing_that_it_could_share():
+    tree = ast.parse(FILE.read_text())
+    imported = {
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"boto3", "botocore"}
+
+
+def test_it_looks_as_often_as_the_watchdog_counts():
+    assert giving_back.WATCHDOG_PERIOD_MINUTES * 60 == backstop.PERIOD_S
+    assert giving_back.BACKSTOP_WINDOW_MINUTES == 2 * giving_back.CLAIM_GRACE_MINUTES

@@ -1,0 +1,81 @@
+"""The backstop in the template: nothing of what it stands in for, and the right to end one pool's instances only."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BEFORE_NODE_HOURS, STUCK_GRACE_HOURS
+
+from constructs_lib.settings import Settings
+
+pytestmark = pytest.mark.synth
+
+
+@pytest.fixture(scope="module")
+def resources(assembly) -> dict[str, Any]:
+    return assembly.raw("SpecDecodeStack")["Resources"]
+
+
+def ours(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [
+        resource["Properties"]
+        for logical, resource in resources.items()
+        if resource["Type"] == kind and logical.startswith("Backstop")
+    ]
+
+
+def test_it_shares_neither_code_nor_network_nor_role_nor_log(resources):
+    (function,) = ours(resources, "AWS::Lambda::Function")
+    others = [
+        resource["Properties"]
+        for logical, resource in resources.items()
+        if resource["Type"] == "AWS::Lambda::Function" and not logical.startswith("Backstop")
+    ]
+    assert "VpcConfig" not in function
+    for key in ("Code", "Role", "LoggingConfig"):
+        assert json.dumps(function[key]) not in {json.dumps(other.get(key)) for other in others}, key
+    assert not [name for name in function["Environment"]["Variables"] if re.search("BUCKET|BUNDLE|ENDPOINT|_CA$", name)]
+    assert not [
+        entry
+        for entry in resources.values()
+        if entry["Type"] == "AWS::EKS::AccessEntry" and "Backstop" in json.dumps(entry["Properties"]["PrincipalArn"])
+    ]
+
+
+def test_it_looks_on_a_schedule_of_its_own_and_its_failure_is_an_alarm(resources):
+    (rule,) = ours(resources, "AWS::Events::Rule")
+    assert rule["ScheduleExpression"] == f"rate({BACKSTOP_PERIOD_MINUTES} minutes)"
+    (alarm,) = ours(resources, "AWS::CloudWatch::Alarm")
+    assert (alarm["MetricName"], alarm["Namespace"], alarm["Threshold"]) == ("Errors", "AWS/Lambda", 0)
+    assert alarm["AlarmActions"] and alarm["TreatMissingData"] == "notBreaching"
+    assert "Runbook: `specdecode" in alarm["AlarmDescription"]
+
+
+def test_its_patience_follows_the_settings(resources):
+    (function,) = ours(resources, "AWS::Lambda::Function")
+    given = function["Environment"]["Variables"]
+    longest = Settings().longest_run_hours + STUCK_GRACE_HOURS
+    assert (given["HOLDING_HOURS"], given["EXECUTION_HOURS"]) == (str(longest), str(longest + BEFORE_NODE_HOURS))
+
+
+def test_it_may_end_instances_of_this_pool_of_this_cluster_only(resources):
+    (policy,) = ours(resources, "AWS::IAM::Policy")
+    (statement,) = [s for s in policy["PolicyDocument"]["Statement"] if s["Action"] == "ec2:TerminateInstances"]
+    assert statement["Condition"] == {
+        "StringEquals": {
+            "aws:ResourceTag/kubernetes.io/cluster/specdecode": "owned",
+            "aws:ResourceTag/karpenter.sh/nodepool": "trn2",
+        }
+    }
+    assert json.dumps(statement["Resource"]).endswith(':instance/*"]]}')
+
+
+def test_the_policy_against_launching_hangs_on_nobody_and_goes_before_karpenter_s_role(resources):
+    (policy,) = ours(resources, "AWS::IAM::ManagedPolicy")
+    assert not policy.keys() & {"Roles", "Users", "Groups"}
+    (guard,) = [r for r in resources.values() if r["Type"] == "Custom::SpecDecodeTeardownGuard"]
+    assert {"KarpenterRole", "NoLaunchPolicy"} <= guard["Properties"].keys()
+    assert [name for name in guard["DependsOn"] if name.startswith("BackstopNoLaunch")]
