@@ -146,6 +146,33 @@ def test_what_one_process_reads_file_after_file_is_copied_first_many_at_once(she
     assert not (local / "weights").exists()
 
 
+MEETING_CP = """\
+#!/bin/sh
+touch "$MEETING/$$"
+for wait in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  [ "$(ls "$MEETING" | wc -l)" -ge 16 ] && exec /bin/cp "$@"
+  sleep 0.2
+done
+echo "alone" >&2
+exit 1
+"""
+"""Copies once sixteen of its kind have begun."""
+
+
+def test_sixteen_files_are_copied_at_once(shell, plan, ctx):
+    arm = plan.waves[0].arms[0]
+    container = serving(plan, arm, ctx)[0]["spec"]["template"]["spec"]["containers"][0]
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    for rank in range(31):
+        (shell.work / "compiled" / arm.fingerprint / f"tp{rank}").touch()
+    meeting, program = shell.work.parent / "meeting", shell.work.parent / "bin" / "cp"
+    meeting.mkdir()
+    program.write_text(MEETING_CP)
+    program.chmod(0o755)
+    code, _, said = shell(container, MEETING=str(meeting))
+    assert code == 0, said
+
+
 def test_where_the_disks_are_slow_the_mount_is_read(shell, plan, ctx):
     arm = plan.waves[0].arms[0]
     slow = ctx.model_copy(update={"node_storage": "ebs"})
