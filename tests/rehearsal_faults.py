@@ -378,7 +378,7 @@ def test_a_claim_template_is_missing(cloud):
         )
     finally:
         for template in templates:
-            kept = {key: template["metadata"][key] for key in ("name", "namespace", "labels")}
+            kept = {key: template["metadata"][key] for key in ("name", "namespace")}
             body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template, "metadata": kept}
             cloud.running.kubernetes.request("POST", path, body)
 
