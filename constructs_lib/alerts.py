@@ -1,6 +1,6 @@
 """Where alarms and budget notices go, and the monthly budget."""
 
-from aws_cdk import Aws
+from aws_cdk import Annotations, Aws, CfnOutput
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
@@ -13,6 +13,12 @@ from constructs_lib.settings import Settings
 
 THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))
 """Percent of the budget at which a notice is sent."""
+
+
+NOBODY = (
+    "Nobody is told when a node stays or a run is stuck, and `specdecode run` refuses: give "
+    "-c alert_email=you@example.com, or say -c accept_no_alerts=true."
+)
 
 
 class Alerts(Construct):
@@ -32,8 +38,11 @@ class Alerts(Construct):
                     conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
                 )
             )
+        CfnOutput(self, "TopicArn", value=self.topic.topic_arn).override_logical_id("AlertsTopicArn")
         if settings.alert_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(settings.alert_email))
+        elif not settings.accept_no_alerts:
+            Annotations.of(self).add_warning_v2("specdecode:no-alerts", NOBODY)
         budgets.CfnBudget(
             self,
             "Budget",

@@ -6,6 +6,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from constructs_lib.costs import hourly_cost
+from constructs_lib.facts import document
 from constructs_lib.settings import Settings
 
 
@@ -25,6 +26,7 @@ class Outputs(Construct):
         super().__init__(scope, id)
         console = f"https://{settings.region}.console.aws.amazon.com"
         for name, value, description in (
+            ("DeploymentFacts", document(settings), "What `specdecode preflight` checks"),
             ("BucketName", bucket.bucket_name, "Models, compiled artifacts, runs"),
             (
                 "StateMachineConsole",

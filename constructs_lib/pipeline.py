@@ -86,7 +86,6 @@ class Pipeline(Construct):
             "WatchdogFunction": self.functions["Watchdog"].function_name,
             "InspectFunction": self.functions["Inspect"].function_name,
             "Capacity": capacity(settings).model_dump_json(),
-            "CapacityReservation": settings.capacity_reservation_id or "none",
         }.items():
             CfnOutput(self, key, value=value).override_logical_id(key)
 

@@ -20,7 +20,7 @@ DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 
 
 class WatchdogSchedule(Construct):
-    """Runs the function every five minutes and whenever an execution of the machine ends.
+    """Runs the function every five minutes and whenever an execution of the machine ends badly.
 
     `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for fifteen
     minutes beyond what the lease is worth, a run that has held the node for longer than `longest_run_hours`, and
@@ -50,7 +50,7 @@ class WatchdogSchedule(Construct):
         events.Rule(
             self,
             "ExecutionEnded",
-            description="The pipeline's watchdog, at once after an execution ended",
+            description="The pipeline's watchdog, at once after an execution ended badly",
             event_pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],

@@ -132,6 +132,9 @@ class Settings(BaseModel):
     alert_email: str | None = Field(
         None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
     )
+    accept_no_alerts: bool = Field(
+        False, description="Say that nobody need be told: then `preflight` and `run` do without a confirmed address."
+    )
     permissions_boundary: str | None = Field(
         None, pattern=ARN + r"iam::\d{12}:policy/.+$", description="Policy ARN put on every IAM role as its boundary."
     )

@@ -93,7 +93,7 @@ def _rehearse(experiment: Experiment, progress: Progress) -> int:
 
 def _run(running: Rehearsal, experiment: Experiment, progress: Progress) -> bool:
     """Run the experiment, fetch its folder, print its answer. False if the run failed."""
-    run = running.start(experiment.name, {"experiment": experiment.name})
+    run = running.run(experiment.name)
     progress.note(f"       Run {run.run_id}")
     ended = run.follow(progress)
     folder = running.download(run.run_id, to=tools.RESULTS).relative_to(tools.ROOT)

@@ -74,6 +74,12 @@ def outcome(events: Sequence[dict[str, Any]], name: str) -> str:
     return ""
 
 
+def of(services: Services, started: Mapping[str, Any]) -> Run:
+    """The run that `specdecode run --json` has started."""
+    deployment = Deployment(session=services)
+    return Run(run_id=started["run_id"], arn=started["execution_arn"], deployment=deployment, services=services)
+
+
 def start(services: Services, request: Mapping[str, Any], *, run_id: str) -> Run:
     """Start an execution called `run_id`."""
     deployment = Deployment(session=services)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,13 +25,14 @@ from rehearsal import execution, imports, results, services, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.console import Progress, Step
 from rehearsal.deployment import TIMEOUT_S, Deployment, progress
-from rehearsal.processes import Child, Processes, clear_abandoned, wait_until_gone
+from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, wait_until_gone
 from rehearsal.services import Services
 
 SETTLE_S = 0.5
 """How long a server that refuses connections may take to be seen to have ended."""
 SILENCE_S = 180.0
 """Longest that a deployment says nothing: the slowest resource here takes seconds, on a busy machine a minute."""
+START_TIMEOUT_S = 120.0
 NODE_DELAY_S = 2.0
 """How long the node takes to appear after the NodePool is scaled up (minutes in AWS)."""
 
@@ -73,6 +77,23 @@ class Rehearsal:
         """Start a run of the experiment called `name`."""
         run_id = new_run_id(name, now=datetime.now(UTC), token=secrets.token_hex(2))
         return execution.start(self.services, request, run_id=run_id)
+
+    def run(self, preset: str) -> execution.Run:
+        """Start a run as a user's script does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
+        try:
+            ended = subprocess.run(
+                [Path(sys.executable).with_name("specdecode"), "run", preset, "--yes", "--json"],
+                env=tools.environment(tools.aws_environment(self.services.endpoint)),
+                capture_output=True,
+                text=True,
+                timeout=START_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ChildFailed(f"specdecode run {preset} --yes did not end within {START_TIMEOUT_S:.0f} s") from None
+        if ended.returncode:
+            raise ChildFailed(f"specdecode run {preset} --yes failed with status {ended.returncode}:\n{ended.stderr}")
+        return execution.of(self.services, json.loads(ended.stdout))
 
     def download(self, run_id: str, *, to: Path) -> Path:
         return results.download(run_id, s3=self.services.client("s3"), bucket=self.bucket, to=to)

@@ -11,7 +11,7 @@ from specdecode.experiment.schema import experiment_schema
 
 from tests.docs.markdown import ROOT
 from tests.templates import Templates
-from tools.reference import alarms, causes, cli, costs, decisions, s3_layout, states
+from tools.reference import alarms, bounds, causes, cli, costs, decisions, s3_layout, states
 from tools.reference import experiment_schema as schema_page
 from tools.reference.__main__ import FOLDER
 
@@ -21,6 +21,7 @@ STALE = "run `.venv/bin/python -m tools.reference`, and look at the difference"
 @pytest.mark.parametrize(
     ("name", "render"),
     [
+        ("bounds.md", bounds.render),
         ("causes.md", causes.render),
         ("cli.md", cli.render),
         ("costs.md", costs.render),

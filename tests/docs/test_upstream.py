@@ -35,7 +35,7 @@ def test_no_line_is_left_out_and_none_is_twice() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
 def test_every_fact_has_a_source_and_tests_that_exist(row: Row) -> None:
-    assert re.search(r"https://|oci://", row.source)
+    assert re.search(r"\]\(|oci://", row.source)
     for test in row.tests:
         path, _, name = test.partition("::")
         functions = named_tests(path)

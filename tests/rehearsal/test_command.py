@@ -53,6 +53,20 @@ def test_engine_vllm_is_its_preset_and_installs_vllm_which_nothing_else_does():
         assert printed.split() == [engine, preset]
 
 
+def test_make_deploy_refuses_while_nobody_would_be_told():
+    """A node that stays costs $36 an hour: an address, or the word that none is wanted, in cdk.json or here."""
+    refused = make("need-alerts")
+    assert refused.returncode == 2
+    assert "make deploy ALERT_EMAIL=you@example.com" in refused.stderr and "ACCEPT_NO_ALERTS=true" in refused.stderr
+    assert make("need-alerts", "ALERT_EMAIL=me@example.com").returncode == 0
+    assert make("need-alerts", "ACCEPT_NO_ALERTS=true").returncode == 0
+    wrong = make("need-alerts", "ALERT_EMAIL=x'; touch injected; '")
+    assert wrong.returncode == 2 and "alert_email" in wrong.stderr
+    assert not (tools.ROOT / "injected").exists()
+    steps = make("--dry-run", "deploy", "ALERT_EMAIL=me@example.com").stdout
+    assert "need-alerts" not in steps and 'deploy SpecDecodeStack -c "alert_email=$ALERT_EMAIL"' in steps
+
+
 def test_a_preset_of_vllm_without_vllm_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setattr(tools, "IMAGES", dict.fromkeys(tools.IMAGES, tmp_path))
     with pytest.raises(tools.Unusable, match="make rehearse ENGINE=vllm"):

@@ -122,7 +122,7 @@ def test_outputs_say_where_things_are_and_no_more(templates: Templates) -> None:
         if "Export" not in output
     } == {
         *("BucketName", "StateMachineConsole", "DashboardUrl", "KubeconfigCommand", "HourlyCost"),
-        *("StateMachineArn", "WatchdogFunction", "InspectFunction", "Capacity", "CapacityReservation"),
+        *("StateMachineArn", "WatchdogFunction", "InspectFunction", "Capacity", "DeploymentFacts", "AlertsTopicArn"),
     }
 
 

@@ -4,6 +4,7 @@ import pytest
 from kubernetes_validate import SchemaNotFoundError, validate
 from specdecode import names
 from specdecode.manifests import network_policies
+from specdecode.planning.cost import NODE_STOP_MINUTES
 
 from rehearsal.kubernetes import resources, schema, validation
 from tests.templates import Templates
@@ -49,7 +50,7 @@ def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
     template = spec["template"]
     assert template["metadata"]["labels"] == {names.ACCELERATOR_LABEL: "trn2"}
     assert template["spec"]["expireAfter"] == "Never"
-    assert template["spec"]["terminationGracePeriod"] == "10m"
+    assert template["spec"]["terminationGracePeriod"] == f"{NODE_STOP_MINUTES.high:g}m"
     assert template["spec"]["taints"] == [{"key": names.NEURON_TAINT, "value": "true", "effect": "NoSchedule"}]
     requirements = {item["key"]: item["values"] for item in template["spec"]["requirements"]}
     assert requirements["node.kubernetes.io/instance-type"] == ["trn2.48xlarge"]

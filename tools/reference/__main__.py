@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.reference import alarms, causes, cli, costs, decisions, experiment_schema, s3_layout, states
+from tools.reference import alarms, bounds, causes, cli, costs, decisions, experiment_schema, s3_layout, states
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -14,6 +14,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """File name -> text, given the templates by stack."""
     return {
+        "bounds.md": bounds.render(),
         "causes.md": causes.render(),
         "cli.md": cli.render(),
         "costs.md": costs.render(),

@@ -28,11 +28,13 @@ SUITE = ("tests/upstream", "--override-ini=python_files=against_*.py")
 def main(arguments: list[str]) -> int:
     """The exit status."""
     parser = argparse.ArgumentParser(
-        prog="make upstream", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m tools.upstream", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--folder", type=Path, help="where upstream's files lie already")
-    choice.add_argument("--lock", type=Path, nargs="?", const=FETCHED, help="write hashes into lock.json")
+    choice.add_argument("--folder", type=Path, metavar="DIR", help="where upstream's files lie already")
+    choice.add_argument(
+        "--lock", type=Path, nargs="?", const=FETCHED, metavar="DIR", help="write hashes into lock.json"
+    )
     chosen = parser.parse_args(arguments)
     given = chosen.folder or (chosen.lock if chosen.lock != FETCHED else None)
     if given and not given.is_dir():

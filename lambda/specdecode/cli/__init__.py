@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for _part in ("experiments", "runs", "report", "bench"):
+for _part in ("experiments", "preflight", "runs", "report", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 

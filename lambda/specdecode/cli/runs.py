@@ -5,20 +5,19 @@ from __future__ import annotations
 import secrets
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from specdecode import layout
-from specdecode.cli import runs_preflight, runs_release
+from specdecode.cli import runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
 from specdecode.cli.options import STACK, Profile, Region, Stack
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
+from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
+from specdecode.cli.preflight import refuse_a_run_that_would_fail
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
-from specdecode.experiment import ExperimentError, load_file, load_preset, preset_names
 from specdecode.runs import DEFAULT_PRESET
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -29,7 +28,7 @@ Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two look
 
 def register(app: typer.Typer) -> None:
     """Add the commands about runs to `app`."""
-    for command in (run, status, stop, list_runs, diagnose, capacity, preflight):
+    for command in (run, status, stop, list_runs, diagnose, capacity):
         app.command(name=command.__name__.removesuffix("_runs"))(command)
 
 
@@ -61,10 +60,15 @@ def run(
     Refuses what cannot work, shows what it would cost and at most, and asks before anything is started; without a
     terminal, or with --json, it wants --yes. A run that could cost more than the deployment's accept_cost_above_usd
     needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
+
+    Before that it looks up in a second or two what would fail the run: whether anybody is told of a node that stays,
+    the reservation and its window, models that must be uploaded and the token of gated ones. `specdecode preflight`
+    looks at the rest.
     """
     asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = asked or starting.resumed_run(deployment, str(resume))
+    refuse_a_run_that_would_fail(deployment, wanted.experiment)
     plan, bill = starting.estimate(deployment, wanted.experiment)
     starting.consent(wanted, plan, bill, accepted=accept_cost, yes=yes, as_json=as_json)
     said = {"accept_cost": accept_cost, "started_by": deployment.caller()}
@@ -208,33 +212,6 @@ def capacity(
         say(f"pod       {pod_line(pod)}")
     for problem in seen.problems:
         complain(f"problem: {problem}")
-
-
-def preflight(
-    experiment: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
-    ] = DEFAULT_PRESET,
-    stack: Stack = STACK,
-    region: Region = None,
-    profile: Profile = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check what a first run needs: credentials, stack, quota or reservation, models.
-
-    Spends nothing. The exit code is 3 if something would fail.
-    """
-    try:
-        loaded = load_preset(experiment) if experiment in preset_names() else load_file(Path(experiment))
-    except ExperimentError as error:
-        raise stop_with(str(error), EXIT_USAGE) from None
-    checks = list(runs_preflight.preflight(Deployment(stack=stack, region=region, profile=profile), loaded))
-    if as_json:
-        say_json([vars(check) for check in checks])
-    for check in checks if not as_json else []:
-        say(f"{check.verdict:<5} {check.name}: {check.detail}")
-        if check.verdict != "ok":
-            say(f"      {check.fix}")
-    raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in checks) else 0)
 
 
 def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:

@@ -51,7 +51,7 @@ class Deployment:
     def __init__(
         self, *, stack: str = STACK, region: str | None = None, profile: str | None = None, session: Any = None
     ) -> None:
-        self._stack = stack
+        self.stack = stack
         self._open: Callable[[], Any] = lambda: session or aws.session(region=region, profile=profile)
 
     @cached_property
@@ -63,20 +63,33 @@ class Deployment:
         return self.session.client(service)
 
     @cached_property
+    def found_outputs(self) -> dict[str, str] | None:
+        """Outputs of the stack; None if there is no such stack. Raises ClientError and BotoCoreError."""
+        try:
+            found = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"][0]
+        except ClientError as error:
+            if "does not exist" in error.response["Error"]["Message"]:
+                return None
+            raise
+        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
+
+    @cached_property
     def outputs(self) -> dict[str, str]:
         """Outputs of the stack; ends the command with 3 if there is none, or nobody may look."""
-        cloudformation = self.client("cloudformation")
         try:
-            found = cloudformation.describe_stacks(StackName=self._stack)["Stacks"][0]
+            found = self.found_outputs
         except ClientError as error:
             text = error.response["Error"]["Message"]
-            hint = "deploy it with: npx cdk deploy SpecDecodeStack" if "does not exist" in text else "check credentials"
-            raise stop_with(f"{self._stack}: {text} ({hint})", EXIT_ENVIRONMENT) from None
+            raise stop_with(f"{self.stack}: {text} (check credentials)", EXIT_ENVIRONMENT) from None
         except BotoCoreError as error:
             raise stop_with(
                 f"AWS cannot be reached: {error} (check AWS_PROFILE and AWS_REGION)", EXIT_ENVIRONMENT
             ) from None
-        return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
+        if found is None:
+            hint = "deploy it with: npx cdk deploy SpecDecodeStack"
+            where = self.session.region_name
+            raise stop_with(f"there is no stack {self.stack} in {where} ({hint})", EXIT_ENVIRONMENT)
+        return found
 
     @cached_property
     def store(self) -> Store:

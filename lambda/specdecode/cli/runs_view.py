@@ -10,6 +10,7 @@ from typing import Any
 
 from specdecode.cli.runs_deployment import Execution
 from specdecode.escape import line, plain
+from specdecode.experiment.capacity import TERMS, CapacityType
 from specdecode.planning import Plan
 from specdecode.runs.state import RunState
 from specdecode.runs.view import PodView
@@ -35,6 +36,8 @@ class RunView:
     error: str | None
     cause: str | None
     result: dict[str, Any] | None
+    capacity: CapacityType = "on-demand"
+    """On what terms the deployment gets its node now."""
     started_by: str | None = None
     """ARN that the command line wrote into the run's request; None for one that was started in the console."""
 
@@ -46,6 +49,7 @@ def view(
     plan: Plan | None,
     *,
     now: datetime,
+    capacity: CapacityType = "on-demand",
 ) -> RunView:
     step, message = current_step(events)
     ended = datetime.fromisoformat(execution.stopped) if execution.stopped else now
@@ -68,6 +72,7 @@ def view(
         error=execution.error or None,
         cause=execution.cause or None,
         result=result,
+        capacity=capacity,
         started_by=state.started_by if state else None,
     )
 
@@ -110,7 +115,8 @@ def lines(shown: RunView) -> list[str]:
     if shown.step:
         out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
     if shown.dollars is not None and shown.node_s is not None:
-        out.append(f"  node        {clock(shown.node_s)}, ${shown.dollars:.2f}")
+        terms = f" {TERMS[shown.capacity]}" if shown.capacity != "on-demand" else ""
+        out.append(f"  node        {clock(shown.node_s)}, ${shown.dollars:.2f}{terms}")
     if shown.error:
         out.append(f"  error       {line(shown.error)}")
         out.append(f"  cause       {plain(shown.cause or 'none given')}".replace("\n", f"\n{'':14}"))

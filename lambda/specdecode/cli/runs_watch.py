@@ -31,7 +31,9 @@ def look(deployment: Deployment, run_id: str | None) -> RunView:
     found = deployment.execution(run_id)
     state = _readable(lambda: deployment.state(found.run_id))
     plan = _readable(lambda: deployment.plan(found.run_id))
-    return view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC))
+    known = _readable(lambda: deployment.capacity)
+    terms = known.type if known else "on-demand"
+    return view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC), capacity=terms)
 
 
 def _readable(read: Callable[[], Stored | None]) -> Stored | None:

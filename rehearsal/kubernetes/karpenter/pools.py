@@ -52,7 +52,7 @@ def create_claim(cluster: Cluster, pool: Json, *, instance_types: list[str] | No
 
 _CLASS_PARTS = (
     "AMIsReady", "SubnetsReady", "SecurityGroupsReady", "InstanceProfileReady", "ValidationSucceeded",
-    "PlacementGroupReady",
+    "PlacementGroupReady", "CapacityReservationsReady",
 )  # fmt: skip
 _GOOD = ("True", "", "")
 _NO_AMI = ("False", "AMINotFound", "AMISelector did not match any AMIs")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 
 import pytest
 
+from constructs_lib.facts import document
+from constructs_lib.settings import Settings
 from rehearsal import tools
 from tests.docs.markdown import ROOT, blocks
 
@@ -36,9 +39,21 @@ def deployed(cloud):
     """A stack with the outputs that the commands read: a bucket, a state machine and functions."""
     function = cloud.function("answers", f"def handler(event, context): return {SEEN}")
     machine = cloud.machine("pipeline", {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
-    bucket = {"Bucket": {"Type": "AWS::S3::Bucket"}}
+    queue = cloud.client("sqs").create_queue(QueueName="somebody")["QueueUrl"]
+    told = cloud.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"][
+        "QueueArn"
+    ]
+    resources = {
+        "Bucket": {"Type": "AWS::S3::Bucket"},
+        "Topic": {"Type": "AWS::SNS::Topic"},
+        "Told": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {"TopicArn": {"Ref": "Topic"}, "Protocol": "sqs", "Endpoint": told},
+        },
+    }
     outputs = {"StateMachineArn": machine, "InspectFunction": function, "WatchdogFunction": function}
-    cloud.deploy("SpecDecodeStack", bucket, BucketName={"Ref": "Bucket"}, Capacity="{}", **outputs)
+    outputs |= {"BucketName": {"Ref": "Bucket"}, "AlertsTopicArn": {"Ref": "Topic"}, "Capacity": "{}"}
+    cloud.deploy("SpecDecodeStack", resources, DeploymentFacts=document(Settings()), **outputs)
     yield cloud
     cloud.delete("SpecDecodeStack")
 
@@ -53,15 +68,48 @@ def test_a_rehearsal_sets_no_more_than_a_user():
     assert set(tools.aws_environment("http://127.0.0.1:1")) == set(USER) | EMULATED
 
 
+def typed(words, cloud):
+    """What a command says: both streams, and its exit code."""
+    aws = {name: value for name, value in tools.aws_environment(cloud.services.endpoint).items() if name in EMULATED}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return subprocess.run(
+        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_the_line_gets_past_region_and_credentials(line, deployed):
     """What it says then is of a deployment that has no report yet, not of the environment."""
     words = [word for word in shlex.split(line) if word != "--open"]
-    aws = {name: value for name, value in tools.aws_environment(deployed.services.endpoint).items() if name in EMULATED}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    ended = subprocess.run(
-        words, cwd=ROOT, env=kept | aws | USER, capture_output=True, text=True, timeout=60, check=False
-    )
+    words += ["--yes"] if words[1] == "run" else []  # what a person answers
+    ended = typed(words, deployed)
     said = ended.stdout + ended.stderr
     assert "Traceback" not in said and "egion" not in ended.stderr, said
     assert SAYS[words[1]] in said, said
+
+
+def test_a_run_is_refused_while_nobody_is_told(deployed):
+    sns = deployed.client("sns")
+    outputs = deployed.client("cloudformation").describe_stacks(StackName="SpecDecodeStack")["Stacks"][0]["Outputs"]
+    (topic,) = [item["OutputValue"] for item in outputs if item["OutputKey"] == "AlertsTopicArn"]
+    (told,) = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    sns.unsubscribe(SubscriptionArn=told["SubscriptionArn"])
+    try:
+        ended = typed([".venv/bin/specdecode", "run", "qwen3-32b"], deployed)
+        assert (ended.returncode, ended.stdout) == (3, "")
+        assert "fail: alerts: nobody is told" in ended.stderr and "nothing was started" in ended.stderr
+    finally:
+        sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=told["Endpoint"])
+
+
+def test_preflight_sees_what_the_account_has(deployed):
+    """What the embedded AWS can tell: zones by id, quotas of functions, AMIs that are not there, subscriptions."""
+    ended = typed([".venv/bin/specdecode", "preflight", "qwen3-32b", "--json"], deployed)
+    found = {check["name"]: check for check in json.loads(ended.stdout)}
+    assert ended.returncode == 3
+    assert found["credentials"]["detail"] == "arn:aws:iam::000000000000:root"
+    assert {name: found[name]["verdict"] for name in ("stack", "region", "alerts", "node")} == dict.fromkeys(
+        ("stack", "region", "alerts", "node"), "ok"
+    )
+    assert found["AMI of the trn2 node"]["verdict"] == "fail"
+    assert "Traceback" not in ended.stderr

@@ -154,6 +154,7 @@ def command(monkeypatch):
     FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
     FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
     monkeypatch.setattr(runs, "Deployment", FakeDeployment)
+    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
@@ -531,6 +532,14 @@ def test_money_counts_from_holding_the_node_to_its_release():
     released = STATE.model_copy(update={"released_at": NOW - timedelta(minutes=30)})
     assert view(RUNNING, [], released, PLAN, now=NOW).node_s == 1800
     assert view(RUNNING, [], None, None, now=NOW).dollars is None
+
+
+def test_status_says_when_the_node_is_not_on_demand(command):
+    assert "Reservation" not in command("status", "r").output
+    FakeDeployment.capacity = Capacity(reservation="cr-0123456789abcdef0")
+    FakeDeployment.looks = 0
+    assert "from an On-Demand Capacity Reservation" in command("status", "r").output
+    assert json.loads(command("status", "r", "--json").stdout)["capacity"] == "odcr"
 
 
 def test_of_a_sweep_it_says_which_waves_were_given_up():

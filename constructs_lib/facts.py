@@ -1,0 +1,66 @@
+"""The facts of a deployment that `specdecode preflight` checks: `python -m constructs_lib.facts [KEY=VALUE...]`.
+
+It prints them for the settings that `cdk deploy -c KEY=VALUE` would take, before there is a stack. Exit status 2, with
+every problem, if the settings cannot work. It needs no CDK.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from specdecode.experiment.deployment_facts import DeploymentFacts
+
+from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.versions import STAGING_AMI
+
+
+def facts(settings: Settings) -> DeploymentFacts:
+    """What of `settings` can be checked against the account."""
+    return DeploymentFacts(
+        region=settings.region,
+        account=settings.account,
+        cluster=settings.cluster_name,
+        kubernetes=settings.kubernetes_version,
+        zones=settings.zones,
+        node_zones=settings.node_zones,
+        nat_gateways=settings.nat_gateways,
+        system_type=settings.system_instance_type,
+        ami=settings.ami,
+        staging_ami=STAGING_AMI,
+        addons=dict(settings.addon_versions),
+        reservation=settings.capacity_reservation_id,
+        block_start=settings.capacity_start,
+        block_end=settings.capacity_end,
+        alert_email=settings.alert_email is not None,
+        accept_no_alerts=settings.accept_no_alerts,
+    )
+
+
+def document(settings: Settings) -> str:
+    """The facts as JSON, without what has no value."""
+    return facts(settings).model_dump_json(exclude_none=True)
+
+
+def context_of(folders: tuple[Path, ...], given: list[str]) -> Mapping[str, Any]:
+    """The CDK's context: ~/.cdk.json, then the project's cdk.json, then `-c KEY=VALUE`; the later ones win."""
+    context: dict[str, Any] = {}
+    for file in (Path.home() / ".cdk.json", *(folder / "cdk.json" for folder in folders)):
+        if file.is_file():
+            context |= json.loads(file.read_text(encoding="utf-8")).get("context", {})
+    return context | {key: value for key, _, value in (item.partition("=") for item in given)}
+
+
+def main(given: list[str]) -> int:
+    """Print the facts."""
+    try:
+        print(document(Settings.from_context(context_of((Path(__file__).resolve().parents[1],), given))))
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

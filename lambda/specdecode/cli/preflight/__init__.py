@@ -1,0 +1,137 @@
+"""`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
+from specdecode.cli.preflight import checks, registry, source
+from specdecode.cli.preflight.check import Ask, Check, looked
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.escape import line
+from specdecode.experiment import Experiment, ExperimentError, assets_dir, load, load_engine
+from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.runs import DEFAULT_PRESET
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(preflight)
+
+
+def preflight(
+    experiment: Annotated[
+        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
+    ] = DEFAULT_PRESET,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("-c", metavar="KEY=VALUE", help="A setting of the deployment to come, as for `cdk deploy`."),
+    ] = None,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Write the digests that the registry has now into the engine's file.")
+    ] = False,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Check what a first deployment, or a run, needs: credentials, quotas, capacity, builds, alerts, models.
+
+    Without a deployed stack, or with -c, it checks what `cdk deploy` would bring: with the settings of cdk.json and
+    those given here. With a stack it checks that one. It spends nothing and changes nothing, but for --pin.
+
+    What is missing, expired or too small is a failure; what these credentials may not look at is a warning. Exit
+    codes: 0 nothing would fail, 2 the experiment or a setting cannot work, 3 something would fail.
+    """
+    try:
+        loaded = load(experiment)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+    found = _checked(deployment, loaded, settings or [], quiet=as_json)
+    if as_json:
+        say_json([vars(check) for check in found])
+    else:
+        show(table(found))
+        failed = [check for check in found if check.verdict == "fail"]
+        say(f"{len(failed)} of {len(found)} would fail" if failed else "nothing that was looked at would fail")
+    if pin:
+        _pin(loaded, deployment)
+    raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in found) else 0)
+
+
+def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
+    """Before a run is started: end the command with 3 and every problem, if it would fail; say what is only odd."""
+    facts = source.of_outputs(deployment.outputs, stack=deployment.stack)
+    found = list(checks.before_a_run(_ask(deployment, facts, deployed=True), deployment, experiment))
+    problems = [check for check in found if check.verdict != "ok"]
+    for check in problems:
+        complain(f"{check.verdict}: {check.name}: {check.detail}\n      {check.fix}")
+    if any(check.verdict == "fail" for check in problems):
+        raise stop_with("nothing was started (`specdecode preflight` looks at the rest too)", EXIT_ENVIRONMENT)
+
+
+def table(found: list[Check]) -> Table:
+    """One row a check; what to do stands below what was found."""
+    rows = Table(box=None, pad_edge=False, show_header=False)
+    for style in ("bold", "", ""):
+        rows.add_column(style=style, overflow="fold")
+    for check in found:
+        rows.add_row(check.verdict, line(check.name), line(check.detail))
+        if check.verdict != "ok":
+            rows.add_row("", "", f"-> {line(check.fix)}")
+    return rows
+
+
+def _checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
+    deployed: list[DeploymentFacts] = []
+    found = looked("stack", lambda: _stack(deployment, deployed))
+    if any(check.verdict == "fail" for check in found):
+        return found
+    facts = deployed[0] if deployed and not settings else source.of_checkout(settings)
+    ask = _ask(deployment, facts, deployed=bool(deployed))
+    console = Console(stderr=True)
+    with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
+        tell = status.update if status is not None else lambda _: None
+        return [*found, *checks.everything(ask, deployment, experiment, http=registry.http, say=tell)]
+
+
+def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:
+    """Says whether there is a stack, whose facts are put into `deployed`."""
+    if outputs := deployment.found_outputs:
+        deployed.append(source.of_outputs(outputs, stack=deployment.stack))
+    yield Check("stack", "ok", f"{deployment.stack} is {'deployed' if outputs else 'not deployed yet'}")
+
+
+def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> Ask:
+    return Ask(
+        client=deployment.client,
+        region=deployment.session.region_name,
+        facts=facts,
+        deployed=deployed,
+        now=datetime.now(UTC),
+    )
+
+
+def _pin(experiment: Experiment, deployment: Deployment) -> None:
+    """Write the digests, and say what follows."""
+    engine = load_engine(experiment.engine)
+    fields = {
+        field: value
+        for _, fields in registry.images(engine, ask=registry.http, client=deployment.client)
+        for field, value in fields.items()
+    }
+    file = assets_dir() / "engines" / f"{engine.name}.yaml"
+    written = registry.pin(file, fields)
+    if written:
+        complain(f"wrote {', '.join(written)} into {file}; deploy again, and the next run compiles anew")
+    else:
+        complain(f"{file}: nothing to write")

@@ -1,0 +1,143 @@
+"""Where the node can come from: zones, a reservation, its window, and who has the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.runs_view import clock
+from specdecode.cluster.lease import Lease
+from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
+from specdecode.experiment.deployment_facts import INSTANCE_TYPE, DeploymentFacts
+
+REFUSED_BY_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
+"""Zones by id in which EKS takes no subnets of a cluster (EKS user guide, network requirements)."""
+USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "payment-pending", "pending", "scheduled"})
+"""States of a capacity reservation; all others are of one that is over or was never made."""
+
+
+def zones(ask: Ask) -> Iterator[Check]:
+    """The network's zones, and where trn2 is offered among them."""
+    ec2 = ask.client("ec2")
+    found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
+    ids = {zone["ZoneName"]: zone["ZoneId"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
+    offered = ec2.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [INSTANCE_TYPE]}]
+    )
+    having = {item["Location"] for page in offered for item in page["InstanceTypeOfferings"]}
+    yield network_zones(ask.facts, ids)
+    yield node_zones(ask.facts, having)
+
+
+def network_zones(facts: DeploymentFacts, ids: Mapping[str, str]) -> Check:
+    """`ids`: the account's zones, name -> id."""
+    unknown = [zone for zone in facts.zones if zone not in ids]
+    refused = [f"{zone} ({ids[zone]})" for zone in facts.zones if ids.get(zone) in REFUSED_BY_EKS]
+    usable = ",".join(sorted(zone for zone, number in ids.items() if number not in REFUSED_BY_EKS)[:3])
+    fix = f"deploy with -c availability_zones={usable}"
+    if unknown:
+        return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
+    if refused:
+        return Check("zones", "fail", f"EKS takes no subnets in {', '.join(refused)}", fix)
+    return Check("zones", "ok", ", ".join(f"{zone} ({ids[zone]})" for zone in facts.zones))
+
+
+def node_zones(facts: DeploymentFacts, having: set[str]) -> Check:
+    """`having`: the zones of the region in which EC2 offers the instance type."""
+    name = f"zones of {INSTANCE_TYPE}"
+    both = [zone for zone in facts.node_zones if zone in having]
+    if both == list(facts.node_zones):
+        return Check(name, "ok", f"offered in {', '.join(both)}")
+    if not having:
+        detail = f"no zone of {facts.region} offers it"
+        return Check(name, "fail", detail, "deploy in a region that does: us-east-2 has been seen to")
+    there = ",".join(sorted(having))
+    missing = ", ".join(zone for zone in facts.node_zones if zone not in having)
+    verdict = "warn" if both else "fail"
+    fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}"
+    return Check(name, verdict, f"not offered in {missing}, but in {there}", fix)  # type: ignore[arg-type]
+
+
+def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
+    """The Capacity Block or the On-Demand Capacity Reservation of the settings, and its window."""
+    wanted = ask.facts.reservation
+    if wanted is None:
+        return
+    try:
+        found = ask.client("ec2").describe_capacity_reservations(CapacityReservationIds=[wanted])
+    except ClientError as error:
+        if not error.response["Error"]["Code"].startswith("InvalidCapacityReservationId"):
+            raise
+        found = {"CapacityReservations": []}
+    items = found["CapacityReservations"]
+    fix = "deploy with -c capacity_reservation_id=… of one that is (`aws ec2 describe-capacity-reservations`)"
+    if not items:
+        yield Check("reservation", "fail", f"there is no {wanted} in {ask.region}", fix)
+        return
+    yield from reserved(ask.facts, items[0], held=lease is not None and lease.holder is not None, now=ask.now)
+
+
+def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: bool, now: datetime) -> Iterator[Check]:
+    """A reservation as EC2 describes it, against the settings; `held`: whether a run of ours has the node."""
+    state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZone")
+    block = item.get("ReservationType") == "capacity-block"
+    detail = f"{'Capacity Block' if block else 'reservation'} {facts.reservation} is {state}, "
+    detail += f"{free} of {item['TotalInstanceCount']} {item['InstanceType']} free in {zone}"
+    another = f"deploy with an active reservation of a {INSTANCE_TYPE}"
+    if item["InstanceType"] != INSTANCE_TYPE or state not in USABLE | COMING:
+        yield Check("reservation", "fail", detail, another)
+    elif zone is not None and zone not in facts.node_zones:
+        yield Check("reservation", "fail", f"{detail}; the node may not start there", f"-c capacity_zones={zone}")
+    elif state in COMING:
+        yield Check("reservation", "warn", detail, "wait until it is active")
+    elif not free:
+        fix = "a new run waits for it (`specdecode capacity`)" if held else "end what uses it, or reserve another"
+        yield Check("reservation", "warn" if held else "fail", detail, fix)
+    else:
+        yield Check("reservation", "ok", detail)
+    if block:
+        yield from window(facts, start=item.get("StartDate"), end=item.get("EndDate"), now=now)
+
+
+def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | None, now: datetime) -> Iterator[Check]:
+    """A Capacity Block's window: EC2's is right; the settings' is what plans are made with."""
+    if end is None:
+        return
+    given = " ".join(
+        f"-c capacity_{name}={moment.astimezone(UTC).isoformat()}"
+        for name, moment in (("start", start), ("end", end))
+        if moment is not None
+    )
+    left = (end - now).total_seconds() / 60 - DRAIN_BEFORE_BLOCK_END_MINUTES
+    if left <= 0:
+        yield Check("window", "fail", f"the block ends at {end.isoformat()}", "buy another and deploy with it")
+    elif facts.block_end is None or abs((facts.block_end - end).total_seconds()) > 60:
+        told = facts.block_end.isoformat() if facts.block_end else "none"
+        detail = f"the block ends at {end.isoformat()}, the settings say {told}: plans would not fit into it"
+        yield Check("window", "fail", detail, f"deploy with {given}")
+    elif start is not None and now < start:
+        yield Check("window", "fail", f"the block starts at {start.isoformat()}", "start runs then")
+    else:
+        yield Check("window", "ok", f"{left / 60:.1f} hours until the block's node is drained")
+
+
+def queue(lease: Lease, now: datetime) -> Check:
+    """Who has the node."""
+    if lease.holder is None:
+        return Check("node", "ok", "nobody holds it")
+    since = clock((now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds())
+    waiting = f", {len(lease.queue)} more wait" if lease.queue else ""
+    detail = f"{lease.holder.run_id} has held the node for {since}{waiting}: a new run stands behind"
+    return Check("node", "warn", detail, "see `specdecode capacity`")
+
+
+def turn(lease: Lease) -> Check:
+    """Who loads servers that already run."""
+    if lease.holder is None:
+        return Check("endpoints", "ok", "no run loads servers that already run; they are asked by the run's smoke test")
+    detail = f"{lease.holder.run_id} loads servers that already run: a new run stands behind"
+    return Check("endpoints", "warn", detail, "see `specdecode capacity`")

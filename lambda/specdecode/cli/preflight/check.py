@@ -1,0 +1,85 @@
+"""What preflight found of one thing, and what an error of AWS means there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from specdecode.experiment.deployment_facts import DeploymentFacts
+
+Verdict = Literal["ok", "warn", "fail"]
+
+DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "AuthorizationErrorException",
+        "NotAuthorized",
+        "UnauthorizedOperation",
+    }
+)
+"""Codes with which AWS says that these credentials may not look (EC2, SNS and others have their own)."""
+
+EXPIRED = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Codes with which AWS says that the credentials are nobody's any more."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at; `fix` says what to do unless it is ok."""
+
+    name: str
+    verdict: Verdict
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """Whom to ask, about what."""
+
+    client: Callable[[str], Any]
+    """boto3 service name -> client."""
+    region: str
+    """Of the session."""
+    facts: DeploymentFacts
+    deployed: bool
+    """Whether the facts are those of a stack that exists."""
+    now: datetime
+
+
+def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
+    """What `look` finds. That one may not look is a warning; that AWS cannot answer is a failure."""
+    try:
+        return list(look())
+    except ClientError as error:
+        return [refused(name, error)]
+    except BotoCoreError as error:
+        return [Check(name, "fail", f"could not look: {error}", "check credentials, region and network, and try again")]
+
+
+def refused(name: str, error: ClientError) -> Check:
+    """What AWS answered instead of a fact."""
+    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    if code in DENIED:
+        return Check(name, "warn", f"you may not look: {code}", f"allow {error.operation_name}, or look in the console")
+    if code in EXPIRED:
+        return Check(name, "fail", f"{code}: {text}", "renew the credentials (`aws sso login`, or new keys)")
+    return Check(name, "fail", f"{error.operation_name}: {code}: {text}", "try again; if it stays, look in the console")

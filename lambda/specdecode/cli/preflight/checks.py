@@ -1,0 +1,98 @@
+"""Which checks there are, before a deployment, before a run, and at the start of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from specdecode import layout
+from specdecode.cli.preflight import account, alerts, builds, capacity, leftovers, models, quotas, registry
+from specdecode.cli.preflight.check import Ask, Check, looked
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease_store import LeaseStore
+from specdecode.experiment import Experiment, load_engine
+from specdecode.experiment.model import ModelRef
+
+TOPIC = "AlertsTopicArn"
+
+
+def everything(
+    ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
+) -> Iterator[Check]:
+    """All checks, in order; `say` is told each subject. Without credentials the others could only repeat the first."""
+    say("credentials")
+    found = looked("credentials", lambda: account.credentials(ask))
+    yield from found
+    if any(check.name == "credentials" and check.verdict == "fail" for check in found):
+        return
+    say("alerts")
+    yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
+    if experiment.has_endpoints:
+        yield from looked("endpoints", lambda: [capacity.turn(_lease(deployment, layout.ENDPOINTS_KEY))])
+    else:
+        yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
+    if not ask.deployed:
+        for name, look in (("network quotas", quotas.network), ("Lambda concurrency", quotas.functions)):
+            say(name)
+            yield from looked(name, partial(look, ask))
+        say("leftovers of an earlier deployment")
+        yield from leftovers.leftovers(ask)
+
+
+def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> Iterator[Check]:
+    """The part that costs a second: whether somebody is told, the reservation and its window, what must be uploaded."""
+    yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
+    if experiment.has_endpoints:
+        return
+    if ask.facts.reservation is not None:
+        yield from looked("reservation", lambda: capacity.reservation(ask, _lease(deployment)))
+    absent = []
+    for model in models.of(experiment):
+        found = looked(f"model {model.id}", partial(_stored, model, deployment))
+        yield from found
+        absent += [model] if not found else []
+    if any(model.gated for model in absent):
+        yield from looked("Hugging Face token", lambda: models.token(ask))
+
+
+def _of_a_node(
+    ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
+) -> Iterator[Check]:
+    if ask.deployed:
+        yield from looked("node", lambda: [capacity.queue(_lease(deployment), ask.now)])
+    say("capacity")
+    yield from looked("zones", lambda: capacity.zones(ask))
+    lease = _lease(deployment) if ask.deployed and ask.facts.reservation else None
+    yield from looked("reservation", lambda: capacity.reservation(ask, lease))
+    say("quotas of vCPUs")
+    yield from looked("vCPUs", lambda: quotas.vcpus(ask))
+    say("add-ons and AMIs")
+    yield from looked("add-ons", lambda: builds.addons(ask))
+    yield from looked("AMIs", lambda: builds.amis(ask))
+    say("the engine's image")
+    engine = load_engine(experiment.engine)
+    yield from looked("image", lambda: [c for c, _ in registry.images(engine, ask=http, client=ask.client)])
+    wanted = models.of(experiment)
+    for model in wanted:
+        say(f"model {model.id}")
+        found = looked(f"model {model.id}", partial(_stored, model, deployment)) if ask.deployed else []
+        if not found and not model.import_prefix:
+            found = [models.on_the_hub(model, lambda url: http("HEAD", url, {}).status)]
+        yield from found
+    if any(model.gated for model in wanted):
+        yield from looked("Hugging Face token", lambda: models.token(ask))
+
+
+def _stored(model: ModelRef, deployment: Deployment) -> list[Check]:
+    found = models.stored(model, deployment.store)
+    return [] if found is None else [found]
+
+
+def _lease(deployment: Deployment, key: str = layout.CAPACITY_KEY) -> Lease:
+    return LeaseStore(s3=deployment.store.s3, bucket=deployment.store.bucket, key=key).read()
+
+
+def _topic(ask: Ask, deployment: Deployment) -> str | None:
+    return deployment.outputs.get(TOPIC) if ask.deployed else None

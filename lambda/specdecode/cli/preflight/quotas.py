@@ -1,0 +1,141 @@
+"""Service quotas against what a deployment and a run take.
+
+The codes are those that `aws service-quotas list-service-quotas` lists for ec2, vpc and lambda.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode.cli.preflight.check import Ask, Check
+from specdecode.experiment.deployment_facts import INSTANCE_TYPE, INSTANCE_VCPUS
+
+SYSTEM_NODES = 2
+STAGING_VCPUS = 4
+"""Of the smallest node on which models are staged."""
+STANDARD_FAMILIES = "acdhimrtz"
+"""First letters of the families that the quota of standard instances counts."""
+NOT_STANDARD = frozenset({"dl", "hpc", "inf", "mac", "trn"})
+NEW_ACCOUNT_CONCURRENCY = 10
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota of Service Quotas."""
+
+    service: str
+    code: str
+    name: str
+
+
+TRN = Quota("ec2", "L-2C3B7624", "Running On-Demand Trn instances")
+STANDARD = Quota("ec2", "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances")
+ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
+VPCS = Quota("vpc", "L-F678F1CE", "VPCs per Region")
+NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
+
+
+def limit(client: Callable[[str], Any], quota: Quota) -> float:
+    """The account's value, or AWS's default where the account has none of its own."""
+    quotas, given = client("service-quotas"), {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    try:
+        return float(quotas.get_service_quota(**given)["Quota"]["Value"])
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchResourceException":
+            raise
+    return float(quotas.get_aws_default_service_quota(**given)["Quota"]["Value"])
+
+
+def judged(name: str, quota: Quota, *, value: float, used: float, needed: float, unit: str) -> Check:
+    """`needed` beside the `used` of others, under `value`."""
+    detail = f"{value:g} {unit}, {used:g} in use by others, {needed:g} needed"
+    if used + needed <= value:
+        return Check(name, "ok", detail)
+    fix = f'ask for {used + needed:g} in Service Quotas: {quota.service}, "{quota.name}" ({quota.code})'
+    return Check(name, "fail", detail, fix)
+
+
+def kind(instance_type: str) -> str | None:
+    """`trn` or `standard`, by which vCPUs are counted; None for all others."""
+    family = re.match(r"[a-z]+", instance_type)
+    if family is None:
+        return None
+    if family[0] == "trn":
+        return "trn"
+    return "standard" if family[0][0] in STANDARD_FAMILIES and family[0] not in NOT_STANDARD else None
+
+
+def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str) -> Counter[str]:
+    """On-demand vCPUs of others than the cluster's instances, by `kind`."""
+    found: Counter[str] = Counter()
+    for instance in instances:
+        tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
+        ours = cluster in (tags.get("eks:eks-cluster-name"), tags.get("eks:cluster-name"))
+        counted = kind(instance["InstanceType"])
+        if counted and not ours and instance.get("InstanceLifecycle") not in ("spot", "capacity-block"):
+            options = instance["CpuOptions"]
+            found[counted] += options["CoreCount"] * options["ThreadsPerCore"]
+    return found
+
+
+def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
+    """Every instance that runs or begins to."""
+    states = {"Name": "instance-state-name", "Values": ["pending", "running"]}
+    pages = client("ec2").get_paginator("describe_instances").paginate(Filters=[states])
+    return [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
+
+
+def vcpus(ask: Ask) -> Iterator[Check]:
+    """For the system nodes and a staging node; for the trn2 node too where it comes from no reservation."""
+    used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster)
+    if ask.facts.reservation is None:
+        value = limit(ask.client, TRN)
+        name = f"vCPUs for {INSTANCE_TYPE}"
+        yield judged(name, TRN, value=value, used=used["trn"], needed=INSTANCE_VCPUS, unit="vCPUs")
+    (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
+    needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
+    value = limit(ask.client, STANDARD)
+    name = "vCPUs for system and staging"
+    yield judged(name, STANDARD, value=value, used=used["standard"], needed=needed, unit="vCPUs")
+
+
+def network(ask: Ask) -> Iterator[Check]:
+    """A VPC, its NAT gateways and their addresses. Only before the first deployment: then they are there."""
+    ec2, wanted = ask.client("ec2"), ask.facts.nat_gateways
+    vpcs = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
+    yield judged("VPCs", VPCS, value=limit(ask.client, VPCS), used=vpcs, needed=1, unit="in the region")
+    addresses = len(ec2.describe_addresses()["Addresses"])
+    value = limit(ask.client, ADDRESSES)
+    yield judged("Elastic IPs", ADDRESSES, value=value, used=addresses, needed=wanted, unit="in the region")
+    alive = {"Name": "state", "Values": ["pending", "available", "deleting"]}
+    pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[alive])
+    subnets = [gateway["SubnetId"] for page in pages for gateway in page["NatGateways"]]
+    found = ec2.describe_subnets(SubnetIds=sorted(set(subnets)))["Subnets"] if subnets else []
+    zone_of = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in found}
+    per_zone = Counter(zone_of[subnet] for subnet in subnets)
+    fullest = max((per_zone[zone] for zone in ask.facts.zones[:wanted]), default=0)
+    value = limit(ask.client, NAT_GATEWAYS)
+    yield judged("NAT gateways", NAT_GATEWAYS, value=value, used=fullest, needed=1, unit="in a zone")
+
+
+def functions(ask: Ask) -> Iterator[Check]:
+    """Concurrent executions of Lambda: a new account has 10."""
+    limits = ask.client("lambda").get_account_settings()["AccountLimit"]
+    yield concurrency(limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"])
+
+
+def concurrency(limit: int, unreserved: int) -> Check:
+    """A deployment starts four kubectl resources at once, each of two functions; a run needs a few."""
+    name, detail = "Lambda concurrency", f"{limit} concurrent executions, {unreserved} not reserved"
+    fix = 'ask for 1000 in Service Quotas: lambda, "Concurrent executions" (L-B99A9384)'
+    if unreserved < NEW_ACCOUNT_CONCURRENCY:
+        return Check(name, "fail", f"{detail}: a deployment needs {NEW_ACCOUNT_CONCURRENCY}", fix)
+    if unreserved == NEW_ACCOUNT_CONCURRENCY:
+        return Check(name, "warn", f"{detail}: a new account's, enough while no other function runs", fix)
+    return Check(name, "ok", detail)

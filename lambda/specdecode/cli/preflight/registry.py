@@ -1,0 +1,155 @@
+"""The digest that a registry has for an engine's image now (OCI distribution specification 1.1, HEAD of a manifest)."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode.cli.preflight.check import Check
+from specdecode.experiment import Engine
+
+ACCEPT = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+PRIVATE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+TIMEOUT_S = 10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of an HTTP request. `status` 0: there was none."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+Http = Callable[[str, str, Mapping[str, str]], Answer]
+"""Method, address, headers -> answer; header names in small letters."""
+
+
+def http(method: str, url: str, headers: Mapping[str, str]) -> Answer:
+    """Over the network, in TIMEOUT_S at most."""
+    try:
+        request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 (https, or our own test)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:  # noqa: S310
+            return Answer(found.status, _small(found.headers), found.read(1 << 20))
+    except urllib.error.HTTPError as error:
+        return Answer(error.code, _small(error.headers))
+    except (OSError, ValueError):
+        return Answer(0, {})
+
+
+def _small(headers: Any) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def split(image: str) -> tuple[str, str, str]:
+    """`registry/repository:tag` as registry, repository and tag (`latest` without one)."""
+    host, _, rest = image.partition("/")
+    repository, _, tag = rest.partition(":")
+    return host, repository, tag or "latest"
+
+
+def digest(image: str, *, ask: Http, client: Callable[[str], Any]) -> str:
+    """The digest that the image's tag names now. LookupError says why it cannot be had."""
+    host, repository, tag = split(image)
+    if private := PRIVATE.fullmatch(host):
+        return _of_ecr(client("ecr"), account=private["account"], repository=repository, tag=tag)
+    url = f"https://{host}/v2/{repository}/manifests/{tag}"
+    headers = {"Accept": ACCEPT}
+    answer = ask("HEAD", url, headers)
+    if answer.status == 401:
+        token = _token(answer.headers.get("www-authenticate", ""), host=host, repository=repository, ask=ask)
+        answer = ask("HEAD", url, headers | {"Authorization": f"Bearer {token}"})
+    found = answer.headers.get("docker-content-digest", "")
+    if answer.status == 404:
+        raise LookupError(f"{host} has no {repository}:{tag}")
+    if answer.status != 200 or not DIGEST.fullmatch(found):
+        raise LookupError(f"{host} answers {answer.status or 'nothing'}{'' if found else ', without a digest'}")
+    return found
+
+
+def _token(challenge: str, *, host: str, repository: str, ask: Http) -> str:
+    """An anonymous token to pull, from where the registry's challenge says; only from an address of https."""
+    given = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    if not given.get("realm", "").startswith("https://"):
+        raise LookupError(f"{host} wants a login")
+    query = {"service": given.get("service", host), "scope": f"repository:{repository}:pull"}
+    answer = ask("GET", f"{given['realm']}?{urllib.parse.urlencode(query)}", {})
+    try:
+        body = json.loads(answer.body)
+        return str(body.get("token") or body["access_token"])
+    except (ValueError, KeyError, AttributeError):
+        raise LookupError(f"{host} gives no token to pull {repository} (HTTP {answer.status})") from None
+
+
+def _of_ecr(ecr: Any, *, account: str, repository: str, tag: str) -> str:
+    try:
+        found = ecr.describe_images(registryId=account, repositoryName=repository, imageIds=[{"imageTag": tag}])
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in ("ImageNotFoundException", "RepositoryNotFoundException"):
+            raise
+        raise LookupError(f"there is no {repository}:{tag} in the registry of {account}") from None
+    return str(found["imageDetails"][0]["imageDigest"])
+
+
+def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterator[tuple[Check, dict[str, str]]]:
+    """What is found of each image of the engine, and the fields that would pin it."""
+    for field, image, stated in (
+        ("digest", engine.image, engine.digest),
+        ("tools_digest", engine.tools_image, engine.tools_digest),
+    ):
+        if image is not None and not split(image)[0].endswith(".invalid"):
+            try:
+                found = digest(image, ask=ask, client=client)
+            except LookupError as error:
+                fix = "check the name and the network; a pod could not pull it either"
+                yield Check(f"image {image}", "fail", str(error), fix), {}
+                continue
+            yield judged(engine.name, field, image, stated=stated, found=found), {field: found}
+
+
+def judged(engine: str, field: str, image: str, *, stated: str | None, found: str) -> Check:
+    """What the registry has now against what the engine's file states."""
+    name = f"image {image}"
+    if stated is None:
+        fix = f"`specdecode preflight --pin` writes it into assets/engines/{engine}.yaml ({field})"
+        return Check(name, "ok", f"{found}, not pinned: {fix}")
+    if stated == found:
+        return Check(name, "ok", f"{found}, as the engine's file states")
+    fix = f"find out who moved it and why; pods go on to pull {stated} by its digest"
+    return Check(name, "fail", f"the tag has moved: the engine's file states {stated}, the registry has {found}", fix)
+
+
+def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
+    """Write digests beside their images into an engine's file, its comments kept; gives the fields that were written.
+
+    One that is stated already stays: it is what was tested.
+    """
+    lines, written = file.read_text(encoding="utf-8").splitlines(), []
+    for field, value in fields.items():
+        beside = "image:" if field == "digest" else "tools_image:"
+        if any(line.startswith(f"{field}:") for line in lines):
+            continue
+        place = next(number for number, line in enumerate(lines) if line.startswith(beside))
+        lines.insert(place + 1, f"{field}: {value}")
+        written.append(field)
+    if written:
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return written

@@ -1,0 +1,44 @@
+"""What a deployment is made of, as far as it can be checked from outside: the document that `preflight` works on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict
+
+INSTANCE_TYPE = "trn2.48xlarge"
+INSTANCE_VCPUS = 192
+
+
+class DeploymentFacts(BaseModel):
+    """Written by `python -m constructs_lib.facts` before a deployment and as the output `DeploymentFacts` by one.
+
+    Fields that are not known are passed over: the stack may be of a newer version than the command.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    region: str
+    account: str | None = None
+    cluster: str
+    kubernetes: str
+    zones: tuple[str, ...]
+    """Of the network, by the account's names."""
+    node_zones: tuple[str, ...]
+    """Where the trn2 node may start."""
+    nat_gateways: int
+    system_type: str
+    """Instance type of the two system nodes."""
+    ami: str
+    """EKS AL2023 release of the trn2 node."""
+    staging_ami: str
+    addons: dict[str, str]
+    """Add-on -> pinned build."""
+    reservation: str | None = None
+    block_start: datetime | None = None
+    block_end: datetime | None = None
+    """Window of the Capacity Block, as the settings have it."""
+    alert_email: bool = False
+    """Whether an address gets the alarms."""
+    accept_no_alerts: bool = False
+    """Whether it was said that nobody is told."""

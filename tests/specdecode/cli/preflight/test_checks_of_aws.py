@@ -1,0 +1,280 @@
+"""Each check: what is there, what is missing, and what these credentials may not look at."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
+from specdecode.cli.preflight.check import looked
+
+from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error, hours, verdicts
+
+IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
+TRN2 = "trn2.48xlarge"
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        account.credentials,
+        quotas.vcpus,
+        quotas.network,
+        quotas.functions,
+        capacity.zones,
+        lambda ask: capacity.reservation(ask, None),
+        builds.addons,
+        builds.amis,
+        lambda ask: alerts.alerts(ask, "arn:aws:sns:us-east-2:1:topic"),
+        models.token,
+    ],
+)
+def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
+    aws = Aws()
+    aws.denied = True
+    ask = aws.ask(reservation="cr-0123456789abcdef0")
+    (check,) = looked("it", lambda: look(ask))
+    assert (check.verdict, "you may not look" in check.detail) == ("warn", True)
+    assert aws.asked[-1][0] in check.fix
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired", "InvalidClientTokenId", "AuthFailure"])
+def test_expired_credentials_are_a_failure(code):
+    aws = Aws(GetCallerIdentity=error(code, "it is over"))
+    (check,) = looked("credentials", lambda: account.credentials(aws.ask()))
+    assert (check.verdict, "aws sso login" in check.fix) == ("fail", True)
+
+
+@pytest.mark.parametrize("raised", [error("InternalError"), EndpointConnectionError(endpoint_url="https://sts")])
+def test_what_cannot_be_looked_at_is_a_failure(raised):
+    (check,) = looked("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).ask()))
+    assert check.verdict == "fail"
+
+
+def test_credentials_of_the_account_and_the_region():
+    aws = Aws(GetCallerIdentity=IDENTITY)
+    assert verdicts(account.credentials(aws.ask(account=ACCOUNT))) == {"credentials": "ok", "region": "ok"}
+    found = {check.name: check for check in account.credentials(aws.ask(account="4" * 12, region="us-west-2"))}
+    assert found["account"].verdict == found["region"].verdict == "fail"
+    assert "export AWS_REGION=us-east-2" in found["region"].fix
+
+
+def instance(kind, *, cores=96, threads=2, tags=(), **more):
+    options = {"CoreCount": cores, "ThreadsPerCore": threads}
+    return {"InstanceType": kind, "CpuOptions": options, "Tags": [{"Key": k, "Value": v} for k, v in tags], **more}
+
+
+def vcpus(*instances, trn=192.0, standard=32.0):
+    values = {quotas.TRN.code: trn, quotas.STANDARD.code: standard}
+    system = {"VCpuInfo": {"DefaultVCpus": 4}}
+    return Aws(
+        DescribeInstances={"Reservations": [{"Instances": list(instances)}]},
+        DescribeInstanceTypes={"InstanceTypes": [system]},
+        GetServiceQuota=lambda given: {"Quota": {"Value": values[given["QuotaCode"]]}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("aws", "trn", "standard"),
+    [
+        (vcpus(), "ok", "ok"),
+        (vcpus(trn=128.0), "fail", "ok"),
+        (vcpus(standard=5.0), "ok", "fail"),
+        (vcpus(instance(TRN2)), "fail", "ok"),
+        (vcpus(instance(TRN2, tags=[("eks:eks-cluster-name", "specdecode")])), "ok", "ok"),
+        (vcpus(instance(TRN2, InstanceLifecycle="capacity-block")), "ok", "ok"),
+        (vcpus(instance("m5.8xlarge", cores=16), standard=40.0), "ok", "fail"),
+        (vcpus(instance("p5.48xlarge"), instance("dl1.24xlarge"), instance("inf2.xlarge")), "ok", "ok"),
+    ],
+    ids=["free", "trn quota", "standard quota", "another trn2", "our own trn2", "a block", "others", "other kinds"],
+)
+def test_vcpus_under_the_quotas_beside_what_others_run(aws, trn, standard):
+    found = verdicts(quotas.vcpus(aws.ask()))
+    assert found == {f"vCPUs for {TRN2}": trn, "vCPUs for system and staging": standard}
+
+
+def test_a_reservation_needs_no_quota_of_trn():
+    assert list(verdicts(quotas.vcpus(vcpus(trn=0.0).ask(reservation="cr-1")))) == ["vCPUs for system and staging"]
+
+
+def test_a_quota_without_a_value_of_the_account_has_the_default():
+    aws = Aws(GetServiceQuota=error("NoSuchResourceException"), GetAWSDefaultServiceQuota={"Quota": {"Value": 5.0}})
+    assert quotas.limit(aws.client, quotas.VPCS) == 5
+    (check,) = looked("q", lambda: [quotas.limit(Aws(GetServiceQuota=error("Throttled")).client, quotas.VPCS)])
+    assert check.verdict == "fail"
+
+
+def network(*, vpcs=1, addresses=0, gateways=0):
+    return Aws(
+        GetServiceQuota={"Quota": {"Value": 5.0}},
+        DescribeVpcs={"Vpcs": [{}] * vpcs},
+        DescribeAddresses={"Addresses": [{}] * addresses},
+        DescribeNatGateways={"NatGateways": [{"SubnetId": "subnet-1"}] * gateways},
+        DescribeSubnets={"Subnets": [{"SubnetId": "subnet-1", "AvailabilityZone": "us-east-2a"}]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "failing"),
+    [({}, []), ({"vpcs": 5}, ["VPCs"]), ({"addresses": 5}, ["Elastic IPs"]), ({"gateways": 5}, ["NAT gateways"])],
+)
+def test_quotas_of_the_network(given, failing):
+    found = {check.name: check for check in quotas.network(network(**given).ask())}
+    assert [name for name, check in found.items() if check.verdict == "fail"] == failing
+    assert all("Service Quotas" in found[name].fix for name in failing)
+
+
+@pytest.mark.parametrize(("unreserved", "verdict"), [(1000, "ok"), (10, "warn"), (9, "fail")])
+def test_concurrent_functions(unreserved, verdict):
+    limits = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": unreserved}
+    (check,) = quotas.functions(Aws(GetAccountSettings={"AccountLimit": limits}).ask())
+    assert (check.verdict, "L-B99A9384" in check.fix) == (verdict, verdict != "ok")
+
+
+def zones(*, offered=("us-east-2a", "us-east-2b"), ids=("use2-az1", "use2-az2", "use2-az3"), names="abc"):
+    named = [
+        {"ZoneName": f"us-east-2{letter}", "ZoneId": number, "State": "available"}
+        for letter, number in zip(names, ids, strict=True)
+    ]
+    return Aws(
+        DescribeAvailabilityZones={"AvailabilityZones": named},
+        DescribeInstanceTypeOfferings={"InstanceTypeOfferings": [{"Location": zone} for zone in offered]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("aws", "network", "node"),
+    [
+        (zones(), "ok", "ok"),
+        (zones(offered=()), "ok", "fail"),
+        (zones(offered=("us-east-2c",)), "ok", "fail"),
+        (zones(offered=("us-east-2b",)), "ok", "warn"),
+        (zones(ids=("use2-az1", "use1-az3", "use2-az3")), "fail", "ok"),
+        (zones(names="abd"), "fail", "ok"),
+    ],
+    ids=["all", "nowhere", "elsewhere", "in one", "refused by EKS", "no such zone"],
+)
+def test_zones_are_those_that_there_are_and_that_eks_and_trn2_take(aws, network, node):
+    assert list(verdicts(capacity.zones(aws.ask())).values()) == [network, node]
+
+
+def reservation(**given):
+    item = {
+        "CapacityReservationId": "cr-1",
+        "InstanceType": TRN2,
+        "State": "active",
+        "AvailableInstanceCount": 1,
+        "TotalInstanceCount": 1,
+        "AvailabilityZone": "us-east-2a",
+    }
+    return Aws(DescribeCapacityReservations={"CapacityReservations": [item | given]})
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict", "words"),
+    [
+        ({}, "ok", "1 of 1"),
+        ({"State": "scheduled"}, "warn", "wait"),
+        ({"State": "expired"}, "fail", "active reservation"),
+        ({"State": "payment-failed"}, "fail", "active reservation"),
+        ({"InstanceType": "p5.48xlarge"}, "fail", TRN2),
+        ({"AvailabilityZone": "us-east-2c"}, "fail", "-c capacity_zones=us-east-2c"),
+        ({"AvailableInstanceCount": 0}, "fail", "end what uses it"),
+    ],
+)
+def test_a_reservation(given, verdict, words):
+    (check,) = capacity.reservation(reservation(**given).ask(reservation="cr-1"), None)
+    assert (check.verdict, words in check.detail + check.fix) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"CapacityReservations": []},
+        error("InvalidCapacityReservationId.NotFound"),
+        error("InvalidCapacityReservationId.Malformed"),
+    ],
+)
+def test_a_reservation_that_does_not_exist(answer):
+    (check,) = capacity.reservation(Aws(DescribeCapacityReservations=answer).ask(reservation="cr-1"), None)
+    assert (check.verdict, "there is no cr-1" in check.detail) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "told", "verdict"),
+    [(-1, 5, 5, "ok"), (1, 5, 5, "fail"), (-5, 0.5, 0.5, "fail"), (-1, 5, None, "fail"), (-1, 5, 9, "fail")],
+    ids=["in it", "before it", "when it drains", "not in the settings", "another one in the settings"],
+)
+def test_the_window_of_a_capacity_block_is_ec2_s(start, end, told, verdict):
+    aws = reservation(ReservationType="capacity-block", StartDate=hours(start), EndDate=hours(end))
+    known = {"block_start": hours(start), "block_end": None if told is None else hours(told)}
+    found = verdicts(capacity.reservation(aws.ask(reservation="cr-1", **known), None))
+    assert found == {"reservation": "ok", "window": verdict}
+
+
+def addon(*versions):
+    found = [
+        {"addonVersion": version, "compatibilities": [{"defaultVersion": "default" in version}]} for version in versions
+    ]
+    return Aws(DescribeAddonVersions={"addons": [{"addonName": "vpc-cni", "addonVersions": found}]})
+
+
+def test_a_build_that_eks_has_withdrawn_names_the_one_to_take():
+    (there,) = builds.addons(addon("v1.22.4-eksbuild.3").ask())
+    (gone,) = builds.addons(addon("v1.23.0-eksbuild.1", "v1.22.9-default").ask())
+    (none,) = builds.addons(Aws(DescribeAddonVersions={"addons": []}).ask())
+    assert (there.verdict, gone.verdict, none.verdict) == ("ok", "fail", "fail")
+    assert '"vpc-cni": "v1.22.9-default" in constructs_lib/versions.py' in gone.fix
+
+
+def test_an_ami_that_the_region_has_not():
+    def parameters(given):
+        (neuron, standard) = given["Names"]
+        assert "1.35/amazon-linux-2023/x86_64/neuron/amazon-eks-node-al2023-x86_64-neuron-1.35-v20260224" in neuron
+        return {"Parameters": [{"Name": standard, "Value": "ami-1"}], "InvalidParameters": [neuron]}
+
+    found = verdicts(builds.amis(Aws(GetParameters=parameters).ask()))
+    assert found == {"AMI of the trn2 node": "fail", "AMI of staging": "ok"}
+
+
+def subscriptions(*arns):
+    items = [{"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "you@example.com"} for arn in arns]
+    return Aws(ListSubscriptionsByTopic={"Subscriptions": items})
+
+
+@pytest.mark.parametrize(
+    ("arns", "verdict", "words"),
+    [
+        (["arn:aws:sns:us-east-2:1:t:s"], "ok", "1 confirmed"),
+        (["PendingConfirmation"], "fail", "you@example.com is not confirmed"),
+        (["Deleted"], "fail", "not confirmed"),
+        ([], "fail", "nobody is told"),
+        (["PendingConfirmation", "arn:aws:sns:us-east-2:1:t:s"], "ok", ""),
+    ],
+)
+def test_somebody_must_be_told(arns, verdict, words):
+    (check,) = alerts.alerts(subscriptions(*arns).ask(deployed=True), "arn:aws:sns:us-east-2:1:t")
+    assert (check.verdict, words in check.detail) == (verdict, True)
+
+
+def test_that_nobody_is_told_can_be_accepted():
+    (check,) = alerts.alerts(Aws().ask(accept_no_alerts=True), "arn:aws:sns:us-east-2:1:t")
+    assert check.verdict == "ok"
+
+
+@pytest.mark.parametrize(("given", "verdict"), [(True, "ok"), (False, "fail")])
+def test_before_a_deployment_the_settings_must_name_somebody(given, verdict):
+    (check,) = alerts.alerts(Aws().ask(alert_email=given), None)
+    assert check.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "words"),
+    [
+        ({"Name": "specdecode/huggingface-token"}, "ok", ""),
+        (error("ResourceNotFoundException"), "fail", "create-secret"),
+        ({"Name": "specdecode/huggingface-token", "DeletedDate": hours(-1)}, "fail", "restore-secret"),
+    ],
+)
+def test_the_secret_of_gated_models(answer, verdict, words):
+    (check,) = models.token(Aws(DescribeSecret=answer).ask())
+    assert (check.verdict, words in check.fix) == (verdict, True)

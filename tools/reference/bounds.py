@@ -1,0 +1,198 @@
+"""docs/reference/bounds.md: the longest time that the node can be paid for, by cause, computed from what ends it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from specdecode.experiment import load_preset, preset_names, prices
+from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
+from specdecode.giving_back import (
+    BACKSTOP_PERIOD_MINUTES,
+    BACKSTOP_WINDOW_MINUTES,
+    CLAIM_GRACE_MINUTES,
+    STUCK_GRACE_HOURS,
+    WATCHDOG_PERIOD_MINUTES,
+)
+from specdecode.planning import Inventory, Plan, make_plan
+from specdecode.planning.cost import NODE_STOP_MINUTES
+from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
+from specdecode.runs import DEFAULT_PRESET
+
+from constructs_lib.pipeline_functions import FUNCTIONS
+from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, definition
+from constructs_lib.settings import Settings
+from tools.reference import page, table
+
+INTRODUCTION = """\
+The node costs ${price:.2f} an hour. For each cause: what ends it, and how long the node can be paid for at most
+because of it, with default settings. A time counts from the moment of the cause, or from the request for the node.
+`specdecode plan` and `specdecode run` show the bound of your own experiment."""
+
+WAITING = """## A step that waits
+
+Of the preset `{preset}`, first run. A deadline is seen at the next look, one every {poll} s at first or later. A
+field in the first column is the experiment's; `--set` makes it shorter. Steps before `AcquireCapacity` and while a
+run stands in the queue hold no node."""
+
+RUNS = """## A whole run
+
+Every step lasts until its deadline, the last one fails, its cause is looked for, its pods are stopped, the node
+drains. More than $500 (`accept_cost_above_usd`) is not started unless somebody accepts it."""
+
+CAUSES = """## Something breaks
+
+On top of what the run had taken until then."""
+
+NOTES = """## What this project cannot bound
+
+- An On-Demand Capacity Reservation is billed from its making to its cancelling, used or not. Give it an end when you
+  make it (`--end-date-type limited --end-date`).
+- A Capacity Block is paid for in advance, whole. EC2 ends its instances 30 minutes before its end, and a run is
+  refused {drain} minutes before.
+- An execution ends after {days:g} days at the latest. No step lasts that long; the alarm `StuckRun` and the backstop
+  come first."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The longest time that the node is paid because of one cause."""
+
+    cause: str
+    ends: str
+    minutes: float
+
+    @property
+    def usd(self) -> float:
+        return self.minutes / 60 * prices.NODE.usd
+
+
+def longest_minutes(state: dict[str, Any]) -> float:
+    """Minutes until a task whose function fails or hangs each time is given up: its tries and the pauses between."""
+    rule = next(rule for rule in state["Retry"] if rule["MaxAttempts"])
+    pauses = (
+        min(rule["IntervalSeconds"] * rule["BackoffRate"] ** n, rule["MaxDelaySeconds"])
+        for n in range(rule["MaxAttempts"])
+    )
+    return ((rule["MaxAttempts"] + 1) * float(state["TimeoutSeconds"]) + sum(pauses)) / 60
+
+
+def waiting_bounds(plan: Plan) -> list[Bound]:
+    """Of each step of `plan` that waits while it holds the node: its deadline and one look."""
+    fields = {"AcquireCapacity": "capacity", "Compile": "compile", "Serve": "serve", "Benchmark": "benchmark"}
+    found = []
+    for step in plan.steps:
+        if step.name == "StageModels" or not step.waits:
+            continue
+        field = f"`deadlines.{fields[step.name]}`" if step.name in fields else "fixed"
+        ends = f"{field}, {step.deadline_minutes} min"
+        found.append(Bound(f"`{step.name}`", ends, step.deadline_minutes + plan.poll_seconds / 60))
+    return found
+
+
+def stuck_bound(settings: Settings) -> Bound:
+    """Of any run, whatever its deadlines."""
+    minutes = 60 * (settings.longest_run_hours + STUCK_GRACE_HOURS) + BACKSTOP_PERIOD_MINUTES
+    return Bound(
+        "an execution goes on for ever, or its deadlines are longer than this",
+        f"the alarm `StuckRun` after {settings.longest_run_hours} h (`longest_run_hours`) tells a person; "
+        f"{STUCK_GRACE_HOURS} h later the backstop ends the instance",
+        minutes + NODE_STOP_MINUTES.high,
+    )
+
+
+def run_bound(plan: Plan, settings: Settings) -> Bound:
+    """Of a whole run of `plan`."""
+    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
+    last = stuck_bound(settings).minutes
+    ends = "its deadlines" if longest <= last else f"the backstop; its deadlines would after {longest / 60:.1f} h"
+    return Bound(f"`{plan.experiment.name}`", ends, min(longest, last))
+
+
+def causes(settings: Settings) -> list[Bound]:
+    """Of each thing that can break."""
+    states = definition(defaultdict(lambda: "arn"))["States"]
+    drain, watchdog = NODE_STOP_MINUTES.high, FUNCTIONS["Watchdog"].timeout_s / 60
+    failing = longest_minutes(states["Compile"])
+    after = sum(longest_minutes(states[name]) for name in ("Diagnose", "StopArmsAfterFailure", "ReleaseAfterFailure"))
+    looks = WATCHDOG_PERIOD_MINUTES + watchdog
+    backstop = BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES
+    return [
+        Bound(
+            "a function of a step fails or hangs each time, and so do those that clean up",
+            f"the tries of the step and of the three states after it, then the watchdog (every "
+            f"{WATCHDOG_PERIOD_MINUTES} min)",
+            failing + after + looks + drain,
+        ),
+        Bound(
+            "the execution is stopped, aborted or timed out",
+            "the watchdog, called by the event of its end; if that is lost, its schedule",
+            looks + drain,
+        ),
+        Bound(
+            "the run that is next in the queue is gone when it gets the node",
+            "the watchdog at its next look",
+            looks + drain,
+        ),
+        Bound(
+            "a NodeClaim stays though the pool has no replicas",
+            f"Karpenter drains {drain:g} min; after {CLAIM_GRACE_MINUTES} min the watchdog deletes it",
+            CLAIM_GRACE_MINUTES + looks + drain,
+        ),
+        Bound(
+            "a lease or a run's record in the bucket is unreadable, or S3 refuses everything",
+            "the step fails; release scales the pool before it reads anything, else the watchdog does",
+            failing + after + looks + drain,
+        ),
+        Bound(
+            "the watchdog is dead, and the execution that holds the node too",
+            f"the backstop: {BACKSTOP_WINDOW_MINUTES} min without a heartbeat, looked at every "
+            f"{BACKSTOP_PERIOD_MINUTES} min",
+            backstop + drain,
+        ),
+        Bound(
+            "the Kubernetes API is away: nothing can scale the pool",
+            "the step and its clean-up fail, then as above",
+            failing + after + backstop + drain,
+        ),
+        Bound(
+            "watchdog, Kubernetes API and bucket are broken together",
+            "the backstop, which needs none of them",
+            failing + after + backstop + drain,
+        ),
+        stuck_bound(settings),
+        Bound(
+            f"a run stands in the queue, {QUEUE_LIMIT.total_seconds() / 3600:g} h at most",
+            "it has no node; what the holder takes is the holder's",
+            0,
+        ),
+        Bound("the command line ends, the laptop is closed", "the run goes on by itself, to its own bound", 0),
+    ]
+
+
+def render() -> str:
+    """The page."""
+    default = make_plan(load_preset(DEFAULT_PRESET), inventory=Inventory())
+    presets = [name for name in preset_names() if not name.startswith("rehearsal")]
+    plans = [make_plan(load_preset(name), inventory=Inventory()) for name in presets]
+    return page(
+        "How long the node can be paid for",
+        INTRODUCTION.format(price=prices.NODE.usd),
+        WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds),
+        _table("step", waiting_bounds(default)),
+        RUNS,
+        _table("preset", [run_bound(plan, Settings()) for plan in plans]),
+        CAUSES,
+        _table("cause", causes(Settings())),
+        NOTES.format(drain=DRAIN_BEFORE_BLOCK_END_MINUTES, days=EXECUTION_TIMEOUT_S / 86400),
+    )
+
+
+def _table(first: str, bounds: list[Bound]) -> str:
+    rows = [(bound.cause, bound.ends, _clock(bound.minutes), f"${bound.usd:,.0f}") for bound in bounds]
+    return table((first, "what ends it", "at most", "node"), rows)
+
+
+def _clock(minutes: float) -> str:
+    return f"{minutes / 60:.1f} h" if minutes >= 120 else f"{minutes:.0f} min"
