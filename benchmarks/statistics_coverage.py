@@ -1,11 +1,14 @@
-"""Whether the intervals and verdicts hold what they promise, on simulated runs whose truth is known.
+"""How often the comparison's intervals and verdicts are right, on simulated runs whose truth is known.
 
-    python benchmarks/statistics_coverage.py [--runs 2000] [--json]
+    python benchmarks/statistics_coverage.py [--runs 2000] [--json > benchmarks/results/statistics.json]
 
-Coverage: how often the 95% interval of a speed-up contains the true one (1.5), at n = 8 and 50 requests, with normal,
-strongly skewed (shifted exponential) and heavy-tailed timing noise (one request in fifty stalls), paired by prompt and
-unpaired.
-Verdicts: how often runs without any true difference get "no difference shown", through the whole of `compare`.
+- one prompt type: how often the 95% interval contains the true speed-up, paired by prompt and unpaired;
+- a kind of prompts: types are drawn with a spread between them, requests with noise within; how often the interval
+  holds the mean over all types of the kind, and how often the range for the next type holds one more type's speed-up;
+- verdicts at a known true speed-up;
+- several runs a side that differ between themselves: how often a change is said that is none.
+
+docs/metrics.md prints the tables.
 """
 
 from __future__ import annotations
@@ -22,10 +25,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from specdecode.analysis import Verdict, compare
-from specdecode.analysis.statistics import paired_log_ratio, welch_log_ratio
+from specdecode.analysis import Verdict
+from specdecode.analysis.groups import MIN_TYPES, group
+from specdecode.analysis.pairs import case_result
+from specdecode.analysis.parts import Equality
+from specdecode.analysis.statistics import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio
+from specdecode.experiment.model import PromptKind, TestCase
+from specdecode.measures.arm import measure_arm
 
-from tests.specdecode.analysis.simulate import context, experiment, request
+from tests.specdecode.analysis.simulate import request
 
 TRUE = 1.5
 NOISES: dict[str, Callable[[random.Random], float]] = {
@@ -35,6 +43,14 @@ NOISES: dict[str, Callable[[random.Random], float]] = {
 }
 PROMPT_SPREAD = 0.3
 """Standard deviation of the logarithm of what a prompt takes, common to both arms."""
+TYPES: dict[str, Callable[[random.Random], float]] = {
+    "normal": lambda rng: rng.gauss(0.0, 1.0),
+    "uniform": lambda rng: rng.uniform(-math.sqrt(3), math.sqrt(3)),
+    "skewed": lambda rng: rng.expovariate(1.0) - 1.0,
+}
+"""What a prompt type's log speed-up differs from the kind's mean by, in units of the spread; mean 0, deviation 1."""
+SPREADS = (0.0, 0.1, 0.3)
+SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
 def coverage(*, n: int, noise: str, paired: bool, runs: int) -> float:
@@ -52,32 +68,57 @@ def coverage(*, n: int, noise: str, paired: bool, runs: int) -> float:
     return covered / runs
 
 
-def null_verdicts(*, n: int, noise: str, runs: int) -> dict[str, float]:
-    """Share of each verdict over runs in which both arms are the same."""
-    tested = experiment(requests=n)
-    tested = tested.model_copy(
-        update={"workload": tested.workload.model_copy(update={"cases": tested.workload.cases[:1]})}
+ARM = measure_arm([request(variant="sd", case="repeat", index=0, rng=random.Random(1), tokens=3)]).arm
+
+
+def of_type(name: str, stat: LogMean) -> Any:
+    """A prompt type's result, with this log speed-up."""
+    case = TestCase(name=name, label=name, kind=PromptKind.LINE, text="a", structured=True)
+    stats = {"request_output_throughput": stat}
+    found = case_result(
+        case=case, base=ARM, other=ARM, stats=stats, method="t", same=SAME, distinct_prompts=8, notes=()
     )
-    rng = random.Random(f"null/{n}/{noise}")
+    return found, stats
+
+
+def over_types(*, types: int, spread: float, shape: str, centre: float, runs: int) -> dict[str, float]:
+    """Shares: the interval contains the kind's mean, the range contains a new type, and each verdict of the kind."""
+    rng, counts = random.Random(f"{types}/{spread}/{shape}/{centre}"), Counter[str]()
+    for _ in range(runs):
+        drawn = [math.log(centre) + spread * TYPES[shape](rng) for _ in range(types)]
+        results = [
+            of_type(f"t{at}", log_mean([mean + rng.gauss(0.0, 0.14) for _ in range(8)]))
+            for at, mean in enumerate(drawn)
+        ]
+        found = group("structured", results, 1.0)
+        assert found is not None and found.headline is not None
+        counts[found.verdict.value] += 1
+        if found.next is not None and found.headline.low is not None and found.headline.high is not None:
+            counts["mean"] += found.headline.low <= centre <= found.headline.high
+            new = math.exp(math.log(centre) + spread * TYPES[shape](rng))
+            counts["next"] += found.next[0] <= new <= found.next[1]
+    return {name: count / runs for name, count in counts.items()}
+
+
+def verdicts(*, n: int, noise: float, true: float, runs: int) -> dict[str, float]:
+    """Share of each verdict on one prompt type where the second arm is `true` times as fast."""
+    rng = random.Random(f"{n}/{noise}/{true}")
     counts: Counter[Verdict] = Counter()
     for _ in range(runs):
-        prompts = [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in range(n)]
-        records = [
-            request(
-                variant=variant,
-                case="repeat",
-                index=index,
-                rng=rng,
-                tokens=3,
-                noise=0.0,
-                slow=prompts[index] * NOISES[noise](rng),
-            )
-            for variant in ("base", "sd")
-            for index in range(n)
-        ]
-        comparison = compare(experiment=tested, records=records, context=context())
-        counts[comparison.pairs[0].cases[0].verdict] += 1
+        base = [true * rng.lognormvariate(0.0, noise) for _ in range(n)]
+        found, _ = of_type("t", paired_log_ratio(base, [rng.lognormvariate(0.0, noise) for _ in range(n)]))
+        counts[found.verdict] += 1
     return {verdict.value: counts[verdict] / runs for verdict in Verdict if counts[verdict]}
+
+
+def false_changes(*, side: int, between: float, runs: int) -> float:
+    """Share of comparisons of two equal versions, `side` runs each, that say better or worse."""
+    rng, said = random.Random(f"{side}/{between}"), 0
+    for _ in range(runs):
+        both = [log_mean([rng.gauss(0.4, between) for _ in range(side)]) for _ in range(2)]
+        interval = combine(both, (1.0, -1.0)).interval()
+        said += interval is not None and not interval[0] <= 1.0 <= interval[1]
+    return said / runs
 
 
 def measure(runs: int) -> dict[str, Any]:
@@ -90,21 +131,71 @@ def measure(runs: int) -> dict[str, Any]:
             for n in (8, 50)
             for paired in (True, False)
         ],
-        "no_true_difference": [
-            {"n": n, "noise": noise, "verdicts": null_verdicts(n=n, noise=noise, runs=runs)}
-            for noise in NOISES
-            for n in (8, 50)
+        "types": [
+            {
+                "types": types,
+                "spread": spread,
+                "shape": shape,
+                **over_types(types=types, spread=spread, shape=shape, centre=TRUE, runs=runs),
+            }
+            for shape in TYPES
+            for types in (5, 10)
+            for spread in (SPREADS if shape == "normal" else SPREADS[1:])
+        ],
+        "same_kinds": [
+            {
+                "types": types,
+                "spread": spread,
+                "verdicts": over_types(types=types, spread=spread, shape="normal", centre=1.0, runs=runs),
+            }
+            for types in (2, 4, 5, 10)
+            for spread in (SPREADS[:2] if types >= MIN_TYPES else SPREADS[:1])
+        ],
+        "verdicts": [
+            {"n": n, "noise": noise, "true": true, "verdicts": verdicts(n=n, noise=noise, true=true, runs=runs)}
+            for n, noise in ((8, 0.1), (8, 0.01), (50, 0.1))
+            for true in (1.0, 1.02, 1.05, 1.1, 1.5)
+        ],
+        "changes": [
+            {"side": side, "between": between, "said": false_changes(side=side, between=between, runs=runs)}
+            for side in (1, 2, 3, 5)
+            for between in (0.02, 0.1)
         ],
     }
 
 
-def table(results: dict[str, Any]) -> str:
+def tables(results: dict[str, Any]) -> str:
     """The figures as docs/metrics.md prints them."""
-    rows = ["| noise | n | paired by prompt | unpaired | `no difference shown` |", "|---|--:|--:|--:|--:|"]
-    for number, row in enumerate(results["no_true_difference"]):
-        pair, welch = results["coverage"][2 * number : 2 * number + 2]
-        none = row["verdicts"][Verdict.NO_DIFFERENCE.value]
-        rows.append(f"| {row['noise']} | {row['n']} | {pair['coverage']:.1%} | {welch['coverage']:.1%} | {none:.1%} |")
+    rows = ["| noise | n | paired by prompt | unpaired |", "|---|--:|--:|--:|"]
+    for pair, welch in zip(results["coverage"][::2], results["coverage"][1::2], strict=True):
+        rows.append(f"| {pair['noise']} | {pair['n']} | {pair['coverage']:.1%} | {welch['coverage']:.1%} |")
+    rows += [
+        "",
+        "| spread between types | types | deviation | the kind's mean | one more type |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    rows += [
+        f"| {row['shape']} | {row['types']} | {row['spread']:.0%} | {row['mean']:.1%} | {row['next']:.1%} |"
+        for row in results["types"]
+    ]
+    names = ["pays", "costs", "no relevant difference", "cannot tell"]
+    rows += ["", f"| true speed-up | requests | noise | {' | '.join(names)} |", "|--:|--:|--:|--:|--:|--:|--:|"]
+    rows += [
+        f"| {row['true']:g}× | {row['n']} | {row['noise']:.0%} | "
+        + " | ".join(f"{row['verdicts'].get(name, 0.0):.1%}" for name in names)
+        + " |"
+        for row in results["verdicts"]
+    ]
+    names += ["mixed"]
+    rows += ["", f"| types | deviation | {' | '.join(names)} |", "|--:|--:|--:|--:|--:|--:|--:|"]
+    rows += [
+        f"| {row['types']} | {row['spread']:.0%} | "
+        + " | ".join(f"{row['verdicts'].get(name, 0.0):.1%}" for name in names)
+        + " |"
+        for row in results["same_kinds"]
+    ]
+    rows += ["", "| runs a side | deviation between runs | a change is said |", "|--:|--:|--:|"]
+    rows += [f"| {row['side']} | {row['between']:.0%} | {row['said']:.1%} |" for row in results["changes"]]
     return "\n".join(rows)
 
 
@@ -114,7 +205,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     results = measure(given.runs)
-    print(json.dumps(results, indent=1) if given.json else table(results))
+    print(json.dumps(results, indent=1) if given.json else tables(results))
 
 
 if __name__ == "__main__":

@@ -92,8 +92,7 @@ def show(comparison: Comparison) -> None:
     assert Comparison.model_validate_json(comparison.json_document()) == comparison
     render_trend(trend([comparison]))
     report_view.trend_text(trend([comparison]))
-    report_view.difference_text(difference(comparison, measured("x")))
-    report_view.difference_text(difference(comparison, comparison))
+    report_view.difference_text(difference([comparison, comparison.model_copy(update={"run_id": "another"})]))
 
 
 @cache

@@ -164,7 +164,10 @@ def test_the_terminal_gets_no_control_but_our_colours(made: Made, colour: bool) 
 
 def test_differences_and_trends_get_none_either() -> None:
     ours, theirs = measured(EVERYTHING), foreign(EVERYTHING)
-    for text in (report_view.difference_text(difference(ours, theirs)), report_view.trend_text(trend([ours, theirs]))):
+    for text in (
+        report_view.difference_text(difference([ours, theirs.model_copy(update={"run_id": "theirs"})])),
+        report_view.trend_text(trend([ours, theirs])),
+    ):
         assert not STEERING.search(text)
 
 

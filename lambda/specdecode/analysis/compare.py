@@ -9,8 +9,10 @@ from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import drifts, margin
 from specdecode.analysis.measured import METRICS, measure
+from specdecode.analysis.missing import failed_requests, missing
 from specdecode.analysis.pairs import compare_pair
 from specdecode.analysis.prediction import theories
+from specdecode.analysis.recommend import recommendation
 from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.sweep import advice_sentence
 from specdecode.analysis.wording import answer
@@ -19,6 +21,11 @@ from specdecode.measures.arm import Key, Measured
 from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
 from specdecode.measures.load_time import load_seconds
 from specdecode.records import RequestRecord
+
+ONE_RUN = (
+    "All intervals are of this one run: another day, node or machine load is not in them. Repeat it, and "
+    "`specdecode compare RUN RUN …` gives an interval over runs."
+)
 
 
 def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> Comparison:
@@ -66,9 +73,9 @@ def compare_measured(
     comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
-        answer=answer(pairs=pairs),
+        answer=answer(pairs=pairs, missing=tuple(missing(experiment, arms, context))),
         experiment=experiment,
-        context=context,
+        context=context.model_copy(update={"failures": (*context.failures, *failed_requests(arms))}),
         created_at=context.finished_at,
         metrics=METRICS,
         arms=tuple(each.arm for each in arms.values()),
@@ -81,7 +88,9 @@ def compare_measured(
         notes=_notes(experiment, context, arms, moved, unknown),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),
     )
-    return comparison.model_copy(update={"advice": advice_sentence(comparison)})
+    return comparison.model_copy(
+        update={"advice": advice_sentence(comparison), "recommendation": recommendation(comparison)}
+    )
 
 
 def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
@@ -126,7 +135,7 @@ def _notes(
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = [*context.notes, *_about_endpoints(experiment)]
+    notes = [*context.notes, *_about_endpoints(experiment), ONE_RUN]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

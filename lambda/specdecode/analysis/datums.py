@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.analysis.result import CaseResult, Comparison, Verdict
+from specdecode.analysis.result import CaseResult, Comparison
 from specdecode.measures.publish import Datum
 
 
@@ -45,7 +45,7 @@ def _judged(comparison: Comparison) -> dict[tuple[str, str], CaseResult]:
         (pair.variant, result.case): result
         for pair in comparison.pairs
         for result in pair.cases
-        if result.verdict is not Verdict.CANNOT_SAY
+        if result.comparable and result.headline and result.headline.low is not None
     }
 
 

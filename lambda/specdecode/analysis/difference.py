@@ -1,44 +1,64 @@
-"""Two runs side by side, and many in a row: did something get better or worse between them?"""
+"""Several runs: of one question together, with an interval over runs; of two questions against each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from specdecode.analysis.result import HEADLINE, CaseResult, Comparison, Estimate, Verdict
-from specdecode.analysis.statistics import CONFIDENCE, LogMean, combine, t_quantile
+from specdecode.analysis.alike import incomparable, paths
+from specdecode.analysis.result import CaseResult, Comparison, Estimate, Verdict
+from specdecode.analysis.statistics import combine, log_mean
 from specdecode.analysis.verdict import estimate
 from specdecode.experiment.model import Frozen
 
-METHOD = "ratio of two runs' speed-ups; Welch's t on the log scale"
+OVER_RUNS = "Student's t on the log speed-ups of the runs"
+BETWEEN = "ratio of two sets of runs; Welch's t on the log speed-ups of the runs"
+Key = tuple[str, str]
+"""Variant and case."""
+
+
+class OverRuns(Frozen):
+    """One arm and case over runs of the same question."""
+
+    speedup: Estimate
+    """Geometric mean over the runs; its interval is over runs, None with a single one."""
+    verdicts: tuple[Verdict, ...]
 
 
 class CaseChange(Frozen):
-    """One arm and case in both runs."""
+    """One arm and case in both sets of runs."""
 
     variant: str
     case: str
-    before: Estimate
-    after: Estimate
+    before: OverRuns
+    after: OverRuns
     change: Estimate
-    """after / before: above 1 the second run's speed-up is larger."""
+    """after / before: above 1 the speed-up is larger; without an interval where a set is a single run."""
     shown: bool
     """The interval of the change excludes 1."""
-    verdict_before: Verdict
-    verdict_after: Verdict
 
 
 class RunDifference(Frozen):
-    """The second run against the first."""
+    """The runs of the second question against those of the first."""
 
-    before: str
-    after: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
     cases: tuple[CaseChange, ...]
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     settings: tuple[str, ...]
-    """What else differs between the runs: versions and experiment, one line each."""
+    """What differs between the two: versions and experiment, one line each."""
+    incomparable: tuple[str, ...]
+    """Which of them make any comparison of speed-ups meaningless (model, load, lengths, sampling)."""
+
+
+class Repeated(Frozen):
+    """Runs of one question together."""
+
+    runs: tuple[str, ...]
+    cases: dict[str, OverRuns]
+    """`variant/case` -> its figure over the runs."""
 
 
 class TrendPoint(Frozen):
@@ -50,97 +70,148 @@ class TrendPoint(Frozen):
     answer: str
     speedups: dict[str, float]
     """`variant/group` -> speed-up on the headline metric."""
+    over_runs: dict[str, Estimate]
+    """The same over this and all earlier runs of the same question."""
     failed: int
 
 
-def difference(before: Comparison, after: Comparison) -> RunDifference:
-    """Compare two runs' speed-ups, arm by arm and case by case."""
-    first, second = _cases(before), _cases(after)
-    changes: list[CaseChange] = []
-    for key in first.keys() & second.keys():
-        a, b = first[key], second[key]
-        if a.headline is None or b.headline is None:
-            continue
-        change = estimate(HEADLINE, combine((_log(b.headline), _log(a.headline)), (1.0, -1.0)), method=METHOD)
+class NoSets(ValueError):
+    """The runs are no two sets: a run is given twice, or they ask more than two questions; the message says which."""
+
+
+def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
+    """Runs of one question together, or those of a second against those of the first. Raises NoSets."""
+    ids = [item.run_id for item in comparisons]
+    if len(set(ids)) < len(ids):
+        raise NoSets("a run is given twice: it would pass for more evidence than it is")
+    sets: list[list[Comparison]] = []
+    for item in comparisons:
+        own = next((known for known in sets if not settings(known[0], item)), None)
+        if own is None:
+            sets.append([item])
+        else:
+            own.append(item)
+    if len(sets) == 1:
+        return Repeated(
+            runs=_ids(sets[0]), cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())}
+        )
+    if len(sets) > 2:
+        told = "; ".join(f"{own[0].run_id}: {', '.join(settings(sets[0][0], own[0])[:3])}" for own in sets[1:])
+        raise NoSets(f"these runs ask {len(sets)} different questions; give runs of two at most ({told})")
+    return _between(*sets)
+
+
+def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDifference:
+    first, second = over_runs(before), over_runs(after)
+    wrong = tuple(incomparable(before[0].experiment, after[0].experiment))
+    changes = []
+    for key in sorted(first.keys() & second.keys()):
+        stats = [log_mean([math.log(value) for value in _ratios(own, key)]) for own in (after, before)]
+        change = estimate(first[key].speedup.metric, combine(stats, (1.0, -1.0)), method=BETWEEN)
+        shown = change.low is not None and change.high is not None and not change.low <= 1.0 <= change.high
         changes.append(
             CaseChange(
                 variant=key[0],
                 case=key[1],
-                before=a.headline,
-                after=b.headline,
+                before=first[key],
+                after=second[key],
                 change=change,
-                shown=change.low is not None and change.high is not None and not change.low <= 1.0 <= change.high,
-                verdict_before=a.verdict,
-                verdict_after=b.verdict,
+                shown=shown and not wrong,
             )
         )
     return RunDifference(
-        before=before.run_id,
-        after=after.run_id,
-        cases=tuple(sorted(changes, key=lambda item: (item.variant, item.case))),
+        before=_ids(before),
+        after=_ids(after),
+        cases=tuple(changes),
         only_before=_names(first.keys() - second.keys()),
         only_after=_names(second.keys() - first.keys()),
-        settings=tuple(_settings(before, after)),
+        settings=tuple(settings(before[0], after[0])),
+        incomparable=wrong,
     )
+
+
+def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
+    """Each arm and case that has a figure in every run: mean over runs, with what varies between them."""
+    known = [_cases(item) for item in comparisons]
+    keys = set.intersection(*(set(cases) for cases in known))
+    return {
+        key: OverRuns(
+            speedup=_over(_metric(known[0][key]), _ratios(comparisons, key)),
+            verdicts=tuple(cases[key].verdict for cases in known),
+        )
+        for key in keys
+    }
+
+
+def _over(metric: str, ratios: Sequence[float]) -> Estimate:
+    return estimate(metric, log_mean([math.log(ratio) for ratio in ratios]), method=OVER_RUNS)
+
+
+def _metric(case: CaseResult) -> str:
+    return case.headline.metric if case.headline else ""
+
+
+def _ratios(comparisons: Sequence[Comparison], key: Key) -> list[float]:
+    return [found.headline.ratio for item in comparisons if (found := _cases(item)[key]).headline]
 
 
 def trend(comparisons: Sequence[Comparison]) -> list[TrendPoint]:
     """The runs in the order of their start."""
-    return [
-        TrendPoint(
-            run_id=item.run_id,
-            experiment=item.experiment.name,
-            started_at=item.context.started_at,
-            answer=item.answer,
-            speedups={
-                f"{pair.variant}/{group.group}": group.headline.ratio
-                for pair in item.pairs
-                for group in pair.groups
-                if group.headline
-            },
-            failed=sum(arm.failed for arm in item.arms),
+    points = []
+    ordered = sorted(comparisons, key=lambda item: item.context.started_at)
+    for at, item in enumerate(ordered):
+        speedups = _group_speedups(item)
+        same = [earlier for earlier in ordered[: at + 1] if not settings(earlier, item)]
+        points.append(
+            TrendPoint(
+                run_id=item.run_id,
+                experiment=item.experiment.name,
+                started_at=item.context.started_at,
+                answer=item.answer,
+                speedups=speedups,
+                over_runs={
+                    name: _over("", [found[name] for each in same if name in (found := _group_speedups(each))])
+                    for name in speedups
+                },
+                failed=sum(arm.failed for arm in item.arms),
+            )
         )
-        for item in sorted(comparisons, key=lambda item: item.context.started_at)
-    ]
+    return points
 
 
-def _cases(comparison: Comparison) -> dict[tuple[str, str], CaseResult]:
-    return {(pair.variant, case.case): case for pair in comparison.pairs for case in pair.cases}
+def _group_speedups(item: Comparison) -> Mapping[str, float]:
+    return {
+        f"{pair.variant}/{group.group}": group.headline.ratio
+        for pair in item.pairs
+        for group in pair.groups
+        if group.headline
+    }
 
 
-def _names(keys: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def _cases(comparison: Comparison) -> dict[Key, CaseResult]:
+    return {(pair.variant, case.case): case for pair in comparison.pairs for case in pair.cases if case.headline}
+
+
+def _ids(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
+    return tuple(item.run_id for item in comparisons)
+
+
+def _names(keys: Iterable[Key]) -> tuple[str, ...]:
     return tuple(sorted("/".join(key) for key in keys))
 
 
-def _log(found: Estimate) -> LogMean:
-    """The log mean behind an interval."""
-    if found.low is None or found.high is None or found.n < 2:
-        return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
-    df = found.n - 1.0
-    error = (math.log(found.high) - math.log(found.low)) / 2.0 / t_quantile(0.5 + CONFIDENCE / 2.0, df)
-    return LogMean(math.log(found.ratio), error**2, df, found.n)
-
-
-def _settings(before: Comparison, after: Comparison) -> Iterable[str]:
+def settings(before: Comparison, after: Comparison) -> list[str]:
+    """What differs between two runs' questions, a line each: versions, and all of the experiment but its words."""
+    found = []
     for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
         old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
         if old != new:
-            yield f"{name}: {old} -> {new}"
-    yield from _paths("", before.experiment.model_dump(mode="json"), after.experiment.model_dump(mode="json"))
-
-
-def _paths(path: str, old: object, new: object) -> Iterable[str]:
-    """Leaves that differ, as `workload.requests: 8 -> 50`."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted(old.keys() | new.keys()):
-            yield from _paths(f"{path}.{key}" if path else key, old.get(key), new.get(key))
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, (left, right) in enumerate(zip(old, new, strict=True)):
-            yield from _paths(f"{path}.{number}", left, right)
-    elif old != new:
-        yield f"{path}: {_short(old)} -> {_short(new)}"
-
-
-def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+            found.append(f"{name}: {old} -> {new}")
+    words = {"title", "description", "deadlines"}
+    return [
+        *found,
+        *paths(
+            before.experiment.model_dump(mode="json", exclude=words),
+            after.experiment.model_dump(mode="json", exclude=words),
+        ),
+    ]

@@ -22,7 +22,7 @@ def equality(
     for record in base:
         if record.error is None:
             first_round.setdefault(record.index, record)
-    compared = identical = 0
+    compared = identical = from_start = 0
     differences: list[Difference] = []
     for record in other:
         twin = by_round.get((record.round, record.index)) or first_round.get(record.index)
@@ -33,14 +33,24 @@ def equality(
             identical += 1
         else:
             differences.append(_difference(twin.output, record))
+            from_start += differences[-1].at < _first_token_chars(twin)
     first = min(differences, key=lambda difference: difference.at, default=None)
     return Equality(
         compared=compared,
         identical=identical,
+        from_start=from_start,
         expected=temperature == 0,
         first=first,
         shortest_common=first.at if first else None,
     )
+
+
+def _first_token_chars(record: RequestRecord) -> int:
+    """Characters of the answer's first token, on average over its first chunk; 1 where nothing tells."""
+    if not record.chunks:
+        return 1
+    first = record.chunks[0]
+    return max(1, first.chars // max(1, first.tokens or first.chars))
 
 
 def _difference(base: str, other: RequestRecord) -> Difference:

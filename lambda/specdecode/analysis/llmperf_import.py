@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from specdecode.analysis.context import RunContext
-from specdecode.analysis.llmperf_notes import warnings
+from specdecode.analysis.groups import Stats
+from specdecode.analysis.llmperf_notes import contradictions, unlike, warnings
 from specdecode.analysis.llmperf_results import LlmperfArm
 from specdecode.analysis.measured import BY_NAME, SPEEDUPS
-from specdecode.analysis.pairs import Stats, assemble, case_result
+from specdecode.analysis.pairs import assemble, case_result
 from specdecode.analysis.parts import Equality, MetricInfo
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.result import Comparison, Verdict
 from specdecode.analysis.statistics import LogMean, welch_log_ratio
 from specdecode.analysis.wording import answer
 from specdecode.experiment.model import (
@@ -52,6 +53,7 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
     (base, base_variant), *others = arms
     pairs = []
     for other, variant in others:
+        doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
         stats, method = _stats(base, other, described[base_variant.name], described[variant.name])
         result = case_result(
             case=CASE,
@@ -63,6 +65,15 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
             distinct_prompts=0,
             notes=(),
         )
+        if doubts:
+            result = result.model_copy(
+                update={
+                    "verdict": Verdict.CANNOT_TELL,
+                    "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
+                    "settle": "results that were measured alike and agree with themselves",
+                    "comparable": False,
+                }
+            )
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     context = RunContext(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
-from specdecode.analysis.llmperf_results import LlmperfArm
+from specdecode.analysis.llmperf_results import AGREE, FIELDS, LlmperfArm
 from specdecode.analysis.result import Pair
 from specdecode.analysis.verdict import times
 from specdecode.experiment.model import Experiment
@@ -24,6 +25,11 @@ def warnings(arms: Sequence[LlmperfArm], pairs: Sequence[Pair], experiment: Expe
         "Imported from LLMPerf. Its outputs, chunks and prompts are not in the files: equality, tokens per step and "
         "acceptance cannot be told, nor whether both arms got the same prompts."
     )
+    for arm in arms[1:]:
+        if found := [*unlike(arms[0], arm), *_models(arms[0], arm)]:
+            yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(found)}."
+    for arm in arms:
+        yield from (f"CONTRADICTION in the files of {arm.name}: {found}." for found in contradictions(arm))
     yield from _tokenizer(arms)
     yield from _formula(arms)
     yield from _percentiles(arms)
@@ -32,20 +38,63 @@ def warnings(arms: Sequence[LlmperfArm], pairs: Sequence[Pair], experiment: Expe
     yield from _mixed(pairs, experiment)
 
 
+def unlike(base: LlmperfArm, other: LlmperfArm) -> list[str]:
+    """Every condition (load, lengths, sampling) in which two arms differ."""
+    keys = [*base.conditions, *(key for key in other.conditions if key not in base.conditions)]
+    return [
+        f"{key} is {base.conditions.get(key, 'not said')} and {other.conditions.get(key, 'not said')}"
+        for key in keys
+        if base.conditions.get(key) != other.conditions.get(key)
+    ]
+
+
+def _models(base: LlmperfArm, other: LlmperfArm) -> list[str]:
+    """Names of models that differ, which may be the arms' purpose: other weights, or another path of the same."""
+    return [f"model is {base.model} and {other.model}"] if base.model != other.model else []
+
+
+def contradictions(arm: LlmperfArm) -> list[str]:
+    """What an arm's own files say against each other."""
+    found = []
+    late = sum(
+        request["ttft_s"] > request["end_to_end_latency_s"] * (1 + AGREE)
+        for request in arm.requests
+        if request.keys() >= {"ttft_s", "end_to_end_latency_s"}
+    )
+    if late:
+        found.append(f"the first token came after the end of the answer in {late} of {len(arm.requests)} requests")
+    for statistic in ("p50", "mean", "p99", "max"):
+        ttft, e2e = arm.value("ttft", statistic), arm.value("end_to_end_latency", statistic)
+        if ttft and e2e and ttft > e2e * (1 + AGREE):
+            found.append(f"the {statistic} TTFT of {ttft:g} s is above the {statistic} end-to-end latency of {e2e:g} s")
+    if arm.requests and len(arm.requests) != arm.completed:
+        found.append(f"the summary counts {arm.completed} completed requests, the list of them has {len(arm.requests)}")
+    for field, metric in FIELDS.items():
+        values = [request[field] for request in arm.requests if field in request]
+        stated = arm.value(metric, "mean")
+        if values and stated and abs(math.fsum(values) / len(values) / stated - 1.0) > AGREE:
+            mean = math.fsum(values) / len(values)
+            found.append(f"the summary's mean {field} is {stated:g}, that of the requests {mean:g}")
+    return found
+
+
 def _tokenizer(arms: Sequence[LlmperfArm]) -> Iterator[str]:
     off = [arm for arm in arms if arm.counted and arm.counted > arm.max_tokens + BOS]
     for arm in off:
         counted = arm.counted or 0.0
         yield (
             f"{arm.name}: {counted:g} output tokens were counted where the server was asked for {arm.max_tokens} at "
-            f"most ({counted / arm.max_tokens - 1:+.0%}): the text was counted again with another tokenizer. "
+            f"most ({counted / arm.max_tokens - 1:+.0%}): perhaps the text was counted again with another tokenizer. "
             f"Throughput and time per token here use {arm.max_tokens}."
         )
     by_bos = [arm.name for arm in arms if arm.counted and arm.max_tokens < arm.counted <= arm.max_tokens + BOS]
     if by_bos:
-        yield f"{', '.join(by_bos)}: one token more than asked for was counted, a begin-of-sequence token; corrected."
+        yield (
+            f"{', '.join(by_bos)}: one token more than asked for was counted, as a begin-of-sequence token would "
+            "explain; corrected."
+        )
     if off and len(off) < len(arms):
-        yield "The arms were counted by different tokenizers: their original throughputs cannot be compared at all."
+        yield "The arms' tokens were counted differently: their original throughputs cannot be compared at all."
 
 
 def _formula(arms: Sequence[LlmperfArm]) -> Iterator[str]:
@@ -72,8 +121,8 @@ def _cold(arms: Sequence[LlmperfArm]) -> Iterator[str]:
         largest, median = arm.value("ttft", "max"), arm.value("ttft", "p50")
         if largest and median and largest > COLD * median:
             yield (
-                f"{arm.name}: its means hold at least one cold request (TTFT up to {largest:.0f} s, median "
-                f"{median:.2f} s); LLMPerf has no warm-up. Medians are compared."
+                f"{arm.name}: its means hold at least one slow first token (cold request? TTFT up to {largest:.0f} s, "
+                f"median {median:.2f} s); LLMPerf has no warm-up. Medians are compared."
             )
 
 

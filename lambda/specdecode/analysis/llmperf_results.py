@@ -32,6 +32,16 @@ SMALLEST = 1e-9
 """What is smaller counts as nothing: no clock tells it."""
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
+CONDITIONS = (
+    "mean_input_tokens",
+    "stddev_input_tokens",
+    "mean_output_tokens",
+    "stddev_output_tokens",
+    "num_concurrent_requests",
+)
+SAMPLING = "additional_sampling_params_"
+"""Fields of a summary that say how it was measured; LLMPerf writes each sampling parameter behind this prefix."""
+MOST_SHOWN = 60
 AGREE = 0.02
 """Relative difference up to which two ways to compute a figure count as equal."""
 
@@ -55,6 +65,8 @@ class LlmperfArm(Frozen):
     overall_throughput: float | None = None
     timestamp: float = 0.0
     """When it was measured, seconds since the epoch; 0 if the file does not say."""
+    conditions: dict[str, str] = Field(default_factory=dict)
+    """How it was measured: load, lengths and sampling, as the file has them."""
     requests: tuple[dict[str, float], ...] = ()
     """Completed requests: field -> value."""
 
@@ -135,6 +147,11 @@ def read_arm(path: Path, *, name: str) -> LlmperfArm:
         metrics=_metrics(file, document, summary.results_num_completed_requests),
         timestamp=summary.timestamp or 0.0,
         overall_throughput=summary.results_mean_output_throughput_token_per_s,
+        conditions={
+            key: str(value)[:MOST_SHOWN]
+            for key, value in document.items()
+            if key in CONDITIONS or key.startswith(SAMPLING)
+        },
         requests=_individual(individual) if individual != file and individual.exists() else (),
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from specdecode.analysis.result import Estimate, GroupResult, Pair
-from specdecode.analysis.statistics import CONFIDENCE, t_quantile
+from specdecode.analysis.result import CaseResult, GroupResult, Pair
+from specdecode.analysis.statistics import combine
+from specdecode.analysis.verdict import log_stat
 from specdecode.experiment.model import Variant
 from specdecode.speculation.advisor import NOISE, Observation
 
@@ -16,7 +18,10 @@ LEAST_ERROR = 0.01
 
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
-    """The arm's, over one group of cases; None where it differs in more than speculation, or a figure has no value."""
+    """The arm's, over one group of cases; None where it differs in more than speculation, or a figure has no value.
+
+    The error is of the measured prompts: the arms of a sweep are compared on the same ones.
+    """
     spec = variant.speculation
     estimates = {estimate.metric: estimate for estimate in result.speedups}
     if spec is None or pair.changes != ("speculation",) or DECODING not in estimates or STEPS not in estimates:
@@ -26,12 +31,13 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
         k=spec.num_speculative_tokens,
         speedup=estimates[DECODING].ratio,
         tokens_per_step=estimates[STEPS].ratio,
-        error=_error(estimates[DECODING]),
+        error=_error([case for case in pair.cases if case.case in result.judged]),
     )
 
 
-def _error(estimate: Estimate) -> float:
-    if estimate.low is None or estimate.high is None or estimate.n < 2:
+def _error(cases: Sequence[CaseResult]) -> float:
+    found = [estimate for case in cases for estimate in case.speedups if estimate.metric == DECODING]
+    if not found or any(estimate.low is None for estimate in found):
         return NOISE
-    reach = t_quantile(0.5 + CONFIDENCE / 2.0, estimate.n - 1.0)
-    return max(LEAST_ERROR, math.log(estimate.high / estimate.low) / 2.0 / reach)
+    together = combine([log_stat(estimate) for estimate in found], [1.0 / len(found)] * len(found))
+    return max(LEAST_ERROR, math.sqrt(together.variance))

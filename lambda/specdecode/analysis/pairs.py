@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from specdecode.analysis import pairing
 from specdecode.analysis.equality import equality
-from specdecode.analysis.result import (
-    HEADLINE,
-    CaseResult,
-    Equality,
-    Estimate,
-    GroupResult,
-    Pair,
-    Verdict,
-)
-from specdecode.analysis.statistics import LogMean, combine
+from specdecode.analysis.groups import Stats, group
+from specdecode.analysis.result import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import ArmCase, Key, Measured
 
-GROUP_METHOD = "geometric mean of the cases, Satterthwaite's degrees of freedom"
-Stats = dict[str, LogMean]
+GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
 LENGTHS_DIFFER = 0.01
 """Relative difference of mean output tokens that a reader must know of."""
 
@@ -87,7 +77,7 @@ def assemble(
         baseline=base.name,
         changes=changes(experiment, base, other),
         cases=tuple(result for result, _ in results),
-        groups=tuple(group for name in ("all", "structured", "open-ended") if (group := _group(name, results, drift))),
+        groups=tuple(found for name in GROUPS if (found := group(name, results, drift))),
     )
 
 
@@ -106,15 +96,21 @@ def case_result(
     """Verdict and figures of one case from its log speed-ups."""
     estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
-    verdict, reason = judge(headline, drift=drift)
-    if failed := too_many_failed(base, other):
-        verdict, reason = Verdict.CANNOT_SAY, failed
+    one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
+    verdict, reason, settle = judge(headline, drift=drift)
+    failed = too_many_failed(base, other)
+    if failed:
+        verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
+    elif one_prompt:
+        reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
     costs = base.cost_per_million, other.cost_per_million
     return CaseResult(
         case=case.name,
         structured=case.structured,
         verdict=verdict,
         reason=reason,
+        settle=settle,
+        comparable=headline is not None and failed is None,
         headline=headline,
         speedups=estimates,
         pairs=headline.n if headline else 0,
@@ -175,32 +171,3 @@ def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[
     if failed:
         notes.append(f"{failed} requests failed and are in no speed figure; their time is in cost and throughput.")
     return notes
-
-
-def _group(
-    name: Literal["all", "structured", "open-ended"],
-    results: Sequence[tuple[CaseResult, Stats]],
-    drift: float,
-) -> GroupResult | None:
-    chosen = [
-        (result, stats)
-        for result, stats in results
-        if (name == "all" or result.structured == (name == "structured")) and result.verdict is not Verdict.CANNOT_SAY
-    ]
-    if not chosen:
-        return None
-    weights = [1.0 / len(chosen)] * len(chosen)
-    estimates: list[Estimate] = []
-    for metric in chosen[0][1]:
-        parts = [stats[metric] for _, stats in chosen if metric in stats]
-        if len(parts) == len(chosen):
-            estimates.append(estimate(metric, combine(parts, weights), method=GROUP_METHOD))
-    headline = next((found for found in estimates if found.metric == HEADLINE), None)
-    verdict, reason = judge(headline, drift=drift)
-    return GroupResult(
-        group=name,
-        cases=tuple(result.case for result, _ in chosen),
-        verdict=verdict,
-        reason=reason,
-        speedups=tuple(estimates),
-    )

@@ -56,6 +56,8 @@ class Equality(Frozen):
 
     compared: Count
     identical: Count
+    from_start: Count = 0
+    """Pairs that differ from the first token on: no rounding does that to many."""
     expected: bool
     """Greedy decoding (temperature 0): equal outputs are what theory promises."""
     first: Difference | None

@@ -31,9 +31,13 @@ class Verdict(StrEnum):
     """What the interval of the headline speed-up says."""
 
     PAYS = "pays"
-    NO_DIFFERENCE = "no difference shown"
     COSTS = "costs"
-    CANNOT_SAY = "cannot say"
+    NO_DIFFERENCE = "no relevant difference"
+    """The whole interval lies within ±5%: shown to be too small to matter."""
+    CANNOT_TELL = "cannot tell"
+    """The interval is too wide, or there is none."""
+    MIXED = "mixed"
+    """Of a group only: its prompt types have different verdicts."""
 
 
 class CaseResult(Frozen):
@@ -43,6 +47,10 @@ class CaseResult(Frozen):
     structured: bool
     verdict: Verdict
     reason: str
+    settle: str = ""
+    """What would settle it, where it cannot be told."""
+    comparable: bool = True
+    """Both arms completed enough of the same prompts for a figure that means something."""
     headline: Estimate | None
     speedups: tuple[Estimate, ...]
     pairs: int
@@ -55,14 +63,31 @@ class CaseResult(Frozen):
     notes: tuple[str, ...]
 
 
+class Range(Frozen):
+    """The smallest and the largest speed-up of a group's prompt types."""
+
+    low: float
+    low_case: str
+    high: float
+    high_case: str
+
+
 class GroupResult(Frozen):
-    """Geometric mean over a set of cases."""
+    """A kind of prompts: geometric mean over its prompt types, each of the same weight."""
 
     group: GroupName
     cases: tuple[str, ...]
+    """All of the kind, also those that could not be compared."""
+    judged: tuple[str, ...]
+    """Those of them that the figures are of."""
     verdict: Verdict
     reason: str
+    settle: str = ""
     speedups: tuple[Estimate, ...]
+    """With an interval over prompt types where there are enough of them; else of the measured ones, without."""
+    range: Range | None
+    next: tuple[float, float] | None
+    """95% prediction interval for one more prompt type of the kind; None with too few types to say."""
 
     @property
     def headline(self) -> Estimate | None:
@@ -191,6 +216,8 @@ class Comparison(Frozen):
     drift: tuple[Drift, ...]
     accuracy: tuple[AccuracyChange, ...] = ()
     theory: tuple[Theory, ...]
+    recommendation: str | None = None
+    """Which arm to use, why and at which cost; None: nothing was compared."""
     advice: str | None = None
     """What to try next, in the advisor's words (`specdecode advise` says the same); None: nothing speculates here."""
     cost: RunCost | None
@@ -201,6 +228,16 @@ class Comparison(Frozen):
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What `variant` did in `case`."""
         return self._arms_by_name.get((variant, case))
+
+    @property
+    def open_questions(self) -> list[tuple[str, str, str]]:
+        """Arm, case and what would settle it, of all that cannot be told."""
+        return [
+            (pair.variant, case.case, case.settle)
+            for pair in self.pairs
+            for case in pair.cases
+            if case.verdict is Verdict.CANNOT_TELL and case.settle
+        ]
 
     @cached_property
     def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
@@ -259,6 +296,7 @@ __all__ = [
     "MetricInfo",
     "Pair",
     "Point",
+    "Range",
     "RunCost",
     "Theory",
     "Verdict",

@@ -1,25 +1,27 @@
-"""The answer in a sentence."""
+"""The answer in a sentence or two: the best arm, kind by kind of prompts, what qualifies it, and what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.result import GroupResult, Pair, Verdict
-from specdecode.analysis.verdict import spread, times
+from specdecode.analysis.groups import MIN_TYPES, figure
+from specdecode.analysis.result import CaseResult, GroupResult, Pair, Verdict
+from specdecode.analysis.verdict import MAX_FAILED, spread, times
 
 SAYS = {
     Verdict.PAYS: "pays",
-    Verdict.NO_DIFFERENCE: "shows no difference",
+    Verdict.NO_DIFFERENCE: "makes no relevant difference",
     Verdict.COSTS: "costs",
-    Verdict.CANNOT_SAY: "could not be judged",
+    Verdict.CANNOT_TELL: "cannot be judged",
 }
-MIXED = "is mixed"
 SUBJECTS = {
     "speculation": "Speculative decoding",
     "quantization": "Quantization",
     "draft": "The other draft model",
     "k": "The other number of speculative tokens",
 }
+SHOWN = 5
+"""Most arms or cases that the sentence about what is missing lists."""
 
 
 def subject(pair: Pair) -> str:
@@ -42,48 +44,62 @@ def best_pair(pairs: Sequence[Pair]) -> Pair:
     return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
 
 
-def answer(*, pairs: Sequence[Pair]) -> str:
-    """The verdict on the best arm, prompt type by prompt type, in one or two sentences."""
+def answer(*, pairs: Sequence[Pair], missing: Sequence[str] = ()) -> str:
+    """The verdict on the best arm. `missing`: arms and cases that failed or were not measured, in words."""
+    lost = f" Not in this answer: {_listed(missing)}." if missing else ""
     if not pairs:
-        return "Nothing could be compared: no two arms completed the same case."
+        return f"Nothing could be compared: no two arms completed the same case.{lost}"
     best = best_pair(pairs)
-    about = title(best, among=pairs)
-    groups = [group for name in ("structured", "open-ended") if (group := best.group(name))]
-    if not groups:
-        return f"{about} could not be judged: {best.cases[0].reason}."
-    says = [_says(best, group) for group in groups]
-    if len(groups) == 2 and says[0] == says[1] and says[0] != MIXED:
-        parts = " and ".join(f"{_figure(group)} on {group.group} prompts" for group in groups)
-        return f"{about} {says[0]}: {parts}."
-    parts = "; ".join(
-        f"{said} on {group.group} prompts: {_extremes(best, group) if said == MIXED else _figure(group)}"
-        for said, group in zip(says, groups, strict=True)
-    )
-    return f"{about} {parts}."
+    kinds = [found for name in ("structured", "open-ended") if (found := best.group(name))]
+    said = "; ".join(_says(best, found) for found in kinds)
+    return f"{title(best, among=pairs)} {said}.{_qualified(best)}{lost}"
 
 
-def mixed(pair: Pair, group: GroupResult) -> bool:
-    """Some cases of the group pay and others cost: its mean is nobody's experience."""
-    verdicts = {case.verdict for case in pair.cases if case.case in group.cases}
-    return {Verdict.PAYS, Verdict.COSTS} <= verdicts
+def _says(pair: Pair, found: GroupResult) -> str:
+    """`pays on both structured prompts measured: 1.91× to 3.03×`."""
+    cases = [case for case in pair.cases if case.case in found.cases]
+    if len(found.judged) >= MIN_TYPES and found.verdict is not Verdict.MIXED:
+        return f"{SAYS[found.verdict]} on {found.group} prompts: {figure(found)}"
+    if len(cases) == 1:
+        (case,) = cases
+        return f"{SAYS[case.verdict]} on the {found.group} prompts measured ({case.case}): {_figure(case)}"
+    if found.verdict is Verdict.MIXED:
+        parts = ", ".join(f"{SAYS[case.verdict]} on {case.case} ({_short(case)})" for case in cases[:SHOWN])
+        rest = f", and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+        return f"differs between the {len(cases)} {found.group} prompt types measured: {parts}{rest}"
+    return f"{SAYS[found.verdict]} on all {len(cases)} {found.group} prompt types measured: {figure(found)}"
 
 
-def _says(pair: Pair, group: GroupResult) -> str:
-    return MIXED if mixed(pair, group) else SAYS[group.verdict]
+def _figure(case: CaseResult) -> str:
+    if case.headline is None or case.headline.low is None or not case.comparable:
+        return case.reason
+    one = " for this one prompt" if case.distinct_prompts == 1 and case.headline.low is not None else ""
+    return spread(case.headline).replace(")", f"{one})")
 
 
-def _extremes(pair: Pair, group: GroupResult) -> str:
-    """`0.89× (sonnet) to 1.17× (meaning-of-life)`."""
-    found = sorted(
-        (case.headline.ratio, case.case) for case in pair.cases if case.case in group.cases and case.headline
-    )
-    return " to ".join(f"{times(gain)} ({case})" for gain, case in (found[0], found[-1]))
+def _short(case: CaseResult) -> str:
+    return times(case.headline.ratio) if case.headline and case.comparable else "no figure"
 
 
-def _figure(group: GroupResult) -> str:
-    return spread(group.headline) if group.headline else "no figure"
+def differs(pair: Pair) -> str:
+    """`the answers differ from the first token on in 8 of 8 pairs`; empty where they do not, or may."""
+    compared = sum(case.equality.compared for case in pair.cases if case.equality.expected)
+    parted = sum(case.equality.from_start for case in pair.cases if case.equality.expected)
+    if not compared or parted <= MAX_FAILED * compared:
+        return ""
+    return f"the answers differ from the first token on in {parted} of {compared} pairs"
+
+
+def _qualified(pair: Pair) -> str:
+    found = differs(pair)
+    return f" But {found}: the arms do not do the same work." if found else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = "; ".join(names[:SHOWN])
+    return f"{shown}; and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
 def _gain(pair: Pair) -> float:
-    group = pair.group("all")
-    return group.headline.ratio if group and group.headline else 0.0
+    found = pair.group("all")
+    return found.headline.ratio if found and found.headline else 0.0

@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from specdecode.analysis import Comparison, json_schema
-from specdecode.analysis.difference import difference, trend
+from specdecode.analysis.alike import not_learnable
+from specdecode.analysis.difference import NoSets, difference, trend
 from specdecode.analysis.report import (
     render_csv,
     render_html,
@@ -30,7 +31,6 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run id, a run's folder or a report.json.")]
 
 
 class Format(StrEnum):
@@ -94,16 +94,27 @@ def report(
 
 
 def compare_runs(
-    before: Run,
-    after: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare with it.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN RUN...", help="Run ids, runs' folders or report.json files, two or more."),
+    ],
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed between two runs: speed-ups with intervals, versions and settings that differ."""
+    """Say what changed between runs, or what repeated runs say together, with intervals over runs.
+
+    Runs of the same question are taken together: two versions with three runs each give a change with its interval. One
+    run a side cannot tell a change from what varies between runs anyway.
+    """
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    found = difference(find(before, deployment=deployment), find(after, deployment=deployment))
+    if len(runs) < 2:
+        raise stop_with("give two runs or more", EXIT_USAGE)
+    try:
+        found = difference([find(run, deployment=deployment) for run in runs])
+    except NoSets as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
     if as_json:
         say_json(found.model_dump(mode="json"))
     else:
@@ -130,6 +141,12 @@ def advise(
         experiment, measured = comparison.experiment, [comparison, *measured]
     if not any(variant.speculation for variant in experiment.variants):
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
+    unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
+    if unlike:
+        told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
+        raise stop_with(
+            f"nothing can be learned for {experiment.name} from runs that measured otherwise:\n{told}", EXIT_USAGE
+        )
     advice = advise_sweep(experiment, measured, group=group.value)
     document = show.advice_document(advice, experiment)
     if as_json:

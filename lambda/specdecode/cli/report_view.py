@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from specdecode.analysis.difference import RunDifference, TrendPoint
+from specdecode.analysis.difference import CaseChange, OverRuns, Repeated, RunDifference, TrendPoint
 from specdecode.analysis.report.numbers import compact, times
 from specdecode.analysis.sweep import variant_of
 from specdecode.escape import line
@@ -22,26 +22,55 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((132, 40)).columns
 
 
-def difference_text(found: RunDifference) -> str:
-    """A table of the changes, then what else differs."""
-    rows = [("arm", "prompts", found.before, found.after, "change (95% CI)", "")]
+def difference_text(found: RunDifference | Repeated) -> str:
+    """A table of the figures over runs, or of the changes and then what else differs."""
+    if isinstance(found, Repeated):
+        rows = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
+        rows += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
+        return _table(rows) if found.cases else "No arm and case is in all of the runs.\n"
+    return _change_text(found)
+
+
+def _change_text(found: RunDifference) -> str:
+    before, after = (ids[0] if len(ids) == 1 else f"{len(ids)} runs" for ids in (found.before, found.after))
+    rows = [("arm", "prompts", before, after, "change (95% CI)", "")]
     rows += [
         (
             line(item.variant),
             line(item.case),
-            f"{times(item.before.ratio)} {item.verdict_before.value}",
-            f"{times(item.after.ratio)} {item.verdict_after.value}",
+            f"{compact(item.before.speedup)} {_verdicts(item.before)}",
+            f"{compact(item.after.speedup)} {_verdicts(item.after)}",
             compact(item.change),
-            ("better" if item.change.ratio > 1 else "worse") if item.shown else "no difference shown",
+            _change(found, item),
         )
         for item in found.cases
     ]
-    parts = [_table(rows)] if found.cases else ["No arm and case is in both runs.\n"]
-    parts += [f"only in {found.before}: {', '.join(map(line, found.only_before))}\n"] if found.only_before else []
-    parts += [f"only in {found.after}: {', '.join(map(line, found.only_after))}\n"] if found.only_after else []
+    parts = [_table(rows)] if found.cases else ["No arm and case is in both.\n"]
+    if found.incomparable:
+        listed = "".join(f"  {line(item)}\n" for item in found.incomparable)
+        parts.append(f"These speed-ups are of different things and are not compared:\n{listed}")
+    elif min(len(found.before), len(found.after)) < 2:
+        parts.append(
+            "One run a side cannot tell a change from what varies between runs: repeat both, and give all runs to "
+            "`specdecode compare`.\n"
+        )
+    parts += [f"only in {before}: {', '.join(map(line, found.only_before))}\n"] if found.only_before else []
+    parts += [f"only in {after}: {', '.join(map(line, found.only_after))}\n"] if found.only_after else []
     if found.settings:
-        parts.append("The runs also differ in:\n" + "".join(f"  {line(item)}\n" for item in found.settings))
+        parts.append("What differs:\n" + "".join(f"  {line(item)}\n" for item in found.settings))
     return "\n".join(parts)
+
+
+def _verdicts(item: OverRuns) -> str:
+    return ", ".join(dict.fromkeys(verdict.value for verdict in item.verdicts))
+
+
+def _change(found: RunDifference, item: CaseChange) -> str:
+    if found.incomparable:
+        return "not comparable"
+    if not item.shown:
+        return "cannot tell"
+    return "better" if item.change.ratio > 1 else "worse"
 
 
 def trend_text(points: Sequence[TrendPoint]) -> str:
@@ -53,6 +82,14 @@ def trend_text(points: Sequence[TrendPoint]) -> str:
         (f"{p.started_at:%Y-%m-%d %H:%M}", line(p.run_id), line(p.experiment), str(p.failed), line(p.answer))
         for p in points
     ]
+    return f"{_table(rows)}\n{_over_runs(points)}"
+
+
+def _over_runs(points: Sequence[TrendPoint]) -> str:
+    """The newest run's figures over it and all earlier runs of the same question."""
+    last = points[-1]
+    rows = [("arm/prompts", "runs", f"over runs like {line(last.run_id)} (95% CI)")]
+    rows += [(line(name), str(found.n), compact(found)) for name, found in last.over_runs.items()]
     return _table(rows)
 
 

@@ -63,7 +63,23 @@ def expand(document: Document, *, overrides: Mapping[str, Any], library: Mapping
     if failed:
         fix = "give a path that the document has"
         raise ExperimentError([Problem(field=p, rule="override", message=why, fix=fix) for p, why in failed.items()])
-    return expand_cases(expand_variants(document), library=library)
+    return compare_with_the_baseline(expand_cases(expand_variants(document), library=library))
+
+
+def compare_with_the_baseline(document: Document) -> Document:
+    """Arms that speculate and name no `compare_to` get the baseline's name, where there is exactly one."""
+    variants = document.get("variants")
+    if not isinstance(variants, list) or not all(isinstance(variant, dict) for variant in variants):
+        return document
+    alone = [variant for variant in variants if variant.get("compare_to") is None]
+    plain = [variant for variant in alone if variant.get("speculation") is None]
+    if len(plain) != 1 or "name" not in plain[0]:
+        return document
+    filled = [
+        {**variant, "compare_to": plain[0]["name"]} if variant in alone and variant is not plain[0] else variant
+        for variant in variants
+    ]
+    return {**document, "variants": filled}
 
 
 def _set(node: Any, path: list[str], value: Any) -> Any:

@@ -89,15 +89,24 @@ class Advice(NamedTuple):
     """When it says stop: compiled arms (the best among them) that one more measurement might reorder."""
 
 
-def advise(candidates: Sequence[Candidate], observations: Sequence[Observation], *, worth: float = WORTH) -> Advice:
-    """Order the rest of a sweep. `candidates`: all arms of the sweep, measured ones included (k >= 1)."""
+def advise(
+    candidates: Sequence[Candidate],
+    observations: Sequence[Observation],
+    *,
+    worth: float = WORTH,
+    prior_a: float = PRIOR_A,
+) -> Advice:
+    """Order the rest of a sweep. `candidates`: all arms of the sweep, measured ones included (k >= 1).
+
+    `prior_a`: acceptance that is taken for what nothing was measured of.
+    """
     if any(candidate.k < 1 for candidate in candidates):
         raise ValueError("candidates need k >= 1: k = 0 is the baseline, which is always measured")
     measured = {Candidate(item.draft, item.k) for item in observations}
     believed: dict[Candidate, tuple[float, float]] = {}
     for draft in dict.fromkeys(candidate.draft for candidate in candidates):
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
-        believed.update(believe(draft, ks, observations))
+        believed.update(believe(draft, ks, observations, prior_a=prior_a))
     best, gain = _best(believed, measured)
     beliefs = sorted(
         (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
@@ -125,10 +134,10 @@ def advise(candidates: Sequence[Candidate], observations: Sequence[Observation],
     return Advice(first.candidate, best, gain, max(0.0, remaining), reason, tuple(beliefs))
 
 
-def calibrate(observations: Sequence[Observation]) -> tuple[float, float, float]:
+def calibrate(observations: Sequence[Observation], *, prior_a: float = PRIOR_A) -> tuple[float, float, float]:
     """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior."""
     if not observations:
-        return PRIOR_A, PRIOR_C, PRIOR_V
+        return prior_a, PRIOR_C, PRIOR_V
     a = math.fsum(acceptance_from_tokens(item.tokens_per_step, item.k) for item in observations) / len(observations)
     kk, k1, n = 1.0 / SPREAD_C**2, 0.0, 1.0 / SPREAD_V**2
     ky, y1 = PRIOR_C / SPREAD_C**2, PRIOR_V / SPREAD_V**2
@@ -141,13 +150,15 @@ def calibrate(observations: Sequence[Observation]) -> tuple[float, float, float]
     return a, max(0.0, (ky * n - y1 * k1) / determinant), max(0.0, (kk * y1 - k1 * ky) / determinant)
 
 
-def believe(draft: str, ks: Sequence[int], observations: Sequence[Observation]) -> dict[Candidate, tuple[float, float]]:
+def believe(
+    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, prior_a: float = PRIOR_A
+) -> dict[Candidate, tuple[float, float]]:
     """Mean and standard deviation of the log speed-up of one draft at every k.
 
     A draft that was never measured is believed to be like the others, within LEVEL_UNSEEN.
     """
     own = [item for item in observations if item.draft == draft]
-    a, c, v = calibrate(own or observations)
+    a, c, v = calibrate(own or observations, prior_a=prior_a)
     a = min(a, 0.999)
     level, start = (LEVEL_SEEN if own else LEVEL_UNSEEN), min(ks)
 

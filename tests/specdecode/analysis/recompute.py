@@ -24,8 +24,8 @@ Record = dict[str, Any]
 
 
 @cache
-def t975(df: float) -> float:
-    """97.5% quantile of Student's t: Simpson integration of the density, bisection."""
+def t_quantile(df: float, level: float) -> float:
+    """Half-width in standard errors of an interval of Student's t: Simpson integration of the density, bisection."""
     norm = math.exp(math.lgamma((df + 1) / 2) - math.lgamma(df / 2)) / math.sqrt(df * math.pi)
 
     def central(t: float) -> float:
@@ -37,7 +37,7 @@ def t975(df: float) -> float:
     low, high = 1.0, 20.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if central(middle) < 0.475 else (low, middle)
+        low, high = (middle, high) if central(middle) < level / 2 else (low, middle)
     return low
 
 
@@ -114,8 +114,8 @@ def differences(base: list[Record], other: list[Record], metric: str) -> list[fl
     return [sign * (b[i] - a[i]) for i in sorted(set(a) & set(b))]
 
 
-def bounds(mean: float, variance: float, df: float) -> tuple[float, float, float]:
-    half = t975(df) * math.sqrt(variance)
+def bounds(mean: float, variance: float, df: float, level: float = 0.95) -> tuple[float, float, float]:
+    half = t_quantile(df, level) * math.sqrt(variance)
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
@@ -187,18 +187,29 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
         check.same(f"{name} compared", case["equality"]["compared"], sum(a is not None for a, _ in pairs))
         check.same(f"{name} identical", case["equality"]["identical"], sum(a == b for a, b in pairs))
     for group in pair["groups"]:
-        for estimate in group["speedups"]:
-            parts = [logs[case][estimate["metric"]] for case in group["cases"]]
-            variances = [statistics.variance(part) / len(part) / len(parts) ** 2 for part in parts]
-            total = sum(variances)
-            df = (
-                total**2 / sum(v * v / (len(part) - 1) for v, part in zip(variances, parts, strict=True))
-                if total
-                else 1e9
-            )
-            ratio, low, high = bounds(statistics.fmean(map(statistics.fmean, parts)), total, df)
-            for key, value in (("ratio", ratio), ("low", low), ("high", high)):
-                check.same(f"{pair['variant']} {group['group']} {estimate['metric']} {key}", estimate[key], value)
+        check_group(check, pair["variant"], group, logs)
+
+
+def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[str, dict[str, list[float]]]) -> None:
+    """The mean of the prompt types; from five on an interval over types, and one for the next type."""
+    many = len(group["judged"]) >= 5
+    for estimate in group["speedups"]:
+        means = [statistics.fmean(logs[case][estimate["metric"]]) for case in group["judged"]]
+        name, n = f"{variant} {group['group']} {estimate['metric']}", len(means)
+        check.same(f"{name} ratio", estimate["ratio"], math.exp(statistics.fmean(means)))
+        _, low, high = (
+            bounds(statistics.fmean(means), statistics.variance(means) / n, n - 1, 0.975) if many else (0, None, None)
+        )
+        check.same(f"{name} low", estimate["low"], low)
+        check.same(f"{name} high", estimate["high"], high)
+        if estimate["metric"] == "request_output_throughput":
+            ends = (math.exp(min(means)), math.exp(max(means)))
+            check.same(f"{name} smallest", group["range"]["low"], ends[0])
+            check.same(f"{name} largest", group["range"]["high"], ends[1])
+            if many:
+                _, low, high = bounds(statistics.fmean(means), statistics.variance(means) * (1 + 1 / n), n - 1, 0.975)
+                check.same(f"{name} next low", group["next"][0], low)
+                check.same(f"{name} next high", group["next"][1], high)
 
 
 def acceptance(tokens: float, k: int) -> float:

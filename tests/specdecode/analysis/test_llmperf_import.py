@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def test_llama_figures_are_the_corrected_ones(llama: Comparison) -> None:
 
 def test_llama_says_what_its_authors_missed(llama: Comparison) -> None:
     assert said(llama, "base:", "1785 output tokens", "1500 at most (+19%)", "another tokenizer")
-    assert said(llama, "different tokenizers", "cannot be compared")
+    assert said(llama, "counted differently", "cannot be compared")
     assert said(llama, "cold request", "153 s")
     assert said(llama, "quantization as well as", "4.71× at most", "without speculation to tell them apart")
     assert said(llama, "sd: one token more", "begin-of-sequence")
@@ -93,8 +94,8 @@ def test_qwen_gets_no_verdict_and_corrected_ratios(qwen: Comparison) -> None:
     assert found["ttft"] == pytest.approx(48.28366 / 47.37630, rel=1e-4)
     assert found["request_output_throughput"] == pytest.approx(137.842 / 565.37 / (102.274 / 558), rel=1e-4)
     assert found["end_to_end_latency"] == pytest.approx(6.0449 / 5.6368, rel=1e-4)
-    assert qwen.pairs[0].cases[0].verdict is Verdict.CANNOT_SAY
-    assert "no interval, so no verdict" in qwen.answer
+    assert qwen.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
+    assert "one value per arm: no interval" in qwen.answer
 
 
 @pytest.mark.parametrize("render", [render_html, render_markdown, render_csv, render_terminal])
@@ -103,6 +104,48 @@ def test_every_form_of_the_report_renders(render: object, system: str) -> None:
     comparison = imported(system, quantization="bf16")
     assert len(render(comparison)) > 500
     assert Comparison.model_validate_json(comparison.json_document()) == comparison
+
+
+def changed(folder: Path, arm: str, file: str, change: dict[str, object]) -> None:
+    (path,) = (folder / arm).glob(file)
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    """The published files, to be changed."""
+    shutil.copytree(TABLES / "llama-3.1-405b", tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+def compared(folder: Path) -> Comparison:
+    variants = (Variant(name="base", label="Base"), Variant(name="sd", label="SD", compare_to="base"))
+    return compare_llmperf(arms=[(read_arm(folder / v.name, name=v.name), v) for v in variants], title="t")
+
+
+def test_arms_that_were_measured_otherwise_get_no_verdict_and_every_difference_is_listed(seeds: Path) -> None:
+    changed(
+        seeds, "sd", "*_summary.json", {"num_concurrent_requests": 4, "additional_sampling_params_temperature": 1.0}
+    )
+    found = compared(seeds)
+    assert found.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
+    assert said(found, "num_concurrent_requests is 1 and 4", "temperature is not said and 1.0", "model is /home")
+    assert "num_concurrent_requests is 1 and 4" in found.answer
+
+
+def test_a_first_token_after_the_end_is_reported(seeds: Path) -> None:
+    changed(seeds, "sd", "*_summary.json", {"results_ttft_s_mean": 99.0})
+    found = compared(seeds)
+    assert said(found, "CONTRADICTION in the files of sd", "mean TTFT of 99 s is above the mean end-to-end latency")
+    assert found.pairs[0].cases[0].verdict is Verdict.CANNOT_TELL
+
+
+def test_rows_that_the_summary_contradicts_are_reported(individual: Path) -> None:
+    changed(individual / "stock", "sd", "*_summary.json", {"results_num_completed_requests": 11})
+    changed(individual / "stock", "base", "*_summary.json", {"results_ttft_s_mean": 0.9})
+    found = compared(individual / "stock")
+    assert said(found, "files of sd", "counts 11 completed requests, the list of them has 12")
+    assert said(found, "files of base", "the summary's mean ttft_s is 0.9, that of the requests 0.")
 
 
 @pytest.fixture

@@ -121,7 +121,20 @@ def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyP
     results = json.loads((ROOT / "benchmarks" / "results" / "statistics.json").read_text())
     assert results["runs"] == 2000
     assert all(0.94 <= row["coverage"] <= 0.97 for row in results["coverage"])
-    assert all(row["verdicts"]["no difference shown"] >= 0.94 for row in results["no_true_difference"])
-    assert statistics_coverage.table(results) in (ROOT / "docs" / "metrics.md").read_text()
-    again = statistics_coverage.null_verdicts(n=8, noise="skewed", runs=100)
-    assert again["no difference shown"] >= 0.88
+    assert all(row["next"] >= 0.94 for row in results["types"]), "what is said of the next prompt type"
+    assert all(row["mean"] >= 0.94 for row in results["types"] if row["shape"] != "skewed")
+    assert all(row["mean"] >= 0.91 for row in results["types"])
+    for row in results["verdicts"]:
+        found = row["verdicts"]
+        if row["true"] == 1.0:
+            assert found.get("pays", 0) + found.get("costs", 0) <= 0.06
+        if row["true"] >= 1.05:
+            assert found.get("no relevant difference", 0) <= 0.05
+    for row in results["same_kinds"]:
+        assert row["verdicts"].get("pays", 0) + row["verdicts"].get("costs", 0) <= 0.05
+    assert all(row["said"] <= 0.06 for row in results["changes"])
+    assert statistics_coverage.tables(results) in (ROOT / "docs" / "metrics.md").read_text()
+    again = statistics_coverage.verdicts(n=8, noise=0.1, true=1.0, runs=100)
+    assert again["cannot tell"] + again.get("no relevant difference", 0) >= 0.88
+    kinds = statistics_coverage.over_types(types=5, spread=0.3, shape="normal", centre=1.5, runs=100)
+    assert kinds["next"] >= 0.85 and kinds["mean"] >= 0.85

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specdecode.analysis.groups import figure as figure_of
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
 from specdecode.escape import markdown
@@ -16,7 +17,7 @@ def render_markdown(comparison: Comparison) -> str:
         *(_pair(comparison, pair) for pair in comparison.pairs),
         _chains(comparison),
         _accuracy(comparison),
-        _advice(comparison),
+        _theory(comparison),
         _cost(comparison),
         _failures(comparison),
         _formulas(comparison),
@@ -29,6 +30,10 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield f"**{markdown(comparison.answer)}**"
     yield ""
+    for sentence in (comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"):
+        if sentence:
+            yield markdown(sentence)
+            yield ""
     started = comparison.context.started_at
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
     yield f"Run `{comparison.run_id}`{when}."
@@ -61,6 +66,9 @@ def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
             ]
         )
     yield ""
+    for group in pair.groups:
+        yield f"- {group.group} prompts: **{group.verdict.value}**, {markdown(figure_of(group))}"
+    yield ""
     for case in pair.cases:
         yield from _case(comparison, pair, case)
 
@@ -72,7 +80,7 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
     by_name = {estimate.metric: estimate for estimate in case.speedups}
     yield f"### {markdown(case.case)}"
     yield ""
-    yield markdown(case.reason) + "."
+    yield markdown(case.reason) + "." + (f" It would be settled by {markdown(case.settle)}." if case.settle else "")
     yield ""
     yield _row(["metric (median)", markdown(base.variant), markdown(other.variant), "speed-up (95% CI)"])
     yield "|---|--:|--:|--:|"
@@ -102,9 +110,9 @@ def _chains(comparison: Comparison) -> Iterator[str]:
         yield "|---|---|---|--:|"
         for link in chain.links:
             group = link.group("all")
-            gain = compact(group.headline) if group and group.headline else NONE
+            gain = figure_of(group) if group and group.headline else NONE
             yield _row([markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), gain])
-        gain = compact(total.headline) if total and total.headline else NONE
+        gain = figure_of(total) if total and total.headline else NONE
         yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
         yield ""
 
@@ -124,12 +132,10 @@ def _accuracy(comparison: Comparison) -> Iterator[str]:
     yield ""
 
 
-def _advice(comparison: Comparison) -> Iterator[str]:
-    if comparison.advice is None:
+def _theory(comparison: Comparison) -> Iterator[str]:
+    if not comparison.theory:
         return
-    yield "## What to try next"
-    yield ""
-    yield markdown(comparison.advice)
+    yield "## What the advisor believes"
     yield ""
     for theory in comparison.theory:
         yield (

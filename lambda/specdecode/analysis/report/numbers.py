@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from specdecode.analysis.result import Estimate, MetricInfo
+from specdecode.analysis.result import Estimate, GroupResult, MetricInfo
 from specdecode.analysis.verdict import compact, spread, times
 
 NONE = "–"
@@ -76,7 +76,7 @@ def ratio(found: Estimate | None, info: MetricInfo) -> Number:
     direction = "baseline / arm" if info.better == "lower" else "arm / baseline"
     return Number(
         compact(found),
-        f"{info.label}, {direction}, so above 1 is better; geometric mean over {found.n} prompts; {found.method}",
+        f"{info.label}, {direction}, so above 1 is better; geometric mean of {found.n}; {found.method}",
     )
 
 
@@ -85,6 +85,16 @@ def interval(found: Estimate | None) -> str:
     if found is None or found.low is None or found.high is None:
         return "no interval"
     return f"95%\u00a0CI\u00a0{found.low:.2f}\u2060–\u2060{found.high:.2f}"
+
+
+def reach(group: GroupResult) -> str:
+    """How far a group's figure reaches: its interval over prompt types, or only the measured ones."""
+    if group.next is not None:
+        return interval(group.headline)
+    count = len(group.judged)
+    return (
+        f"{count} prompt type{'s' if count != 1 else ''} measured, no interval beyond {'them' if count != 1 else 'it'}"
+    )
 
 
 __all__ = [
@@ -98,6 +108,7 @@ __all__ = [
     "interval",
     "percent",
     "ratio",
+    "reach",
     "seconds",
     "spread",
     "times",

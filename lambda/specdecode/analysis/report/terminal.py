@@ -14,19 +14,21 @@ COLOURS = {
     Verdict.PAYS: "green",
     Verdict.NO_DIFFERENCE: "default",
     Verdict.COSTS: "red",
-    Verdict.CANNOT_SAY: "yellow",
+    Verdict.CANNOT_TELL: "yellow",
 }
 HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
 
 
 def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
     """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
-    parts = [line(comparison.answer), ""]
+    said = [comparison.answer, comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"]
+    parts = [*(line(sentence) for sentence in said if sentence), ""]
     for pair in comparison.pairs:
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
         parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]
+    notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
     parts += [
         fill(note, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

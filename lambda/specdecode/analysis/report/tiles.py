@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from specdecode.analysis.report.numbers import NONE, Number, dollars, interval, percent, ratio, times
+from specdecode.analysis.groups import figure
+from specdecode.analysis.report.numbers import Number, dollars, percent, ratio, reach
 from specdecode.analysis.result import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
-from specdecode.analysis.wording import mixed
 
-MARKS = {Verdict.PAYS: "▲", Verdict.NO_DIFFERENCE: "=", Verdict.COSTS: "▼", Verdict.CANNOT_SAY: "?"}
+MARKS = {
+    Verdict.PAYS: "▲",
+    Verdict.NO_DIFFERENCE: "=",
+    Verdict.COSTS: "▼",
+    Verdict.CANNOT_TELL: "?",
+    Verdict.MIXED: "≠",
+}
 CLASSES = {
     Verdict.PAYS: "pays",
     Verdict.NO_DIFFERENCE: "same",
     Verdict.COSTS: "costs",
-    Verdict.CANNOT_SAY: "unknown",
+    Verdict.CANNOT_TELL: "unknown",
+    Verdict.MIXED: "unknown",
 }
 COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × seconds of load / output tokens × 1,000,000"
 ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × seconds of load / output tokens × 1,000,000"
@@ -34,21 +41,19 @@ def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None)
     """Speed-up by kind of prompt, cost, equality and errors of the pair that the answer is about."""
     info = next(metric for metric in comparison.metrics if metric.name == HEADLINE)
     groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
-    found = [_group(pair, group, info) for group in groups]
+    found = [_group(group, info) for group in groups]
     if costs:
         formula = ENDPOINT_COST_FORMULA if comparison.experiment.has_endpoints else COST_FORMULA
         found.append(_cost(*costs, formula=formula))
     return [*found, *_equality(pair), _errors(comparison)]
 
 
-def _group(pair: Pair, group: GroupResult, info: MetricInfo) -> Tile:
-    shown = times(group.headline.ratio) if group.headline else NONE
-    verdict = "mixed" if mixed(pair, group) else group.verdict.value
+def _group(group: GroupResult, info: MetricInfo) -> Tile:
     return Tile(
         f"{group.group.capitalize()} prompts",
-        ratio(group.headline, info)._replace(text=shown),
-        f"{verdict}, {interval(group.headline)}",
-        CLASSES[Verdict.NO_DIFFERENCE if mixed(pair, group) else group.verdict],
+        ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0]),
+        f"{group.verdict.value}, {reach(group)}",
+        CLASSES[group.verdict],
     )
 
 

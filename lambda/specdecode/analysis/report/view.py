@@ -9,6 +9,8 @@ from typing import NamedTuple
 import yaml
 
 from specdecode.analysis.context import Accuracy
+from specdecode.analysis.groups import figure as group_figure
+from specdecode.analysis.recommend import cost_over
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
@@ -23,7 +25,7 @@ from specdecode.analysis.result import (
     Pair,
     Theory,
 )
-from specdecode.analysis.wording import best_pair, mixed, title
+from specdecode.analysis.wording import best_pair, title
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep, TestCase, Variant
 
@@ -106,16 +108,8 @@ class ReportView:
 
     def costs(self, pair: Pair) -> tuple[float, float] | None:
         """Dollars per million output tokens over all compared cases: (baseline, arm)."""
-        found: list[float] = []
-        for name in (pair.baseline, pair.variant):
-            arms = [
-                arm for case in pair.cases if (arm := self.arm(name, case.case)) and arm.cost_per_million is not None
-            ]
-            tokens = sum(arm.output_tokens for arm in arms)
-            if not tokens or len(arms) < len(pair.cases):
-                return None
-            found.append(sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in arms) / tokens)
-        return found[0], found[1]
+        before, after = (cost_over(self.comparison, name, pair) for name in (pair.baseline, pair.variant))
+        return (before, after) if before is not None and after is not None else None
 
     def headline_number(self, case: CaseResult) -> Number:
         """The speed-up of a case with its formula."""
@@ -144,10 +138,6 @@ class ReportView:
         kinds = (("structured", True), ("open-ended", False))
         found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
         return [item for item in found if item[2]]
-
-    def is_mixed(self, pair: Pair, group: GroupResult) -> bool:
-        """Whether cases of the group contradict each other."""
-        return mixed(pair, group)
 
     def remarks(self, pair: Pair) -> dict[str, list[str]]:
         """Each remark with the cases that it holds for."""
@@ -239,5 +229,6 @@ class ReportView:
         )
 
     def group_speedup(self, group: GroupResult | None) -> Number:
-        """A group's speed-up with interval and formula."""
-        return ratio(group.headline if group else None, self.info[HEADLINE])
+        """A group's speed-up, how far it reaches, and its formula."""
+        found = ratio(group.headline if group else None, self.info[HEADLINE])
+        return found._replace(text=group_figure(group)) if group and group.headline else found

@@ -29,6 +29,11 @@ def compare_to(case: Case) -> Iterator[Finding]:
     parents = {variant.name: variant.compare_to for variant in case.experiment.variants}
     if None not in parents.values():
         yield "variants", "no baseline: every variant compares to another", "leave compare_to out of one"
+    alone = [name for name, parent in parents.items() if parent is None and name not in parents.values()]
+    if list(parents.values()).count(None) > 1:
+        for name in alone:
+            others = ", ".join(other for other in parents if other != name)
+            yield f"variants.{name}.compare_to", f"{name} is compared with nothing", f"say with which: {others}"
     for name, parent in parents.items():
         if parent is not None and (parent not in parents or parent == name):
             others = ", ".join(other for other in parents if other != name) or "none"

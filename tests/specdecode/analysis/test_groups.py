@@ -1,0 +1,163 @@
+"""A kind of prompts: its interval holds what varies between its prompt types, or it speaks of the measured ones."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from specdecode.analysis import Comparison, Verdict, compare
+from specdecode.experiment.model import TestCase
+from specdecode.records import RequestRecord
+
+from tests.specdecode.analysis.simulate import context, experiment, request
+
+BASE = experiment().workload.cases[0]
+
+
+def cases(count: int, *, structured: bool = True) -> tuple[TestCase, ...]:
+    return tuple(
+        BASE.model_copy(update={"name": f"t{n}", "label": f"t{n}", "structured": structured}) for n in range(count)
+    )
+
+
+def measured(gains: list[float], *, requests: int = 8, noise: float = 0.003) -> Comparison:
+    """The second arm is `gains[n]` times as fast on prompt type n."""
+    tested = experiment(cases=cases(len(gains)), requests=requests)
+    rng = random.Random(1)
+    records: list[RequestRecord] = [
+        request(
+            variant=variant,
+            case=f"t{n}",
+            index=index,
+            rng=rng,
+            tokens=20,
+            noise=noise,
+            slow=1 / gain if variant == "sd" else 1.0,
+        )
+        for n, gain in enumerate(gains)
+        for variant in ("base", "sd")
+        for index in range(requests)
+    ]
+    return compare(experiment=tested, records=records, context=context())
+
+
+def test_two_types_that_differ_have_a_range_and_no_interval_that_holds_neither() -> None:
+    """Timing within a type is steady to a part of a per cent; a mean of both with such an interval would be a lie."""
+    comparison = measured([3.03, 2.00])
+    found = comparison.pairs[0].group("structured")
+    assert found is not None and found.headline is not None and found.range is not None
+    assert (found.headline.low, found.headline.high, found.next) == (None, None, None)
+    assert (found.range.low, found.range.high) == pytest.approx((2.00, 3.03), rel=0.01)
+    assert found.verdict is Verdict.PAYS
+    assert "pays on all 2 structured prompt types measured: 2.00× to 3.03×" in comparison.answer
+
+
+def test_five_types_say_what_to_expect_of_the_next() -> None:
+    gains = [1.5, 1.8, 2.1, 1.6, 2.4]
+    comparison = measured(gains)
+    found = comparison.pairs[0].group("structured")
+    assert found is not None and found.headline is not None and found.next is not None
+    assert found.headline.ratio == pytest.approx(math.exp(sum(map(math.log, gains)) / 5), rel=0.01)
+    assert found.headline.low is not None and found.headline.low < 1.6 and found.headline.high is not None
+    assert found.next[0] < found.headline.low and found.next[1] > found.headline.high
+    assert "over 5 prompt types, 1.50× to 2.39×; expect" in comparison.answer
+
+
+def test_types_that_contradict_each_other_are_mixed_however_many_they_are() -> None:
+    comparison = measured([0.8, 2.0, 2.1, 1.9, 2.2])
+    found = comparison.pairs[0].group("structured")
+    assert found is not None and found.verdict is Verdict.MIXED
+    assert "differs between the 5 structured prompt types measured: costs on t0 (0.80×)" in comparison.answer
+
+
+def test_a_kind_whose_cases_all_failed_stays_and_says_so() -> None:
+    tested = experiment(requests=4)
+    rng = random.Random(1)
+    records = [
+        request(variant=v, case=c, index=i, rng=rng, failed=(v, c) == ("sd", "sonnet"))
+        for v in ("base", "sd")
+        for c in ("repeat", "sonnet")
+        for i in range(4)
+    ]
+    comparison = compare(experiment=tested, records=records, context=context())
+    found = comparison.pairs[0].group("open-ended")
+    assert found is not None and found.verdict is Verdict.CANNOT_TELL and found.judged == ()
+    assert (
+        "cannot be judged on the open-ended prompts measured (sonnet): 4 of 4 requests of sd failed"
+        in comparison.answer
+    )
+    assert "Not in this answer: 4 of 4 requests of sd failed in sonnet." in comparison.answer
+    assert [failure.case for failure in comparison.context.failures] == ["sonnet"]
+
+
+def test_an_arm_that_was_not_measured_is_in_the_headline() -> None:
+    tested = experiment(ks=(3, 7))
+    rng = random.Random(1)
+    records = [
+        request(variant=v, case=c, index=i, rng=rng, k=3 if v != "base" else 0, acceptance=0.9)
+        for v in ("base", "sd-k3")
+        for c in ("repeat", "sonnet")
+        for i in range(8)
+    ]
+    answer = compare(experiment=tested, records=records, context=context()).answer
+    assert answer.endswith("Not in this answer: sd-k7 was not measured.")
+
+
+def test_an_interval_within_five_per_cent_is_no_relevant_difference_and_a_wide_one_says_what_would_settle_it() -> None:
+    steady = measured([1.02]).pairs[0].cases[0]
+    assert steady.verdict is Verdict.NO_DIFFERENCE and "within ±5%" in steady.reason
+    assert measured([1.07]).pairs[0].cases[0].verdict is Verdict.PAYS
+    wide = measured([1.02], noise=0.3, requests=2).pairs[0].cases[0]
+    assert wide.verdict is Verdict.CANNOT_TELL and "both sides of 1" in wide.reason
+    assert "requests (2 were compared)" in wide.settle or "more than 10,000" in wide.settle
+    needed = measured([1.02], noise=0.1, requests=8).pairs[0].cases[0]
+    assert needed.verdict is Verdict.CANNOT_TELL
+    count = int(needed.settle.split()[1].replace(",", ""))
+    assert 40 < count < 400, "of 14% noise, to within 2.5%"
+
+
+def test_answers_that_differ_from_the_first_token_on_qualify_the_verdict() -> None:
+    tested = experiment(requests=8)
+    rng = random.Random(1)
+
+    def records(output: str) -> list[RequestRecord]:
+        return [
+            request(
+                variant=v,
+                case=c,
+                index=i,
+                rng=rng,
+                slow=1 / 1.86 if v == "sd" else 1.0,
+                output=output if v == "sd" else "The same text.",
+            )
+            for v in ("base", "sd")
+            for c in ("repeat", "sonnet")
+            for i in range(8)
+        ]
+
+    apart = compare(experiment=tested, records=records("Another text."), context=context())
+    assert "But the answers differ from the first token on in 16 of 16 pairs" in apart.answer
+    assert "But the answers differ from the first token on" in (apart.recommendation or "")
+    late = compare(experiment=tested, records=records("The same words."), context=context())
+    assert "differ from the first" not in late.answer
+
+
+def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_is_another() -> None:
+    tested = experiment(ks=(3, 7))
+    rng = random.Random(1)
+    step = {"base": 0.02, "sd-k3": 0.012, "sd-k7": 0.009}
+    records = [
+        request(
+            variant=v, case=c, index=i, rng=rng, step_s=seconds, sent_s=i * (9.0 if v == "sd-k7" else 3.0), noise=0.01
+        )
+        for v, seconds in step.items()
+        for c in ("repeat", "sonnet")
+        for i in range(8)
+    ]
+    found = compare(experiment=tested, records=records, context=context()).recommendation
+    assert found is not None
+    assert found.startswith("Use sd-k7 (draft Qwen/Qwen3-1.7B, k=7): 2.")
+    assert "per million output tokens against $" in found and "The cheapest is sd-k3 (" in found
+    same = measured([1.0]).recommendation
+    assert same is not None and same.startswith("Keep base: no arm is shown to be faster")
