@@ -14,7 +14,7 @@ from specdecode.analysis.verdict import Judgement, estimate, judge, times
 MIN_TYPES = 5
 """Prompt types from which on something is said of the kind: of fewer, the spread between types is a guess."""
 AT_LEAST = 0.975
-"""Nominal level of the intervals over types, which are called 95%: speed-ups of prompt types are seldom normal, and with
+"""Nominal level of the intervals over types, called 95%: speed-ups of prompt types are seldom normal, and with
 this level the range for the next type holds 94% even where they are strongly skewed (docs/metrics.md)."""
 OVER_TYPES = "Student's t on the log speed-ups of the prompt types"
 OF_MEASURED = "geometric mean of the measured prompt types, which says nothing of others"
