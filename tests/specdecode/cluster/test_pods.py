@@ -41,6 +41,7 @@ def waiting(reason):
         (pod(containerStatuses=[container(last=ended(137, "OOMKilled"))]), Kind.OUT_OF_MEMORY, True),
         (pod(containerStatuses=[container(ended(3))]), Kind.EXITED, False),
         (pod(containerStatuses=[container({}, ended(3), restarts=1)]), Kind.EXITED, False),
+        (pod(containerStatuses=[container({}, ended(3), restarts=2)]), Kind.EXITED, False),
         (pod(containerStatuses=[container({}, ended(3), restarts=3)]), Kind.CRASH_LOOP, True),
         (pod(containerStatuses=[container(waiting("CrashLoopBackOff"), ended(3), restarts=1)]), Kind.CRASH_LOOP, True),
         (pod(initContainerStatuses=[container(waiting("InvalidImageName"))]), Kind.IMAGE_PULL, True),

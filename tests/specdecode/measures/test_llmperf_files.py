@@ -128,3 +128,17 @@ def test_failed_requests_are_counted_and_left_out() -> None:
     assert summary["results_error_rate"] == 0.5
     assert summary["results_error_code_frequency"] == "{-1: 1}"
     assert summary["results_ttft_s_mean"] == 0.1
+
+
+def test_reasoning_is_no_text_for_llmperf() -> None:
+    """Its client reads `content` alone: three words of reasoning, then two of content in the same stream."""
+    chunks = (
+        Chunk(at_s=0.1, chars=6, reasoning_chars=6),
+        Chunk(at_s=0.2, chars=14, reasoning_chars=8),
+        Chunk(at_s=0.3, chars=5, reasoning_chars=0),
+    )
+    request = record(output="I see, I think hello there", tokens=6, end=0.4, chunks=chunks)
+    seen: list[str] = []
+    figures = accounting_of("neuron", retokenize=lambda text: seen.append(text) or 3).figures(request)
+    assert seen == [request.output[14:25]]
+    assert figures.ttft_s == 0.2, "of the first content"

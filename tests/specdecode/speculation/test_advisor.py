@@ -71,6 +71,12 @@ def test_calibration_recovers_what_two_points_tell() -> None:
     assert v == pytest.approx(0.2, abs=0.1)
 
 
+def test_no_cost_is_below_nothing() -> None:
+    """Steps that get shorter with k are noise: a draft token that pays for itself does not exist."""
+    a, c, v = calibrate([Observation("large", 5, 6.0, 5.0), Observation("large", 15, 40.0, 10.0)])
+    assert 0 < a < 1 and c == 0.0 and v >= 0.0
+
+
 def test_the_gaussian_process_is_the_textbook_one() -> None:
     """Two points, by hand: mean k'(K + n2)^-1 y for one observation is k y / (k + n2)."""
 

@@ -7,7 +7,7 @@ import pytest
 from specdecode import names
 from specdecode.analysis.context import Failure
 from specdecode.records import Chunk, RequestRecord
-from specdecode.runs.state import change_state
+from specdecode.runs.state import change_state, load_state
 from specdecode.tasks import release, report, run
 from specdecode.tasks.errors import ReportFailed
 from specdecode.tasks.previous import LOOKED_AT
@@ -75,6 +75,17 @@ def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
     assert document["run_id"] == "run-1"
     assert document["context"]["node_seconds"] > 0
     assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
+
+
+def test_the_run_pays_for_the_node_until_it_was_given_back():
+    """The report comes an hour later: that hour cost nothing."""
+    world = measured()
+    state = load_state(world.rt.store, "run-1")
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert state and state.released_at and state.held_since
+    assert context["node_seconds"] == (state.released_at - state.held_since).total_seconds()
+    assert world.time - state.released_at >= timedelta(hours=1)
 
 
 def test_the_engines_counters_are_what_the_benchmark_found():
