@@ -210,3 +210,12 @@ def test_two_arms_with_cpus_as_the_sample_asks_do_not_fit():
     )
     found = check(load_preset("qwen3-32b"), Engine.model_validate(greedy.model_dump()), Capacity())
     assert [(p.rule, "CPUs" in p.message) for p in found] == [("fits-node", True)]
+
+
+@pytest.mark.parametrize(("output_tokens", "fits"), [(960, True), (961, False)])
+def test_prompt_and_answer_may_fill_the_window_to_the_last_token(output_tokens, fits):
+    overrides = {"workload.input_tokens": 64, "workload.output_tokens": output_tokens}
+    if fits:
+        assert load_preset("qwen3-32b", overrides=overrides).serving.max_model_len == 1024
+    else:
+        assert [problem.rule for problem in problems("qwen3-32b", overrides)] == ["lengths"]

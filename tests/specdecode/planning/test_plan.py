@@ -10,7 +10,17 @@ from specdecode.experiment import Capacity, ExperimentError, load_engine, load_p
 from specdecode.experiment.capacity import DEVICES
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.cost import node_minutes
-from specdecode.planning.events import ACCURACY_MINUTES, HISTORY_LIMIT, LONGEST_POLL_S
+from specdecode.planning.events import (
+    ACCURACY_MINUTES,
+    EVENTS_PER_LOOK,
+    EVENTS_PER_WAVE,
+    HISTORY_LIMIT,
+    LAST_LOOK,
+    LONGEST_POLL_S,
+    Step,
+    fewest_events,
+    worst_case_events,
+)
 from specdecode.pod.accuracy import SAMPLES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -178,3 +188,13 @@ def test_inventory_is_read_with_one_request_for_each_folder():
     s3 = Listing(["models/a@1/COMPLETE.json", "models/b@1/config.json"])
     found = read_inventory(s3, bucket="b", prefixes=["models/a@1/", "models/b@1/"])
     assert found.has("models/a@1/") and not found.has("models/b@1/")
+
+
+def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():
+    one = [Step(name="Serve", wave=0, deadline_minutes=90), Step(name="Benchmark", wave=0, deadline_minutes=240)]
+    two = [*one, *(step.model_copy(update={"wave": 1}) for step in one)]
+    each = EVENTS_PER_LOOK + LAST_LOOK
+    assert fewest_events(one) == 2 * each + EVENTS_PER_WAVE
+    assert fewest_events(two) == 2 * fewest_events(one)
+    assert fewest_events([*one, Step(name="Compile", wave=0, deadline_minutes=120)]) == fewest_events(one) + LAST_LOOK
+    assert worst_case_events(two, poll_s=60) - worst_case_events(one, poll_s=60) > EVENTS_PER_WAVE + 9 * (90 + 240)
