@@ -35,7 +35,7 @@ class ClaimTemplates(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        driver = ".".join(settings.ami_span.driver.split(".")[:2]) if settings.driver_guard else None
+        driver = ".".join(settings.neuron_driver.split(".")[:2]) if settings.driver_guard else None
         for devices in SIZES:
             apply(
                 self,

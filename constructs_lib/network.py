@@ -1,6 +1,6 @@
 """The VPC: private nodes behind NAT, S3 by a gateway endpoint, flow logs kept as long as every other log."""
 
-from aws_cdk import Acknowledgment, RemovalPolicy, Validations
+from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -23,7 +23,8 @@ _SERVICES = {
 class Network(Construct):
     """A public and a private subnet in every zone.
 
-    The zones are the settings': the stack's `availability_zones` returns them, so that no lookup is needed.
+    The zones are the settings': the stack's `availability_zones` returns them, so that no lookup is needed. They are
+    ids, for which CloudFormation's subnets have a property of their own.
     Private subnets take a quarter of the address range each at most: the VPC CNI gives every pod an address of its own.
     """
 
@@ -46,16 +47,12 @@ class Network(Construct):
                 "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3),
             },
         )
+        for subnets in (self.vpc.public_subnets, self.vpc.private_subnets):
+            for subnet, zone in zip(subnets, settings.zones, strict=True):
+                cfn = _cfn(subnet)
+                cfn.availability_zone, cfn.availability_zone_id = None, zone
         for subnet in self.vpc.public_subnets:
-            cfn = subnet.node.default_child
-            assert isinstance(cfn, ec2.CfnSubnet)  # noqa: S101 - narrows the type
-            cfn.map_public_ip_on_launch = False
-        Validations.of(self.vpc).acknowledge(
-            Acknowledgment(
-                id="CloudFormation-Validate::W3010",
-                reason="Literal zones keep the synth offline; they are settings, and the capacity is in one of them.",
-            )
-        )
+            _cfn(subnet).map_public_ip_on_launch = False
         self.vpc.add_flow_log(
             "FlowLog",
             destination=ec2.FlowLogDestination.to_cloud_watch_logs(
@@ -72,3 +69,9 @@ class Network(Construct):
             acknowledge(
                 endpoint, "EC23", reason="Open to the VPC's own range only; cdk-nag cannot read it, it is a reference."
             )
+
+
+def _cfn(subnet: ec2.ISubnet) -> ec2.CfnSubnet:
+    found = subnet.node.default_child
+    assert isinstance(found, ec2.CfnSubnet)  # noqa: S101 - narrows the type
+    return found

@@ -13,8 +13,10 @@ from specdecode.experiment import credentials, prices
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.giving_back import STUCK_GRACE_HOURS
 
+from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from constructs_lib.settings_rules import problems_across
-from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES, NeuronAmi
+from constructs_lib.versions import ADDONS
+from constructs_lib.zones import REGION_ZONES, TRN2_ZONES
 
 
 class SettingsError(ValueError):
@@ -51,13 +53,16 @@ class Settings(BaseModel):
         None, pattern=r"^\d{12}$", description="Account that a deployment must go to; unset, that of the credentials."
     )
     availability_zones: Texts = Field(
-        (), description="Zones of the network, at least two; unset, those that the project knows of the region."
+        (),
+        description="Zones of the network by id (`use2-az1`), two or three; unset, those that the project knows of the "
+        "region.",
     )
     capacity_zones: Texts = Field(
-        (), description="Zones where a trn2.48xlarge may start; unset, the network's zones that are known to have trn2."
+        (),
+        description="Zones by id where a trn2.48xlarge may start; unset, the network's that are known to have trn2.",
     )
     trn2_zones: Texts = Field(
-        (), description="Zones that have trn2.48xlarge, where you know more than the project's table does."
+        (), description="Zones by id that have trn2.48xlarge, where you know more than the project's table does."
     )
     vpc_cidr: str = Field("10.0.0.0/16", description="Address range of the network, /16 to /20.")
     nat_gateways: int = Field(1, ge=1, le=3, description="NAT gateways; one is enough for experiments.")
@@ -71,7 +76,9 @@ class Settings(BaseModel):
     )
     kubernetes_version: str = Field("1.35", description="Kubernetes version of the cluster.")
     endpoint_public_cidrs: Texts = Field(
-        (), description="Address ranges that may reach the Kubernetes API from outside; unset, it is private."
+        (),
+        description="IPv4 ranges that may reach the Kubernetes API from outside, a /8 together at most; unset, it is "
+        "private.",
     )
     admin_role_arns: Texts = Field((), description="IAM roles that administer the cluster with kubectl.")
     system_instance_type: str = Field(
@@ -81,7 +88,9 @@ class Settings(BaseModel):
         "sdk-2.26", description="Generation of engine images that the trn2 node is for; it decides the node's AMI."
     )
     neuron_ami: str | None = Field(
-        None, pattern=r"^v\d{8}$", description="EKS AL2023 Neuron AMI release; unset, the generation's pin."
+        None,
+        pattern=r"^v\d{8}$",
+        description="EKS AL2023 Neuron AMI release, of those listed below; unset, the generation's.",
     )
     driver_guard: bool = Field(
         False, description="Let claims match only nodes with the AMI's Neuron driver; others leave pods Pending."
@@ -144,12 +153,12 @@ class Settings(BaseModel):
 
     @property
     def zones(self) -> tuple[str, ...]:
-        """Zones of the network."""
+        """Zones of the network, by id."""
         return self.availability_zones or REGION_ZONES.get(self.region, ())
 
     @property
     def node_zones(self) -> tuple[str, ...]:
-        """Zones in which the trn2 node may start."""
+        """Zones in which the trn2 node may start, by id."""
         known = self.trn2_zones or TRN2_ZONES.get(self.region, ())
         return self.capacity_zones or tuple(zone for zone in self.zones if zone in known)
 
@@ -164,9 +173,9 @@ class Settings(BaseModel):
         return self.neuron_ami or ENGINE_GENERATIONS[self.engine_generation].ami
 
     @property
-    def ami_span(self) -> NeuronAmi:
-        """What is known of that AMI. Raises StopIteration for one that is not tabulated, which the rules refuse."""
-        return next(span for span in NEURON_AMIS if span.first <= self.ami <= span.last)
+    def neuron_driver(self) -> str:
+        """Kernel driver of that AMI. Raises KeyError for one that is not listed, which the rules refuse."""
+        return NEURON_AMIS[self.ami].driver
 
     @property
     def addon_versions(self) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from constructs_lib import versions
+from constructs_lib import neuron_amis, versions, zones
 from constructs_lib.settings import Settings
 
 HEAD = """# Settings
@@ -15,7 +15,7 @@ HEAD = """# Settings
 <!-- Written by `python -m constructs_lib.settings_page`; edit the model in constructs_lib/settings.py instead. -->
 
 Every setting has a default, so that `cdk deploy SpecDecodeStack` needs none. Give one on the command line
-(`-c price_per_node_hour=31.5`; lists as `-c availability_zones=us-east-2a,us-east-2b`) or keep it in `cdk.json` under
+(`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
 `context`. What cannot work is refused before anything is synthesized: every problem in one message, exit status 2.
 
 A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
@@ -27,7 +27,7 @@ A rehearsal deploys with the defaults: its templates are those of an account, by
 PINS = """
 ## Pinned versions
 
-Not settings, but data in `constructs_lib/versions.py`, each with its source.
+Not settings, but data in `constructs_lib/versions.py` and `constructs_lib/neuron_amis.py`, each with its source.
 
 | What | Version |
 |---|---|
@@ -44,7 +44,25 @@ runtime fails at start-up (`nrt_init`), so a setting that pairs them so is refus
 """
 
 AMIS = """
-| EKS AL2023 Neuron AMI | Neuron driver | kubelet |
+A node runs one of these releases (CHANGELOG.md of awslabs/amazon-eks-ami) and no other: one that does not exist leaves
+the node class without an AMI, and no node ever comes.
+
+| EKS AL2023 Neuron AMI | Neuron driver | kernel | kubelet |
+|---|---|---|---|
+"""
+
+REFUSED = """
+| Refused | because |
+|---|---|
+"""
+
+ZONES = """
+## Regions and zones
+
+A zone is given by its id: which one `us-east-2a` is differs between accounts. Other regions need `availability_zones`
+and `trn2_zones`.
+
+| Region | Zones of the network | trn2.48xlarge seen |
 |---|---|---|
 """
 
@@ -87,13 +105,18 @@ def render() -> str:
         f"| `{name}` | {item.runtime} | {item.driver_from}"
         + (f" to below {item.driver_below}" if item.driver_below else " or newer")
         + f" | `{item.ami}` |"
-        for name, item in versions.ENGINE_GENERATIONS.items()
+        for name, item in neuron_amis.ENGINE_GENERATIONS.items()
     ]
     amis = [
-        f"| {span.first} to {span.last} | {span.driver} | "
-        + ", ".join(f"{kubelet} (Kubernetes {minor})" for minor, kubelet in span.kubelet.items())
+        f"| {ami.release} | {ami.driver} | {ami.kernel} | "
+        + ", ".join(f"{kubelet} (Kubernetes {minor})" for minor, kubelet in ami.kubelet.items())
         + " |"
-        for span in versions.NEURON_AMIS
+        for ami in neuron_amis.NEURON_AMIS.values()
+    ]
+    refused = [f"| {release} | {why} |" for release, why in neuron_amis.REFUSED_AMIS.items()]
+    regions = [
+        f"| {region} | {', '.join(ids)} | {'yes' if region in zones.TRN2_ZONES else 'no'} |"
+        for region, ids in zones.REGION_ZONES.items()
     ]
     return "".join(
         [
@@ -108,6 +131,12 @@ def render() -> str:
             "\n",
             AMIS,
             "\n".join(amis),
+            "\n",
+            REFUSED,
+            "\n".join(refused),
+            "\n",
+            ZONES,
+            "\n".join(regions),
             "\n",
         ]
     )

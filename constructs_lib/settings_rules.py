@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from constructs_lib.versions import (
-    ADDONS,
-    ENGINE_GENERATIONS,
-    MINIMUM_KUBELET,
-    NEURON_AMIS,
-    REGION_ZONES,
-    TRN2_ZONES,
-)
+from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
+from constructs_lib.versions import ADDONS
+from constructs_lib.zones import REGION_ZONES, TRN2_ZONES, problem_of
 
 if TYPE_CHECKING:
     from constructs_lib.settings import Settings
@@ -22,6 +17,8 @@ if TYPE_CHECKING:
 INTERFACE_ENDPOINTS = ("sts", "logs", "monitoring", "ec2", "sqs", "states", "lambda")
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
 """The retentions that CloudWatch Logs takes."""
+MOST_PUBLIC_ADDRESSES = 2**24
+"""Addresses that may reach the Kubernetes API from outside: a /8, the largest range that one owner has."""
 
 
 def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
@@ -46,8 +43,9 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
     if not 2 <= len(set(settings.zones)) <= 3:
         yield f"availability_zones: EKS needs two zones and the network has room for three, not {len(settings.zones)}"
     for zone in settings.zones:
-        if not zone.startswith(settings.region):
-            yield f"availability_zones: {zone} is not in {settings.region}"
+        problem = problem_of(zone, region=settings.region)
+        if problem:
+            yield f"availability_zones: {problem}"
     known = settings.trn2_zones or TRN2_ZONES.get(settings.region, ())
     for zone in settings.capacity_zones:
         if zone not in settings.zones:
@@ -55,8 +53,9 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
         elif zone not in known:
             yield (
                 f"capacity_zones: {zone} is not known to have trn2.48xlarge ({', '.join(known) or 'none is'}); ask "
-                "`aws ec2 describe-instance-type-offerings --location-type availability-zone "
-                "--filters Name=instance-type,Values=trn2.48xlarge`, and if it has, say so with trn2_zones"
+                "`aws ec2 describe-instance-type-offerings --location-type "
+                "availability-zone-id --filters Name=instance-type,Values=trn2.48xlarge`, and if it has, say so with "
+                "trn2_zones"
             )
     if not settings.node_zones:
         yield (
@@ -72,16 +71,29 @@ def _addresses(settings: Settings) -> Iterator[str]:
             yield f"vpc_cidr: {settings.vpc_cidr} must be between /16 and /20"
     except ValueError as error:
         yield f"vpc_cidr: {error}"
-    for cidr in settings.endpoint_public_cidrs:
+    yield from _public_addresses(settings.endpoint_public_cidrs)
+
+
+def _public_addresses(cidrs: Iterable[str]) -> Iterator[str]:
+    """Ranges are counted together: 0.0.0.0/1 and 128.0.0.0/1 are everybody, and so nearly are all but one of 256."""
+    networks = []
+    for cidr in cidrs:
         try:
-            if ipaddress.IPv4Network(cidr).prefixlen == 0:
-                yield "endpoint_public_cidrs: 0.0.0.0/0 opens the Kubernetes API to everyone; name your own range"
+            network = ipaddress.ip_network(cidr)
         except ValueError as error:
             yield f"endpoint_public_cidrs: {error}"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("."))
+            continue
+        if isinstance(network, ipaddress.IPv6Network):
+            yield f"endpoint_public_cidrs: {cidr} is IPv6, and the cluster's endpoint is reached by IPv4 only"
+        else:
+            networks.append(network)
+    addresses = sum(network.num_addresses for network in ipaddress.collapse_addresses(networks))
+    if addresses > MOST_PUBLIC_ADDRESSES:
+        yield (
+            f"endpoint_public_cidrs: together they open the Kubernetes API to {addresses:,} addresses, which is "
+            f"{'everyone' if addresses == 2**32 else f'more than a /8 ({MOST_PUBLIC_ADDRESSES:,})'}; name your own "
+            "ranges"
+        )
 
 
 def _kubernetes_and_ami(settings: Settings) -> Iterator[str]:
@@ -94,31 +106,32 @@ def _kubernetes_and_ami(settings: Settings) -> Iterator[str]:
     if generation is None:
         yield f"engine_generation: {settings.engine_generation} is not one of {', '.join(ENGINE_GENERATIONS)}"
         return
-    span = next((span for span in NEURON_AMIS if span.first <= settings.ami <= span.last), None)
-    if span is None:
+    yield from _ami(settings, generation)
+
+
+def _ami(settings: Settings, generation: EngineGeneration) -> Iterator[str]:
+    ami = NEURON_AMIS.get(settings.ami)
+    suiting = [
+        other.release
+        for other in NEURON_AMIS.values()
+        if generation.takes(other.driver) and settings.kubernetes_version in other.kubelet
+    ]
+    use = f"use one of {', '.join(suiting)} for {settings.engine_generation} on {settings.kubernetes_version}"
+    if settings.ami in REFUSED_AMIS:
+        yield f"neuron_ami: {settings.ami} must not be used, {REFUSED_AMIS[settings.ami]}; {use}"
+    elif ami is None:
         yield (
-            f"neuron_ami: the driver of {settings.ami} is not tabulated "
-            f"({', '.join(f'{s.first}-{s.last}' for s in NEURON_AMIS)})"
+            f"neuron_ami: {settings.ami} is no release that the project knows; {use}, or add it to "
+            "constructs_lib/neuron_amis.py with its driver, kernel and kubelets"
         )
-        return
-    if generation.driver_below and _version(span.driver) >= _version(generation.driver_below):
+    elif not generation.takes(ami.driver):
+        below = f" and below {generation.driver_below}" if generation.driver_below else ""
         yield (
-            f"neuron_ami: {settings.ami} has Neuron driver {span.driver}, too new for {settings.engine_generation} "
-            f"(runtime {generation.runtime} needs a driver below {generation.driver_below}); use {generation.ami}"
+            f"neuron_ami: {settings.ami} has Neuron driver {ami.driver}, and {settings.engine_generation} (runtime "
+            f"{generation.runtime}) needs {generation.driver_from} or newer{below}; {use}"
         )
-    if _version(span.driver) < _version(generation.driver_from):
-        yield (
-            f"neuron_ami: {settings.ami} has Neuron driver {span.driver}, too old for {settings.engine_generation} "
-            f"(runtime {generation.runtime} needs {generation.driver_from} or newer); use {generation.ami}"
-        )
-    kubelet = span.kubelet.get(settings.kubernetes_version)
-    if kubelet is None and settings.kubernetes_version in ADDONS:
-        yield f"neuron_ami: {settings.ami} was not released for Kubernetes {settings.kubernetes_version}"
-    elif kubelet and _version(kubelet) < MINIMUM_KUBELET:
-        yield (
-            f"neuron_ami: {settings.ami} has kubelet {kubelet}; resource claims on Neuron need "
-            f"{'.'.join(map(str, MINIMUM_KUBELET))} or newer"
-        )
+    elif settings.kubernetes_version in ADDONS and settings.kubernetes_version not in ami.kubelet:
+        yield f"neuron_ami: {settings.ami} was not released for Kubernetes {settings.kubernetes_version}; {use}"
 
 
 def _capacity(settings: Settings, *, now: datetime) -> Iterator[str]:

@@ -8,9 +8,11 @@ import pytest
 import yaml
 
 from constructs_lib import logs, settings_page
+from constructs_lib.neuron_amis import DRA_KUBELET, ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
 from constructs_lib.settings import Settings, SettingsError
 from constructs_lib.settings_rules import LOG_RETENTION_DAYS
-from constructs_lib.versions import ADDONS, ENGINE_GENERATIONS, NEURON_AMIS, REGION_ZONES, TRN2_ZONES
+from constructs_lib.versions import ADDONS
+from constructs_lib.zones import EKS_REFUSES, REGION_ZONES, TRN2_ZONES
 from tests.canaries import HUGGING_FACE, WORD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +33,7 @@ def problems(**context: Any) -> list[str]:
 def test_defaults_work() -> None:
     settings = Settings.from_context({}, now=NOW)
     assert settings.region == "us-east-2"
-    assert settings.zones == settings.node_zones == ("us-east-2a", "us-east-2b", "us-east-2c")
+    assert settings.zones == settings.node_zones == ("use2-az1", "use2-az2", "use2-az3")
     assert not settings.reserved
     assert settings.ami == "v20260224"
 
@@ -43,7 +45,7 @@ def test_context_of_the_cdk_is_left_alone() -> None:
 def test_text_of_the_command_line_is_read() -> None:
     settings = Settings.from_context(
         {
-            "availability_zones": "us-east-2b, us-east-2c",
+            "availability_zones": "use2-az2, use2-az3",
             "nat_gateways": "2",
             "tags": "team=ml,stage=dev",
             "price_per_node_hour": "12.5",
@@ -52,7 +54,7 @@ def test_text_of_the_command_line_is_read() -> None:
         },
         now=NOW,
     )
-    assert settings.zones == ("us-east-2b", "us-east-2c")
+    assert settings.zones == ("use2-az2", "use2-az3")
     assert settings.nat_gateways == 2
     assert settings.tags == {"team": "ml", "stage": "dev"}
     assert settings.alert_email is None
@@ -71,28 +73,38 @@ def test_a_reservation_makes_the_node_reserved() -> None:
     [
         ({"region": "mars-1"}, ("region", "mars-1", "us-east-2")),
         ({"region": "us-west-2"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
-        ({"availability_zones": "us-east-2a"}, ("two zones",)),
-        ({"availability_zones": "us-east-2a,us-west-2b"}, ("us-west-2b", "not in us-east-2")),
-        ({"capacity_zones": "us-east-2d"}, ("us-east-2d", "network's zones")),
+        ({"availability_zones": "use2-az1"}, ("two zones",)),
+        ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
+        ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),
+        ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "no zone's id")),
         (
-            {"capacity_zones": "us-east-2c", "trn2_zones": "us-east-2a"},
-            ("us-east-2c", "describe-instance-type-offerings", "trn2_zones"),
+            {"region": "us-east-1", "availability_zones": "use1-az1,use1-az3", "trn2_zones": "use1-az1"},
+            ("use1-az3", "EKS"),
+        ),
+        ({"capacity_zones": "use2-az4"}, ("use2-az4", "network's zones")),
+        (
+            {"capacity_zones": "use2-az3", "trn2_zones": "use2-az1"},
+            ("use2-az3", "describe-instance-type-offerings", "availability-zone-id", "trn2_zones"),
         ),
         ({"vpc_cidr": "10.0.0.0/33"}, ("vpc_cidr", "33")),
         ({"vpc_cidr": "10.0.0.0/24"}, ("vpc_cidr", "/16 and /20")),
         ({"vpc_cidr": "garbage"}, ("vpc_cidr", "garbage")),
         ({"endpoint_public_cidrs": "0.0.0.0/0"}, ("endpoint_public_cidrs", "everyone")),
+        ({"endpoint_public_cidrs": "0.0.0.0/1,128.0.0.0/1"}, ("endpoint_public_cidrs", "everyone")),
+        ({"endpoint_public_cidrs": "0.0.0.0/1,128.0.0.0/2,192.0.0.0/3"}, ("3,758,096,384 addresses", "more than a /8")),
+        ({"endpoint_public_cidrs": "2001:db8::/32"}, ("endpoint_public_cidrs", "IPv6")),
         ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
         ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
         ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
-        ({"neuron_ami": "v20260714"}, ("v20260714", "2.29.0", "too new", "v20260224")),
+        ({"neuron_ami": "v20260714"}, ("v20260714", "2.29.0", "below 2.29", "v20260224")),
         (
             {"engine_generation": "sdk-2.31", "neuron_ami": "v20260224"},
-            ("v20260224", "too old", "2.27"),
+            ("v20260224", "2.25.4", "2.27 or newer", "v20260409, "),
         ),
-        ({"neuron_ami": "v20260707"}, ("v20260707", "not tabulated")),
-        ({"neuron_ami": "v20251201"}, ("v20251201", "not released for Kubernetes 1.35")),
-        ({"neuron_ami": "v20251103", "kubernetes_version": "1.34"}, ("kubelet 1.34.1", "1.34.2")),
+        ({"neuron_ami": "v20260707"}, ("v20260707", "no release that the project knows", "neuron_amis.py")),
+        ({"neuron_ami": "v20260225"}, ("v20260225", "no release that the project knows", "v20260224, v20260304")),
+        ({"neuron_ami": "v20261003", "engine_generation": "sdk-2.33"}, ("v20261003", "panics", "v20260714")),
+        ({"neuron_ami": "v20251209"}, ("v20251209", "not released for Kubernetes 1.35")),
         ({"capacity_reservation_id": "reservation-1"}, ("capacity_reservation_id", "reservation-1")),
         ({"capacity_end": "2026-12-01T00:00:00Z"}, ("capacity_reservation_id",)),
         ({**RESERVED, "capacity_end": "2026-11-20T00:00:00Z"}, ("capacity_end", "is past")),
@@ -143,18 +155,31 @@ def test_every_engine_has_a_generation_whose_ami_it_accepts(path: Path) -> None:
     assert generation.runtime == runtime["version"]
     assert runtime["oldest_ami"] <= generation.ami <= runtime.get("newest_ami", "v99999999")
     assert generation.ami not in runtime.get("refused_amis", [])
+    for release, ami in NEURON_AMIS.items():
+        if runtime["oldest_ami"] <= release <= runtime.get("newest_ami", release):
+            assert generation.takes(ami.driver), "the engine's span of AMIs takes in a driver that its runtime refuses"
 
 
 def test_tables_fit_each_other() -> None:
     assert set(logs._BY_DAYS) == set(LOG_RETENTION_DAYS)
     assert set(TRN2_ZONES) <= set(REGION_ZONES)
     for region, zones in REGION_ZONES.items():
-        assert all(zone.startswith(region) for zone in zones)
-    for version in ADDONS:
+        assert len(set(zones)) == 3
+        assert len({zone.partition("-")[0] for zone in zones}) == 1, region
+        assert not {*zones} & {*EKS_REFUSES}
+    for minor in ADDONS:
         for name in ENGINE_GENERATIONS:
-            Settings.from_context({"kubernetes_version": version, "engine_generation": name}, now=NOW)
-    spans = [edge for span in NEURON_AMIS for edge in (span.first, span.last)]
-    assert spans == sorted(spans)
+            Settings.from_context({"kubernetes_version": minor, "engine_generation": name}, now=NOW)
+
+
+def test_every_ami_that_can_be_chosen_is_one_to_use() -> None:
+    assert list(NEURON_AMIS) == sorted(NEURON_AMIS)
+    assert not {*NEURON_AMIS} & {*REFUSED_AMIS}
+    assert STAGING_AMI in NEURON_AMIS
+    for ami in NEURON_AMIS.values():
+        for minor, kubelet in ami.kubelet.items():
+            assert kubelet.startswith(f"{minor}.") and minor in ADDONS
+            assert version(kubelet) >= DRA_KUBELET, ami.release
 
 
 @pytest.mark.parametrize("context", [{"tags": "owner=CANARY"}, {"alert_email": "CANARY"}, {"CANARY": "1"}])

@@ -24,7 +24,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         capacity_reservation_id=BLOCK,
         capacity_start="2099-01-01T11:30:00+00:00",
         capacity_end="2099-01-03T11:30:00+00:00",
-        capacity_zones="ap-southeast-4b",
+        capacity_zones="apse4-az2",
         price_per_node_hour="30",
         endpoint_public_cidrs="198.51.100.0/24",
         interface_endpoints="sts,logs",
@@ -54,13 +54,16 @@ def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
     pool = choices.manifest("NodePool", names.NODEPOOL)["spec"]["template"]["spec"]
     requirements = {item["key"]: item["values"] for item in pool["requirements"]}
     assert requirements["karpenter.sh/capacity-type"] == ["reserved"]
-    assert requirements["topology.kubernetes.io/zone"] == ["ap-southeast-4b"]
+    assert requirements["topology.k8s.aws/zone-id"] == ["apse4-az2"]
     node_class = choices.manifest("EC2NodeClass", pool["nodeClassRef"]["name"])["spec"]
     assert node_class["capacityReservationSelectorTerms"] == [{"id": BLOCK}]
-    assert node_class["blockDeviceMappings"][0]["ebs"]["volumeSize"] == "3000Gi"
+    disk = node_class["blockDeviceMappings"][0]["ebs"]
+    assert disk["volumeSize"] == "3000Gi"
+    # gp3 has 125 MiB/s unless asked, and four IOPS for each MiB/s at least.
+    assert disk["throughput"] == 1000 and disk["iops"] >= 4 * disk["throughput"]
     assert "instanceStorePolicy" not in node_class
     assert pool["nodeClassRef"]["name"] == "trn2-sdk-2-31"
-    assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260723"}]
+    assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260714"}]
 
 
 def test_another_generations_node_class_is_another_resource(choices: Templates, templates: Templates) -> None:

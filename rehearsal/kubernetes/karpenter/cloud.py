@@ -96,9 +96,12 @@ class Cloud:
         return instance
 
     def _zone(self, requirements: list[Json]) -> str:
+        """The zone's name. In this account the first id of the region is zone a, as in the emulator's EC2."""
         for requirement in requirements:
-            if requirement["key"] == names.ZONE and requirement["operator"] == "In":
+            if requirement["operator"] == "In" and requirement["key"] == names.ZONE:
                 return str(requirement["values"][0])
+            if requirement["operator"] == "In" and requirement["key"] == names.ZONE_ID:
+                return f"{self._region}{_LETTERS[int(requirement['values'][0].rpartition('-az')[2]) - 1]}"
         return f"{self._region}{random.choice('abc')}"
 
     def terminate(self, provider_id: str) -> None:
@@ -110,6 +113,7 @@ class Cloud:
         return [instance for instance in self.instances.values() if not instance.terminated]
 
 
+_LETTERS = "abcdef"
 _BY_SIZE = sorted(INSTANCE_TYPES, key=lambda name: int(INSTANCE_TYPES[name]["vcpu"]))
 
 

@@ -9,6 +9,7 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 TERMINATION_TIME = "karpenter.sh/nodeclaim-termination-timestamp"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
+ZONE_ID = "topology.k8s.aws/zone-id"
 DISRUPTED: Json = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 COMPONENT = "karpenter"
 

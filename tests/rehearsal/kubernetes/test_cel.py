@@ -3,7 +3,7 @@
 import pytest
 
 from constructs_lib.claims import claim_template
-from constructs_lib.versions import ENGINE_GENERATIONS, NEURON_AMIS
+from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from rehearsal.kubernetes import cel
 from rehearsal.kubernetes.controllers.slices import device
 
@@ -52,8 +52,7 @@ def test_what_is_not_known_is_named(expression: str) -> None:
 def test_the_driver_guard_matches_the_default_amis_driver_and_no_other() -> None:
     """The attribute's type is the driver's (aws-neuron-sdk, deploy/eks/dra.rst): text, compared as text."""
     attributes = device(0, "trn2.48xlarge")["attributes"]
-    ami = ENGINE_GENERATIONS["sdk-2.26"].ami
-    (own,) = [span.driver for span in NEURON_AMIS if span.first <= ami <= span.last]
+    own = NEURON_AMIS[ENGINE_GENERATIONS["sdk-2.26"].ami].driver
 
     def matches(version: str) -> bool:
         template = claim_template(8, driver=version, together="devicegroup")
@@ -64,4 +63,5 @@ def test_the_driver_guard_matches_the_default_amis_driver_and_no_other() -> None
             cel.check(expression)
         return all(cel.holds(expression, DRIVER, attributes) for expression in expressions)
 
-    assert {span.driver for span in NEURON_AMIS if matches(".".join(span.driver.split(".")[:2]))} == {own}
+    drivers = {ami.driver for ami in NEURON_AMIS.values()}
+    assert {driver for driver in drivers if matches(".".join(driver.split(".")[:2]))} == {own}

@@ -1,0 +1,47 @@
+"""Regions that this project knows, with their availability zones by id. Nothing here imports CDK.
+
+By id, not by name: which zone `us-east-2a` is differs between accounts, and EKS refuses zones by id
+(docs.aws.amazon.com/global-infrastructure/latest/regions/az-ids.html).
+"""
+
+import re
+
+REGION_ZONES: dict[str, tuple[str, ...]] = {
+    "us-east-1": ("use1-az1", "use1-az2", "use1-az4"),
+    "us-east-2": ("use2-az1", "use2-az2", "use2-az3"),
+    "us-west-2": ("usw2-az1", "usw2-az2", "usw2-az3"),
+    "ap-southeast-4": ("apse4-az1", "apse4-az2", "apse4-az3"),
+}
+"""Region -> the three zones that its network takes: the synth asks no one."""
+
+TRN2_ZONES: dict[str, tuple[str, ...]] = {
+    "us-east-2": REGION_ZONES["us-east-2"],
+    "ap-southeast-4": REGION_ZONES["ap-southeast-4"],
+}
+"""Zones of regions in which trn2.48xlarge has been seen; `aws ec2 describe-instance-type-offerings` knows better."""
+
+EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
+"""Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
+
+WITHOUT_BUDGETS = ("ap-southeast-4",)
+"""Regions whose CloudFormation has no AWS::Budgets::Budget (resource specification, by cfn-lint: E3006)."""
+
+_ID = re.compile(r"[a-z]{2,6}\d-az\d+")
+_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-\d[a-z]")
+
+
+def problem_of(zone: str, *, region: str) -> str | None:
+    """Why `zone` cannot be one of the network's in `region`, or None."""
+    if _NAME.fullmatch(zone):
+        return (
+            f"{zone} is a zone's name, which differs between accounts; give its id: `aws ec2 "
+            f"describe-availability-zones --region {region} --query 'AvailabilityZones[].[ZoneName,ZoneId]'`"
+        )
+    if not _ID.fullmatch(zone):
+        return f"{zone} is no zone's id such as use2-az1"
+    if zone in EKS_REFUSES:
+        return f"{zone} takes no subnet of an EKS cluster"
+    known = REGION_ZONES.get(region)
+    if known and zone.partition("-")[0] != known[0].partition("-")[0]:
+        return f"{zone} is not in {region}"
+    return None
