@@ -7,7 +7,6 @@ MINUTES ?= 2
 UPSTREAM ?=
 
 export ENGINE EXPERIMENT UPSTREAM ALERT_EMAIL ACCEPT_NO_ALERTS
-export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 18,20,21,23
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH VIRTUAL_ENV
 
 UV := .venv/bin/uv pip install --quiet
@@ -48,7 +47,7 @@ help:
 	@echo '  make audit                        known vulnerabilities of what is locked, secrets in the checkout (needs the registries)'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
 	@echo
-	@echo 'Needs Python 3.11, Node.js 20 or newer with npm, and make. Everything else is installed into this folder.'
+	@echo 'Needs Python 3.11, Node.js 22 or 24 with npm (20 works too), and make. Everything else is installed into this folder.'
 
 install: .venv/.installed-dev node_modules/.installed
 install-rehearsal: .venv/.installed node_modules/.installed .rehearsal/cloud/.installed .rehearsal/image/.installed
@@ -160,7 +159,7 @@ need-python:
 need-node:
 	@command -v node >/dev/null && command -v npm >/dev/null && \
 	node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { \
-	  echo 'Node.js 20 or newer with npm is missing: the AWS CDK runs on it.'; \
+	  echo 'Node.js with npm is missing, or older than 20: the AWS CDK runs on it. Use 22 or 24.'; \
 	  echo 'Install it from https://nodejs.org or with your package manager.'; exit 3; } >&2
 
 need-alerts: install

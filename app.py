@@ -1,13 +1,22 @@
-"""The CDK app: context -> settings -> stacks."""
+"""The CDK app: context -> settings -> stacks. `cdk` runs it, and so does `python app.py`, which only synthesizes."""
 
+import json
+import os
 import sys
+from pathlib import Path
+from typing import Any
 
+import constructs_lib  # noqa: F401 - says why it comes first
+
+# isort: split
 import aws_cdk as cdk
 
 from constructs_lib.bundle import Bundle, BundleError, build_bundle
 from constructs_lib.settings import Settings, SettingsError
 from stacks.spec_decode import SpecDecodeStack
 from stacks.trainium_cluster import TrainiumClusterStack
+
+ROOT = Path(__file__).resolve().parent
 
 
 def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
@@ -24,9 +33,17 @@ def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
     )
 
 
+def context_of_cdk_json() -> dict[str, Any]:
+    """What the CDK CLI would read from cdk.json: the feature flags, without which other templates come out."""
+    context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
+    return context
+
+
 def main() -> int:
     """Synthesize both stacks; 2 if the settings cannot work, 3 if the bundle cannot be built."""
-    app = cdk.App()
+    of_cli = "CDK_OUTDIR" in os.environ
+    # The CLI's context has precedence over the one that is given here.
+    app = cdk.App(context=context_of_cdk_json(), **({} if of_cli else {"outdir": "cdk.out"}))
     try:
         settings = Settings.from_context(app.node.get_all_context())
         bundle = build_bundle()
@@ -38,6 +55,8 @@ def main() -> int:
         return 3
     compose(app, settings=settings, bundle=bundle)
     app.synth()
+    if not of_cli:
+        print("The templates are in cdk.out; `npx cdk deploy SpecDecodeStack` deploys them.")
     return 0
 
 

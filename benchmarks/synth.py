@@ -115,7 +115,7 @@ def main() -> int:
     if options.measure:
         print(json.dumps(measure(options.measure)))
         return 0
-    environment = {**os.environ, "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20,21,23"}
+    environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment.pop("CDK_VALIDATION", None)
     runs = []

@@ -19,10 +19,9 @@ _QUIET = {
     "CDK_VALIDATION": "false",
     "CDK_DISABLE_CLI_TELEMETRY": "true",
     "CDK_DISABLE_VERSION_CHECK": "true",
-    "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "18,20,21,23",
     "NODE_NO_WARNINGS": "1",
 }
-"""No validator (`make test` runs it), no calls home, no banners about the Node version."""
+"""No validator (`make test` runs it), no calls home."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ def check() -> None:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         problems.append(f"a rehearsal needs Linux on x86_64; this is {platform.system()} on {platform.machine()}")
     if shutil.which("node") is None:
-        problems.append("node is missing: install Node.js 20 or newer (https://nodejs.org)")
+        problems.append("node is missing: install Node.js 22 or 24 (https://nodejs.org)")
     if not all(path.exists() for path in (CLOUD_PYTHON, IMAGE / "bin" / "vllm", CDK)):
         problems.append("the rehearsal's environments are not installed: run `make rehearse`, which installs them")
     problems += [*_unwritable(), *_too_few_files()]

@@ -1,9 +1,8 @@
 """The pages of docs/reference, written from the code: `python -m tools.reference`. A test holds them current."""
 
-import os
 from collections.abc import Sequence
 
-os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "18,20,21,23")
+import constructs_lib  # noqa: F401 - before any `aws_cdk`, as it says
 
 MARK = "<!-- Written by `python -m tools.reference`; edit the code that it describes instead. -->"
 
