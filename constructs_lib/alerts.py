@@ -10,6 +10,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct, IConstruct
 
 from constructs_lib.settings import Settings
+from constructs_lib.zones import WITHOUT_BUDGETS
 
 THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))
 """Percent of the budget at which a notice is sent."""
@@ -22,7 +23,10 @@ NOBODY = (
 
 
 class Alerts(Construct):
-    """An SNS topic, mailed if the settings name an address, and the account's monthly budget that writes to it."""
+    """An SNS topic, mailed if the settings name an address, and the account's monthly budget that writes to it.
+
+    Where CloudFormation has no budgets there is none, and the synth says so.
+    """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
         super().__init__(scope, id)
@@ -43,6 +47,16 @@ class Alerts(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(settings.alert_email))
         elif not settings.accept_no_alerts:
             Annotations.of(self).add_warning_v2("specdecode:no-alerts", NOBODY)
+        if settings.region in WITHOUT_BUDGETS:
+            Annotations.of(self).add_warning_v2(
+                "specdecode:no-budget",
+                f"CloudFormation has no budgets in {settings.region}: budget_usd has no effect there. Make one in the "
+                "console (Billing, Budgets), or deploy to another region.",
+            )
+        else:
+            self._budget(settings)
+
+    def _budget(self, settings: Settings) -> None:
         budgets.CfnBudget(
             self,
             "Budget",

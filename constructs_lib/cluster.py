@@ -13,7 +13,6 @@ from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_managed, acknowledge_wildcards
-from constructs_lib.logs import retention
 from constructs_lib.settings import Settings
 
 NODE_POLICIES = (
@@ -26,7 +25,7 @@ NODE_POLICIES = (
 
 
 class Cluster(Construct):
-    """EKS in node-group mode: API authentication only, secrets under a KMS key, every control-plane log kept.
+    """EKS in node-group mode: API authentication only, secrets under a KMS key, every control-plane log on.
 
     The endpoint is private unless the settings name address ranges. No self-managed add-on is installed: they are all
     pinned in `Addons`. Manifests are applied one object a resource, so `kubectl apply --prune` is off.
@@ -35,13 +34,6 @@ class Cluster(Construct):
     def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc, settings: Settings) -> None:
         super().__init__(scope, id)
         private = ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
-        control_plane_logs = logs.LogGroup(
-            self,
-            "Logs",
-            log_group_name=f"/aws/eks/{settings.cluster_name}/cluster",
-            retention=retention(settings.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
         self.cluster = eks.Cluster(
             self,
             "Cluster",
@@ -71,7 +63,6 @@ class Cluster(Construct):
                 kubectl_layer=KubectlV35Layer(self, "Kubectl"), memory=Size.gibibytes(2)
             ),
         )
-        self.cluster.node.add_dependency(control_plane_logs)
         for index, arn in enumerate(settings.admin_role_arns):
             self.cluster.grant_access(
                 f"Admin{index}",

@@ -12,8 +12,8 @@ from typing import Any
 
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
+from constructs_lib.neuron_amis import STAGING_AMI
 from constructs_lib.settings import Settings, SettingsError
-from constructs_lib.versions import STAGING_AMI
 
 
 def facts(settings: Settings) -> DeploymentFacts:

@@ -1,5 +1,6 @@
 """Guards: custom resources that keep a deployment from ending a run, and a deletion from leaving an instance."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from aws_cdk import ArnFormat, CustomResource, Duration, Fn, RemovalPolicy, Stack
@@ -9,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
@@ -94,12 +95,6 @@ class GuardFunction(Construct):
             vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
             security_groups=[security_group],
         )
-        again = iam.Policy(
-            self,
-            "InvokeItself",
-            roles=[self.role],
-            statements=[iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[self.function.function_arn])],
-        )
         entry = eks.CfnAccessEntry(
             self,
             "AccessEntry",
@@ -109,7 +104,15 @@ class GuardFunction(Construct):
             kubernetes_groups=groups,
         )
         acknowledge(self.function, "L1", reason=PYTHON_3_11)
-        self._needs = [again, entry, ingress]
+        self._needs: list[IDependable] = [entry, ingress]
+        self._allow(
+            "InvokeItself",
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]),
+        )
+
+    def _allow(self, id: str, *statements: iam.PolicyStatement) -> None:
+        """A policy that resources made from now on wait for; one of the role itself would come before the function."""
+        self._needs.append(iam.Policy(self, id, roles=[self.role], statements=list(statements)))
 
     def stops_executions_of(self, machine: sfn.IStateMachine) -> None:
         """Let the function find and stop the running executions of `machine`."""
@@ -119,17 +122,35 @@ class GuardFunction(Construct):
             resource_name=f"{Fn.select(6, Fn.split(':', machine.state_machine_arn))}:*",
             arn_format=ArnFormat.COLON_RESOURCE_NAME,
         )
-        policy = iam.Policy(
-            self,
+        self._allow(
             "StopExecutions",
-            roles=[self.role],
-            statements=[
-                iam.PolicyStatement(actions=["states:ListExecutions"], resources=[machine.state_machine_arn]),
-                iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
-            ],
+            iam.PolicyStatement(actions=["states:ListExecutions"], resources=[machine.state_machine_arn]),
+            iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
         )
-        acknowledge_wildcards(policy, executions, reason="Executions of this one state machine, whatever their names.")
-        self._needs.append(policy)
+        acknowledge_wildcards(self, executions, reason="Executions of this one state machine, whatever their names.")
+
+    def keeps_logs(self, names: Sequence[str]) -> None:
+        """Let the function make the log groups `names` and set their retention."""
+        groups = [
+            Stack.of(self).format_arn(
+                service="logs", resource="log-group", resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
+            )
+            for name in names
+        ]
+        # IAM's list of actions has the ARN without an end, CloudWatch Logs asks for it with one (`:log-stream:`).
+        with_streams = [f"{group}:*" for group in groups]
+        actions = ["logs:CreateLogGroup", "logs:PutRetentionPolicy"]
+        self._allow("KeepLogs", iam.PolicyStatement(actions=actions, resources=[*groups, *with_streams]))
+        acknowledge_wildcards(self, *with_streams, reason="Five log groups by name; the end is that of their streams.")
+
+    def runs(self, function: lambda_.IFunction) -> None:
+        """Let the function call another, and read CloudWatch's metrics to see that it worked."""
+        self._allow(
+            "RunWatchdog",
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn]),
+            iam.PolicyStatement(actions=["cloudwatch:GetMetricStatistics"], resources=["*"]),
+        )
+        acknowledge_wildcards(self, "*", reason="CloudWatch's metrics have no resource type.")
 
     def detaches(self, policy: iam.IManagedPolicy, *, role: iam.IRole) -> None:
         """Let the function take `policy` off `role`: neither can be deleted while it is on."""
@@ -138,7 +159,7 @@ class GuardFunction(Construct):
             resources=[role.role_arn],
             conditions={"ArnEquals": {"iam:PolicyARN": policy.managed_policy_arn}},
         )
-        self._needs.append(iam.Policy(self, "DetachPolicy", roles=[self.role], statements=[statement]))
+        self._allow("DetachPolicy", statement)
 
     def resource(self, id: str, *, guard: str, properties: dict[str, Any] | None = None) -> CustomResource:
         """A custom resource of this function; it works as long as the resource exists."""

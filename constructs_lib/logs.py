@@ -1,4 +1,4 @@
-"""Log retention: settings count days, CloudWatch Logs knows a list of them."""
+"""Log retention: settings count days, CloudWatch Logs knows a list of them; and the groups that AWS makes by itself."""
 
 from aws_cdk import aws_logs as logs
 
@@ -30,3 +30,16 @@ _BY_DAYS = {
 def retention(days: int) -> logs.RetentionDays:
     """The CDK's constant for `days`, which must be one of the retentions that CloudWatch Logs takes."""
     return logs.RetentionDays[_BY_DAYS[days]]
+
+
+def made_by_aws(cluster_name: str) -> list[str]:
+    """Log groups that EKS and the agents of Container Insights write to, and make where they are missing.
+
+    docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html and
+    docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-reference.html
+    """
+    insights = [f"/aws/containerinsights/{cluster_name}/{name}" for name in _INSIGHTS]
+    return [f"/aws/eks/{cluster_name}/cluster", *insights]
+
+
+_INSIGHTS = ("application", "dataplane", "host", "performance")

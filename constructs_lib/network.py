@@ -2,12 +2,14 @@
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from constructs_lib.acknowledgements import acknowledge
 from constructs_lib.logs import retention
 from constructs_lib.settings import Settings
+from constructs_lib.trust import for_this_account
 
 _SERVICES = {
     "sts": ec2.InterfaceVpcEndpointAwsService.STS,
@@ -61,7 +63,13 @@ class Network(Construct):
                     "FlowLogs",
                     retention=retention(settings.log_retention_days),
                     removal_policy=RemovalPolicy.DESTROY,
-                )
+                ),
+                iam.Role(
+                    self,
+                    "FlowLogRole",
+                    # docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html
+                    assumed_by=for_this_account(self, "vpc-flow-logs", arn_of="ec2", resources="vpc-flow-log/*"),
+                ),
             ),
         )
         for name in settings.interface_endpoints:

@@ -8,7 +8,9 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 def allow_network_interfaces(role: iam.Role) -> None:
     """Allow what AWSLambdaVPCAccessExecutionRole allows, without its rights on every log group.
 
-    On `*`: EC2 checks it before any interface exists, and Describe* has no resource type.
+    On `*`: EC2 checks it before any interface exists, and Describe* has no resource type. But only while Lambda itself
+    acts: calls of a function's code carry `lambda:SourceFunctionArn`, those of the service do not
+    (docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html, where a Deny is written with that key).
     """
     role.add_to_policy(
         iam.PolicyStatement(
@@ -21,6 +23,7 @@ def allow_network_interfaces(role: iam.Role) -> None:
                 "ec2:UnassignPrivateIpAddresses",
             ],
             resources=["*"],
+            conditions={"Null": {"lambda:SourceFunctionArn": "true"}},
         )
     )
     acknowledge_wildcards(

@@ -1,22 +1,17 @@
-"""CloudWatch Observability: Container Insights of the cluster, container logs, and where they are kept how long."""
+"""CloudWatch Observability: Container Insights of the cluster, and container logs."""
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
 from constructs_lib.acknowledgements import acknowledge_managed
 from constructs_lib.addons import addon
 from constructs_lib.helm_values import ObservabilityValues
 from constructs_lib.irsa import IrsaRole
-from constructs_lib.logs import retention
 from constructs_lib.settings import Settings
 
 NAMESPACE = "amazon-cloudwatch"
 SERVICE_ACCOUNT = "cloudwatch-agent"
-LOG_GROUPS = ("application", "dataplane", "host", "performance")
-"""What the agents write under /aws/containerinsights/<cluster>/; made here, or they would be kept for ever."""
 
 
 class Observability(Construct):
@@ -30,16 +25,6 @@ class Observability(Construct):
         self, scope: Construct, id: str, *, cluster: eks.ICluster, needs: tuple[IDependable, ...], settings: Settings
     ) -> None:
         super().__init__(scope, id)
-        kept = [
-            logs.LogGroup(
-                self,
-                name.capitalize(),
-                log_group_name=f"/aws/containerinsights/{settings.cluster_name}/{name}",
-                retention=retention(settings.log_retention_days),
-                removal_policy=RemovalPolicy.DESTROY,
-            )
-            for name in LOG_GROUPS
-        ]
         irsa = IrsaRole(self, "Irsa", cluster=cluster, namespace=NAMESPACE, service_account=SERVICE_ACCOUNT)
         irsa.role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("CloudWatchAgentServerPolicy"))
         acknowledge_managed(
@@ -56,4 +41,4 @@ class Observability(Construct):
             role_arn=irsa.role.role_arn,
             values=ObservabilityValues().to_helm(),
         )
-        agent.node.add_dependency(*kept, *needs)
+        agent.node.add_dependency(*needs)

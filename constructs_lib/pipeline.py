@@ -19,12 +19,14 @@ from constructs_lib.logs import retention
 from constructs_lib.pipeline_access import PipelineAccess, groups_of
 from constructs_lib.pipeline_functions import FUNCTIONS, PipelineFunction
 from constructs_lib.settings import Settings
+from constructs_lib.trust import for_this_account
 
 
 class Pipeline(Construct):
     """Step Functions machine, its functions and their rights, and the watchdog with its alarms.
 
-    `state_machine`, `functions` (by step name) and `alarms` are there for dashboards and alarm actions.
+    `state_machine`, `functions` (by step name) and `alarms` are there for dashboards and alarm actions;
+    `watchdog_needs` is all that its function works with, for whoever calls it before the rest is there.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Pipeline(Construct):
             longest_run_hours=settings.longest_run_hours,
         )
         self.alarms = watchdog.alarms
+        self.missing_heartbeat = watchdog.missing_heartbeat
+        self.watchdog_needs: tuple[Construct, ...] = (parts["Watchdog"], access)
         for key, value in {
             "StateMachineArn": self.state_machine.state_machine_arn,
             "WatchdogFunction": self.functions["Watchdog"].function_name,
@@ -94,7 +98,8 @@ class Pipeline(Construct):
         role = iam.Role(
             self,
             "StateMachineRole",
-            assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
+            # docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html (confused deputy).
+            assumed_by=for_this_account(self, "states", resources="stateMachine:*"),
             description="Invokes the pipeline's functions, each by its ARN",
         )
         role.add_to_policy(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(used.values())))

@@ -14,6 +14,7 @@ from specdecode.giving_back import CLAIM_GRACE_MINUTES, STUCK_GRACE_HOURS, WATCH
 from constructs_lib.alarms import described
 
 NAMESPACE = "SpecDecode/Operations"
+HEARTBEAT = "WatchdogHeartbeat"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
 DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 """A released node may take the NodePool's terminationGracePeriod of 10 minutes to drain, which is no alarm."""
@@ -22,9 +23,10 @@ DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends badly.
 
-    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching), a node that has existed for fifteen
-    minutes beyond what the lease is worth, a run that has held the node for longer than `longest_run_hours`, and
-    something that the watchdog could not do.
+    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching: whoever makes this sends a first one
+    before `missing_heartbeat`, the alarm, exists), a node that has existed for fifteen minutes beyond what the lease is
+    worth, a run that has held the node for longer than `longest_run_hours`, and something that the watchdog could not
+    do.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class WatchdogSchedule(Construct):
         self.alarms = [
             self._alarm(
                 "NoHeartbeat",
-                metric="WatchdogHeartbeat",
+                metric=HEARTBEAT,
                 statistic="Sum",
                 description=described(
                     "The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
@@ -120,6 +122,8 @@ class WatchdogSchedule(Construct):
                 missing=cw.TreatMissingData.IGNORE,
             ),
         ]
+
+        self.missing_heartbeat = self.alarms[0]
 
     def _alarm(
         self,

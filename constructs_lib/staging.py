@@ -6,7 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 from specdecode import names
 
-from constructs_lib.manifest import apply
+from constructs_lib.manifest import Manifest, apply
 from constructs_lib.neuron_amis import STAGING_AMI
 from constructs_lib.settings import Settings
 from constructs_lib.trainium import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
@@ -16,6 +16,8 @@ class StagingCapacity(Construct):
     """A dynamic NodePool: a staging pod brings its node, which goes a minute after its last pod.
 
     Instances have NVMe disks, so that a model fits: Karpenter chooses one by the pod's ephemeral-storage request.
+
+    `watched` is what Karpenter has to find Ready.
     """
 
     def __init__(
@@ -30,56 +32,53 @@ class StagingCapacity(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        name = names.STAGING_NODEPOOL
-        self.node_class = apply(
-            self,
-            "NodeClass",
-            cluster=cluster,
-            needs=needs,
-            manifest={
-                "apiVersion": "karpenter.k8s.aws/v1",
-                "kind": "EC2NodeClass",
-                "metadata": {"name": name},
+        node_class, pool = _node_class(cluster, vpc=vpc, node_role=node_role, settings=settings), _node_pool()
+        self.node_class = apply(self, "NodeClass", cluster=cluster, manifest=node_class, needs=needs)
+        self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=(self.node_class,))
+        self.watched = [node_class, pool]
+
+
+def _node_class(cluster: eks.ICluster, *, vpc: ec2.IVpc, node_role: iam.IRole, settings: Settings) -> Manifest:
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": names.STAGING_NODEPOOL},
+        "spec": {
+            "amiFamily": "AL2023",
+            "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
+            "role": node_role.role_name,
+            "subnetSelectorTerms": subnet_terms(vpc),
+            "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
+            "metadataOptions": metadata_options(),
+            "instanceStorePolicy": "RAID0",
+            "blockDeviceMappings": [root_volume(50)],
+            "tags": {"Name": f"{settings.cluster_name}-staging"},
+        },
+    }
+
+
+def _node_pool() -> Manifest:
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": names.STAGING_NODEPOOL},
+        "spec": {
+            "limits": {"cpu": "64"},
+            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"},
+            "template": {
                 "spec": {
-                    "amiFamily": "AL2023",
-                    "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
-                    "role": node_role.role_name,
-                    "subnetSelectorTerms": subnet_terms(vpc),
-                    "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
-                    "metadataOptions": metadata_options(),
-                    "instanceStorePolicy": "RAID0",
-                    "blockDeviceMappings": [root_volume(50)],
-                    "tags": {"Name": f"{settings.cluster_name}-staging"},
+                    "expireAfter": "24h",
+                    "terminationGracePeriod": "10m",
+                    "nodeClassRef": node_class_ref(names.STAGING_NODEPOOL),
+                    "requirements": [
+                        one_of("kubernetes.io/arch", "amd64"),
+                        one_of("karpenter.sh/capacity-type", "on-demand"),
+                        one_of("karpenter.k8s.aws/instance-category", "m", "r", "i"),
+                        {"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Gt", "values": ["400"]},
+                        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["3"]},
+                        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["33"]},
+                    ],
                 },
             },
-        )
-        self.pool = apply(
-            self,
-            "NodePool",
-            cluster=cluster,
-            needs=(self.node_class,),
-            manifest={
-                "apiVersion": "karpenter.sh/v1",
-                "kind": "NodePool",
-                "metadata": {"name": name},
-                "spec": {
-                    "limits": {"cpu": "64"},
-                    "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "1m"},
-                    "template": {
-                        "spec": {
-                            "expireAfter": "24h",
-                            "terminationGracePeriod": "10m",
-                            "nodeClassRef": node_class_ref(name),
-                            "requirements": [
-                                one_of("kubernetes.io/arch", "amd64"),
-                                one_of("karpenter.sh/capacity-type", "on-demand"),
-                                one_of("karpenter.k8s.aws/instance-category", "m", "r", "i"),
-                                {"key": "karpenter.k8s.aws/instance-local-nvme", "operator": "Gt", "values": ["400"]},
-                                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["3"]},
-                                {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["33"]},
-                            ],
-                        },
-                    },
-                },
-            },
-        )
+        },
+    }

@@ -6,6 +6,8 @@ By id, not by name: which zone `us-east-2a` is differs between accounts, and EKS
 
 import re
 
+from specdecode.experiment.deployment_facts import EKS_REFUSES
+
 REGION_ZONES: dict[str, tuple[str, ...]] = {
     "us-east-1": ("use1-az1", "use1-az2", "use1-az4"),
     "us-east-2": ("use2-az1", "use2-az2", "use2-az3"),
@@ -19,9 +21,6 @@ TRN2_ZONES: dict[str, tuple[str, ...]] = {
     "ap-southeast-4": REGION_ZONES["ap-southeast-4"],
 }
 """Zones of regions in which trn2.48xlarge has been seen; `aws ec2 describe-instance-type-offerings` knows better."""
-
-EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
-"""Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
 
 WITHOUT_BUDGETS = ("ap-southeast-4",)
 """Regions whose CloudFormation has no AWS::Budgets::Budget (resource specification, by cfn-lint: E3006)."""

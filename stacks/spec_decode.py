@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
+from constructs_lib import pipeline_watchdog
 from constructs_lib.alarms import ResultAlarms
 from constructs_lib.alerts import Alerts
 from constructs_lib.backstop import Backstop
@@ -14,6 +15,7 @@ from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
 from constructs_lib.dashboard import Dashboard
 from constructs_lib.guards import GuardFunction
+from constructs_lib.lanes import put_in_lanes
 from constructs_lib.outputs import Outputs
 from constructs_lib.pipeline import Pipeline
 from constructs_lib.pipeline_access import READER_GROUP
@@ -86,8 +88,24 @@ class SpecDecodeStack(ProjectStack):
             groups=[READER_GROUP, names.PIPELINE_GROUP],
             settings=settings,
         )
+        update = guards.resource("UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256}})
+        for guarded in (pipeline, accounts):
+            guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
         guards.detaches(backstop.no_launch, role=karpenter_role)
+        watchdog = pipeline.functions["Watchdog"]
+        guards.runs(watchdog)
+        beat = guards.resource(
+            "FirstHeartbeat",
+            guard="beat",
+            properties={
+                "Function": watchdog.function_name,
+                "Namespace": pipeline_watchdog.NAMESPACE,
+                "Metric": pipeline_watchdog.HEARTBEAT,
+            },
+        )
+        beat.node.add_dependency(workspace, *pipeline.watchdog_needs)
+        pipeline.missing_heartbeat.node.add_dependency(beat)
         teardown = guards.resource(
             "TeardownGuard",
             guard="teardown",
@@ -117,3 +135,4 @@ class SpecDecodeStack(ProjectStack):
         )
         alerts.receive(self)
         keep_provider_logs(self, days=settings.log_retention_days)
+        put_in_lanes(self)

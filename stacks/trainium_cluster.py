@@ -6,10 +6,12 @@ from constructs_lib.addons import Addons
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.cluster import Cluster, node_role
-from constructs_lib.guard_access import GROUP, GuardAccess
+from constructs_lib.guard_access import GROUP, POOLS, GuardAccess
 from constructs_lib.guards import GuardFunction
 from constructs_lib.interruption import InterruptionQueue
 from constructs_lib.karpenter import Karpenter
+from constructs_lib.lanes import put_in_lanes
+from constructs_lib.logs import made_by_aws
 from constructs_lib.network import Network
 from constructs_lib.neuron_dra import NeuronDra
 from constructs_lib.node_access import NodeAccess
@@ -31,8 +33,6 @@ class TrainiumClusterStack(ProjectStack):
         self.cluster = cluster = core.cluster
         addons = Addons(self, "Addons", cluster=cluster, system_nodes=core.system_nodes, settings=settings)
         ready = (core.system_nodes, addons.coredns)
-        Observability(self, "Observability", cluster=cluster, needs=ready, settings=settings)
-
         access = GuardAccess(self, "GuardAccess", cluster=cluster)
         guards = GuardFunction(
             self,
@@ -43,6 +43,12 @@ class TrainiumClusterStack(ProjectStack):
             groups=[GROUP],
             settings=settings,
         )
+        kept = made_by_aws(settings.cluster_name)
+        guards.keeps_logs(kept)
+        retention = guards.resource(
+            "LogRetention", guard="retention", properties={"Groups": kept, "Days": settings.log_retention_days}
+        )
+        Observability(self, "Observability", cluster=cluster, needs=(*ready, retention), settings=settings)
         role = node_role(self, "NodeRole")
         nodes = NodeAccess(self, "NodeAccess", cluster=cluster, role=role)
         interruption = InterruptionQueue(self, "Interruption", queue_name=settings.cluster_name)
@@ -74,4 +80,11 @@ class TrainiumClusterStack(ProjectStack):
         update.node.add_dependency(access)
         for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium):
             guarded.node.add_dependency(update)
+        conditions = guards.resource(
+            "ReadyGuard",
+            guard="ready",
+            properties={"Pools": [*POOLS], "Watched": [*trainium.watched, *staging.watched]},
+        )
+        conditions.node.add_dependency(access, trainium.pool, staging.pool)
         keep_provider_logs(self, days=settings.log_retention_days)
+        put_in_lanes(self)

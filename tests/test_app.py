@@ -63,7 +63,7 @@ def test_requirements_txt_is_enough_and_the_cli_is_not_needed(tmp_path: Path) ->
     result = subprocess.run(
         [str(python), str(ROOT / "app.py")],
         cwd=tmp_path,
-        env=outside_the_cli(),
+        env=outside_the_cli(CDK_CONTEXT_JSON='{"accept_no_alerts": true}'),
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,7 @@ from tests.access.principals import GUARDS, IN_VPC, STEPS
 WATCHDOG = frozenset({"Watchdog"})
 KARPENTER = frozenset({"Karpenter"})
 BACKSTOP = frozenset({"Backstop"})
+EKS_LOGS = "arn:aws:logs:{region}:{account}:log-group:/aws/eks/specdecode/cluster"
 POINT = [{"MetricName": "Trial", "Value": 1.0}]
 
 
@@ -41,13 +42,18 @@ TELEMETRY = (
     _log("Plan"),
     _log("Watchdog"),
     _log("Backstop"),
-    call("read a metric", "cloudwatch:GetMetricStatistics", "*", BACKSTOP, "get_metric_statistics",
+    call("read a metric", "cloudwatch:GetMetricStatistics", "*", BACKSTOP | frozenset({"RunGuards"}),
+         "get_metric_statistics",
          Namespace="SpecDecode/Operations", MetricName="WatchdogHeartbeat", StartTime="2026-08-01T12:00:00Z",
          EndTime="2026-08-01T12:05:00Z", Period=300, Statistics=["Sum"]),
     call("read a log", "logs:FilterLogEvents", "{plan_logs}", NOBODY,
          "filter_log_events", logGroupName="{plan_logs_name}"),
     call("delete a log", "logs:DeleteLogGroup", "{machine_logs}", NOBODY,
          "delete_log_group", logGroupName="{machine_logs_name}"),
+    call("make EKS's own log group", "logs:CreateLogGroup", f"{EKS_LOGS}:log-stream:", frozenset({"ClusterGuards"})),
+    call("let EKS's own log group forget", "logs:PutRetentionPolicy", f"{EKS_LOGS}:log-stream:",
+         frozenset({"ClusterGuards"})),
+    call("let another log group forget", "logs:PutRetentionPolicy", "{plan_logs}:log-stream:", NOBODY),
     call("trace", "xray:PutTraceSegments", "*", STEPS | {"StateMachine"}),
 )  # fmt: skip
 
@@ -81,7 +87,7 @@ RUNS = (
          "update_state_machine", stateMachineArn="{machine}", definition="not JSON"),
     call("call the function Plan", "lambda:InvokeFunction", "{plan_function}", frozenset({"StateMachine"}),
          "invoke", FunctionName="{plan_function_name}", InvocationType="DryRun"),
-    call("call the watchdog", "lambda:InvokeFunction", "{watchdog_function}", NOBODY,
+    call("call the watchdog", "lambda:InvokeFunction", "{watchdog_function}", frozenset({"RunGuards"}),
          "invoke", FunctionName="{watchdog_function_name}", InvocationType="DryRun"),
     call("change a function's code", "lambda:UpdateFunctionCode", "{plan_function}", NOBODY,
          "update_function_code", FunctionName="{plan_function_name}", ZipFile=b"trial", DryRun=True),
@@ -166,7 +172,10 @@ MACHINES = (
     call("scale another group of nodes", "eks:UpdateNodegroupConfig",
          "arn:aws:eks:{region}:{account}:nodegroup/specdecode/trial/*", NOBODY,
          "update_nodegroup_config", clusterName="specdecode", nodegroupName="trial"),
-    call("see subnets", "ec2:DescribeSubnets", "*", IN_VPC | GUARDS | KARPENTER, "describe_subnets"),
+    call("see subnets, as Lambda does for a function", "ec2:DescribeSubnets", "*",
+         IN_VPC | GUARDS | KARPENTER, "describe_subnets"),
+    Call(what="see subnets from a function's code", action="ec2:DescribeSubnets", resource="*", may=KARPENTER,
+         context={"lambda:SourceFunctionArn": "arn:aws:lambda:us-east-2:111122223333:function:trial"}),
     call("see instances", "ec2:DescribeInstances", "*", KARPENTER | BACKSTOP, "describe_instances"),
     call("buy a Capacity Block", "ec2:PurchaseCapacityBlock", "*", NOBODY),
     call("open a security group", "ec2:AuthorizeSecurityGroupIngress",

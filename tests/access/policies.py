@@ -46,7 +46,12 @@ def _applies(statement: Statement, action: str, resource: str, context: Context)
 
 
 def _holds(operator: str, actual: str | tuple[str, ...] | None, expected: list[str]) -> bool:
-    """One key of one operator; a key that the request lacks fails it, but for `…IfExists` and `ForAllValues:`."""
+    """One key of one operator; a key that the request lacks fails it, but for `…IfExists` and `ForAllValues:`.
+
+    `Null` asks for nothing but whether the request has the key.
+    """
+    if operator == "Null":
+        return (actual is None) is (expected == ["true"])
     quantifier, _, name = operator.rpartition(":")
     optional = name.endswith("IfExists")
     compare = OPERATORS.get(name.removesuffix("IfExists"))

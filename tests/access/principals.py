@@ -35,7 +35,7 @@ BY_AWS = {
     "EksClusterKubectlProviderHandlerServiceRole",
     "EksClusterKubectlProviderframeworkonEventServiceRole",
     "AWSCDKCfnUtilsProviderCustomResourceProviderRole",
-    "NetworkVpcFlowLogIAMRole",
+    "NetworkFlowLogRole",
 }
 """Roles left out: AWS's managed policies decide what they may, or (flow logs) AWS itself acts with them."""
 

@@ -27,6 +27,10 @@ ASKED = {"action": "s3:GetObject", "resource": "arn:aws:s3:::b/runs/r"}
         ({"Condition": {"StringEqualsIfExists": {"aws:RequestTag/a": "b"}}}, True),
         ({"Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["a", "b", "c"]}}}, True),
         ({"Condition": {"ForAllValues:StringEquals": {"aws:TagKeys": ["a"]}}}, False),
+        ({"Condition": {"Null": {"aws:RequestedRegion": "true"}}}, False),
+        ({"Condition": {"Null": {"aws:RequestedRegion": "false"}}}, True),
+        ({"Condition": {"Null": {"aws:RequestTag/a": "true"}}}, True),
+        ({"Condition": {"Null": {"aws:RequestTag/a": "false"}}}, False),
         ({"Condition": {"StringEquals": {"aws:RequestedRegion": "us-east-2", "aws:RequestTag/a": "b"}}}, False),
     ],
 )

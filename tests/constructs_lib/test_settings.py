@@ -89,10 +89,6 @@ def test_a_reservation_makes_the_node_reserved() -> None:
         ({"vpc_cidr": "10.0.0.0/33"}, ("vpc_cidr", "33")),
         ({"vpc_cidr": "10.0.0.0/24"}, ("vpc_cidr", "/16 and /20")),
         ({"vpc_cidr": "garbage"}, ("vpc_cidr", "garbage")),
-        ({"endpoint_public_cidrs": "0.0.0.0/0"}, ("endpoint_public_cidrs", "everyone")),
-        ({"endpoint_public_cidrs": "0.0.0.0/1,128.0.0.0/1"}, ("endpoint_public_cidrs", "everyone")),
-        ({"endpoint_public_cidrs": "0.0.0.0/1,128.0.0.0/2,192.0.0.0/3"}, ("3,758,096,384 addresses", "more than a /8")),
-        ({"endpoint_public_cidrs": "2001:db8::/32"}, ("endpoint_public_cidrs", "IPv6")),
         ({"endpoint_public_cidrs": "10.0.0.1/8"}, ("endpoint_public_cidrs", "host bits")),
         ({"kubernetes_version": "1.33"}, ("kubernetes_version", "1.33", "resource.k8s.io/v1")),
         ({"engine_generation": "sdk-9"}, ("engine_generation", "sdk-2.26")),
@@ -128,6 +124,30 @@ def test_refused_with_a_line_that_says_why(context: dict[str, Any], words: tuple
     assert len(lines) == 1, lines
     for word in words:
         assert word in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("ranges", "words"),
+    [
+        ("0.0.0.0/0", "everyone"),
+        ("0.0.0.0/1,128.0.0.0/1", "everyone"),
+        (
+            "0.0.0.0/1,128.0.0.0/2,192.0.0.0/3,224.0.0.0/4,240.0.0.0/5,248.0.0.0/6,252.0.0.0/7",
+            "4,261,412,864 addresses",
+        ),
+        ("11.0.0.0/8,198.51.100.0/24", "more than a /8"),
+        ("::/0", "IPv6"),
+        ("::/1,8000::/1", "IPv6"),
+    ],
+)
+def test_public_ranges_are_added_up(ranges: str, words: str) -> None:
+    lines = problems(endpoint_public_cidrs=ranges)
+    assert all(line.startswith("endpoint_public_cidrs: ") and words in line for line in lines), lines
+
+
+def test_a_companys_own_ranges_pass_however_often_they_are_named() -> None:
+    ranges = "11.0.0.0/8,11.0.0.0/9,11.128.0.0/9"
+    assert len(Settings.from_context({"endpoint_public_cidrs": ranges}, now=NOW).endpoint_public_cidrs) == 3
 
 
 def test_all_problems_come_at_once() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from constructs_lib import zones
 from rehearsal.deployment import Deployment
 from rehearsal.tools import aws_environment
 from tests.conftest import STACKS, Assembly, synthesize
@@ -140,23 +141,71 @@ def test_buckets_are_private_and_kept(templates: Templates) -> None:
     assert len(buckets) == 2
     for _, name, bucket in buckets:
         assert set(bucket["Properties"]["PublicAccessBlockConfiguration"].values()) == {True}, name
-        assert bucket["DeletionPolicy"] == "Retain", name
+        # A first deployment that fails leaves no bucket behind.
+        assert bucket["DeletionPolicy"] == "RetainExceptOnCreate", name
+        assert bucket["UpdateReplacePolicy"] == "Retain", name
         rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
         assert any("AbortIncompleteMultipartUpload" in rule for rule in rules), name
 
 
-def test_cfn_lint(assembly: Assembly) -> None:
-    """W3005 is the CDK's redundant DependsOn; W3010 dislikes literal zones, which keep the synth offline."""
+def test_what_is_overwritten_can_be_had_back_for_a_while(templates: Templates) -> None:
+    (bucket,) = [
+        resource["Properties"]
+        for _, name, resource in templates.resources("AWS::S3::Bucket")
+        if name.startswith("ArtifactsBucket")
+    ]
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    (rule,) = [rule for rule in bucket["LifecycleConfiguration"]["Rules"] if rule["Id"] == "old-versions"]
+    assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 14} and rule["Status"] == "Enabled"
+    assert "Prefix" not in rule, "old versions of everything cost money"
+
+
+def test_no_resource_has_a_name_under_which_aws_would_make_it_again(templates: Templates) -> None:
+    """EKS and the agents write these groups after a stack is gone: its next deployment would find them there."""
+    names = [group.get("LogGroupName", "") for group in templates.properties("AWS::Logs::LogGroup").values()]
+    assert not [name for name in names if name.startswith(("/aws/eks/", "/aws/containerinsights/"))]
+    (retention,) = templates.properties("Custom::SpecDecodeLogRetention").values()
+    assert retention["Days"] == 30
+    assert retention["Groups"] == [
+        "/aws/eks/specdecode/cluster",
+        "/aws/containerinsights/specdecode/application",
+        "/aws/containerinsights/specdecode/dataplane",
+        "/aws/containerinsights/specdecode/host",
+        "/aws/containerinsights/specdecode/performance",
+    ]
+
+
+def test_services_act_for_this_account_only(templates: Templates) -> None:
+    """Where the service names its caller: states and flow logs. Lambda and EC2 name none when they assume a role."""
+    sources = {}
+    for name, role in templates.properties("AWS::IAM::Role").items():
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+            service = statement["Principal"].get("Service")
+            if service in ("states.amazonaws.com", "vpc-flow-logs.amazonaws.com"):
+                assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": "111122223333"}, name
+                sources[service] = statement["Condition"]["ArnLike"]["aws:SourceArn"]
+            else:
+                assert service in (None, "lambda.amazonaws.com", "ec2.amazonaws.com", "eks.amazonaws.com"), name
+    assert sources == {
+        "states.amazonaws.com": "arn:aws:states:us-east-2:111122223333:stateMachine:*",
+        "vpc-flow-logs.amazonaws.com": "arn:aws:ec2:us-east-2:111122223333:vpc-flow-log/*",
+    }
+
+
+@pytest.mark.parametrize("region", zones.REGION_ZONES)
+def test_cfn_lint(assembly: Assembly, tmp_path: Path, region: str) -> None:
+    """In every region that the settings offer. W3005 is the CDK's redundant DependsOn."""
+    trn2 = {} if region in zones.TRN2_ZONES else {"trn2_zones": ",".join(zones.REGION_ZONES[region])}
+    there = assembly if region == "us-east-2" else synthesize(tmp_path, region=region, **trn2)
     result = subprocess.run(
         [
             str(Path(sys.executable).with_name("cfn-lint")),
             "--ignore-checks",
             "W3005",
-            "W3010",
             "--regions",
-            "us-east-2",
+            region,
             "--",
-            *(str(assembly.folder / f"{stack}.template.json") for stack in STACKS),
+            *(str(there.folder / f"{stack}.template.json") for stack in STACKS),
         ],
         capture_output=True,
         text=True,

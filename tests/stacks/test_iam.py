@@ -41,7 +41,10 @@ WITHOUT_RESOURCE_TYPE = {
         for action in statement.actions
     },
     "PutMetricData, confined by a condition": {"cloudwatch:PutMetricData"},
-    "the backstop's reads": {"ec2:DescribeInstances", "cloudwatch:GetMetricStatistics"},
+    "Reads of the backstop, and of the guard of heartbeats": {
+        "ec2:DescribeInstances",
+        "cloudwatch:GetMetricStatistics",
+    },
 }
 """Why a statement may have the resource `*` -> the only actions that may."""
 
@@ -93,6 +96,18 @@ def test_managed_policies_are_those_that_aws_demands(templates: Templates) -> No
         "service-role/AWSLambdaBasicExecutionRole",
         "service-role/AWSLambdaVPCAccessExecutionRole",
     }
+
+
+def test_network_interfaces_are_for_lambda_itself_and_not_for_code(templates: Templates) -> None:
+    """Calls of a function's code carry lambda:SourceFunctionArn, those of the service do not (ADR 119)."""
+    found = [
+        statement
+        for _, statement in templates.statements()
+        if "ec2:CreateNetworkInterface" in as_list(statement["Action"])
+    ]
+    assert len(found) > 10
+    for statement in found:
+        assert statement["Condition"] == {"Null": {"lambda:SourceFunctionArn": "true"}}
 
 
 PREFIXES = {

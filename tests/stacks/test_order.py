@@ -132,11 +132,68 @@ def test_all_in_the_namespace_comes_after_it(spec: Order, templates: Templates) 
         assert spec.holds(namespace, name), name
 
 
-def test_log_groups_exist_before_the_agents_would_make_them(cluster: Order) -> None:
-    addon = cluster.one("ObservabilityAddon")
-    for name in ("Application", "Dataplane", "Host", "Performance"):
-        assert cluster.holds(cluster.one(f"Observability{name}"), addon)
-    assert cluster.holds(cluster.one("EksLogs"), cluster.one("EksCluster", "AWS::EKS::Cluster"))
+def test_log_groups_have_their_retention_before_the_agents_write(cluster: Order) -> None:
+    kept = cluster.one("GuardsLogRetention")
+    assert cluster.holds(kept, cluster.one("ObservabilityAddon"))
+    assert cluster.holds(cluster.one("GuardsKeepLogs"), kept)
+
+
+def test_a_deployment_passes_only_with_pools_that_are_ready(cluster: Order) -> None:
+    ready = cluster.one("GuardsReadyGuard")
+    for name in ("TrainiumNodePool", "TrainiumNodeClass", "StagingNodePool", "StagingNodeClass", "GuardAccessBinding"):
+        assert cluster.holds(cluster.one(name), ready), name
+
+
+def test_the_watchdog_beats_once_before_its_alarm_exists(spec: Order) -> None:
+    beat = spec.one("GuardsFirstHeartbeat")
+    for name, kind in (
+        ("PipelineWatchdogFunction", "Lambda"),
+        ("PipelineWatchdogRoleDefaultPolicy", ""),
+        ("PipelineAccessWatchdogEntry", ""),
+        ("PipelineAccessPipelineClusterRoleBinding", ""),
+        ("GuardsRunWatchdog", ""),
+    ):
+        assert spec.holds(spec.one(name, kind), beat), name
+    assert spec.holds(beat, spec.one("PipelineWatchdogScheduleNoHeartbeat"))
+
+
+def test_code_changes_after_the_guard_has_let_it_through(spec: Order) -> None:
+    update = spec.one("GuardsUpdateGuard")
+    assert spec.template["Resources"][update]["Properties"]["Watched"] == {"bundle": "0" * 64}
+    guarded = [
+        name
+        for name, resource in spec.template["Resources"].items()
+        if (name.startswith("Pipeline") and resource["Type"] in ("AWS::Lambda::Function", "AWS::IAM::Policy"))
+        or (name.startswith("ServiceAccounts") and resource["Type"] == "AWS::IAM::Policy")
+    ]
+    assert len(guarded) > 30
+    for name in guarded:
+        assert spec.holds(update, name), name
+
+
+@pytest.mark.parametrize("stack", [CLUSTER, SPEC])
+def test_at_most_four_custom_resources_are_made_at_once(templates: Templates, stack: str) -> None:
+    """Two functions run for one, and a new account has ten at once. The most is a largest set of which none waits for
+    another: by Dilworth's theorem, their number less that of a largest matching of each with one that comes after it.
+    """
+    before = dependencies(templates.stacks[stack])
+    resources = templates.stacks[stack]["Resources"]
+    custom = [name for name, resource in resources.items() if resource["Type"].startswith("Custom::")]
+    assert len(custom) > 12
+    follower: dict[str, str] = {}
+
+    def matched(first: str, tried: set[str]) -> bool:
+        for then in custom:
+            if first in before[then] and then not in tried:
+                tried.add(then)
+                if then not in follower or matched(follower[then], tried):
+                    follower[then] = first
+                    return True
+        return False
+
+    pairs = sum(matched(name, set()) for name in custom)
+    assert len(custom) - pairs <= 4
+    assert not [name for name in custom if name in before[name]], "a circle"
 
 
 def test_no_stack_depends_on_spec_decode(templates: Templates) -> None:

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 INSTANCE_TYPE = "trn2.48xlarge"
 INSTANCE_VCPUS = 192
+EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
+"""Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
 
 
 class DeploymentFacts(BaseModel):
@@ -23,9 +25,9 @@ class DeploymentFacts(BaseModel):
     cluster: str
     kubernetes: str
     zones: tuple[str, ...]
-    """Of the network, by the account's names."""
+    """Of the network, by id."""
     node_zones: tuple[str, ...]
-    """Where the trn2 node may start."""
+    """Where the trn2 node may start, by id."""
     nat_gateways: int
     system_type: str
     """Instance type of the two system nodes."""

@@ -13,9 +13,9 @@ from botocore.exceptions import ClientError
 from specdecode import aws
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
-from specdecode.guards import node
+from specdecode.guards import heartbeat, log_groups, node
 from specdecode.guards.response import Request, answer
-from specdecode.guards.waiting import Context, HandedOver, StillThere, wait_until_gone
+from specdecode.guards.waiting import LIMIT_S, SOON_S, Context, HandedOver, StillThere, wait_until_gone
 
 Act = Callable[[Request, dict[str, Any], Context, Kubernetes], str]
 """Carries a request out and returns the physical id; raises to refuse it."""
@@ -26,10 +26,28 @@ class Refused(Exception):
 
 
 def update(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
-    """Let what is watched change only while no run has the node.
+    """Let what the node hangs on change only while no run has it."""
+    return _let_through(
+        request,
+        lambda: node.in_use(kube),
+        "This deployment would change the NodePool, Karpenter or the Neuron driver, and {}. It would end the run, "
+        "because applying the NodePool anew puts it back to 0 replicas.",
+    )
 
-    The physical id holds the digest of what was last let through. When CloudFormation rolls a refused update back, it
-    asks for that very digest again: it passes, for nothing had been changed.
+
+def code(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """Let the code of functions and pods change only while no run is under way."""
+    return _let_through(
+        request,
+        lambda: node.in_use(kube) or node.at_work(kube),
+        "This deployment would change the code of the pipeline and of its pods, and {}. Its pods would be refused the "
+        "code that they were made for, and other code would carry out its next step.",
+    )
+
+
+def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal: str) -> str:
+    """The physical id holds the digest of what was last let through. When CloudFormation rolls a refused update back,
+    it asks for that very digest again: it passes, for nothing had been changed.
     """
     watched = json.dumps(request.ResourceProperties.get("Watched"), sort_keys=True)
     digest = hashlib.sha256(watched.encode()).hexdigest()[:16]
@@ -37,12 +55,12 @@ def update(request: Request, event: dict[str, Any], context: Context, kube: Kube
     if request.RequestType == "Delete":
         return request.identity
     if request.RequestType == "Update" and request.PhysicalResourceId != identity:
-        reason = node.in_use(kube)
+        reason = in_the_way()
         if reason:
             raise Refused(
-                f"This deployment would change the NodePool, Karpenter or the Neuron driver, and {reason}. It would "
-                "end the run, because applying the NodePool anew puts it back to 0 replicas. Wait for the run "
-                "(`specdecode status`) or stop it (`specdecode stop`), then deploy again. Nothing was changed."
+                refusal.format(reason)
+                + " Wait for the run (`specdecode status`) or stop it (`specdecode stop`), then deploy again. "
+                "Nothing was changed."
             )
     return identity
 
@@ -66,6 +84,51 @@ def teardown(request: Request, event: dict[str, Any], context: Context, kube: Ku
     return request.identity
 
 
+def ready(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready."""
+    if request.RequestType != "Delete":
+        pools = [str(name) for name in request.ResourceProperties["Pools"]]
+        _wait(
+            lambda: node.not_ready(kube, pools),
+            event,
+            context,
+            limit_s=SOON_S,
+            otherwise="Karpenter would launch no node: {}. A run would wait for its node in vain. What to do is in "
+            "docs/operations.md, under `ReadyGuard`.",
+        )
+    return request.identity
+
+
+def retention(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """Give log groups that AWS makes by itself their retention. They stay when the stack goes, and empty themselves."""
+    if request.RequestType != "Delete":
+        given = request.ResourceProperties
+        log_groups.keep(map(str, given["Groups"]), days=int(given["Days"]), logs=aws.client("logs"))
+    return request.identity
+
+
+def beat(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+    """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it."""
+    if request.RequestType == "Create":
+        given = request.ResourceProperties
+        look = heartbeat.first_beat(
+            str(given["Function"]),
+            namespace=str(given["Namespace"]),
+            metric=str(given["Metric"]),
+            lambda_client=aws.client("lambda"),
+            metrics=aws.client("cloudwatch"),
+        )
+        _wait(
+            look,
+            event,
+            context,
+            limit_s=SOON_S,
+            otherwise="The watchdog, which gives the node back when nothing else does, does not work: {}. Its log "
+            "group has the rest.",
+        )
+    return request.identity
+
+
 def _stop_executions(state_machine_arn: str) -> None:
     states = aws.client("stepfunctions")
     pages = states.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn, statusFilter="RUNNING")
@@ -83,17 +146,36 @@ def _detach(*, role: str, policy: str) -> None:
             raise
 
 
-def _wait(look: Callable[[], list[str]], event: dict[str, Any], context: Context) -> None:
+_INSTANCES_LEFT = (
+    "Still there after the time that CloudFormation gives: {}. An instance may still be billed. See why with `kubectl "
+    "describe nodeclaims`, then delete the stack again."
+)
+
+
+def _wait(
+    look: Callable[[], list[str]],
+    event: dict[str, Any],
+    context: Context,
+    *,
+    limit_s: float = LIMIT_S,
+    otherwise: str = _INSTANCES_LEFT,
+) -> None:
+    """Wait until `look` names nothing any more; raise Refused with `otherwise` and what it names after `limit_s`."""
     try:
-        wait_until_gone(look, event=event, context=context, lambda_client=aws.client("lambda"))
+        wait_until_gone(look, event=event, context=context, lambda_client=aws.client("lambda"), limit_s=limit_s)
     except StillThere as error:
-        raise Refused(
-            f"Still there after the time that CloudFormation gives: {error}. An instance may still be billed. See why "
-            "with `kubectl describe nodeclaims`, then delete the stack again."
-        ) from error
+        raise Refused(otherwise.format(error)) from error
 
 
-_ACTS: dict[str, Act] = {"update": update, "drain": drain, "teardown": teardown}
+_ACTS: dict[str, Act] = {
+    "update": update,
+    "code": code,
+    "drain": drain,
+    "teardown": teardown,
+    "ready": ready,
+    "retention": retention,
+    "beat": beat,
+}
 
 
 def handler(event: dict[str, Any], context: Context) -> None:

@@ -1,10 +1,13 @@
-"""What the guards ask of the cluster: who has the node, what is left of it, and to give it up."""
+"""What the guards ask of the cluster: could a node come, who has it, what is left of it, and to give it up."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import NotFound
+from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.cluster.teardown import delete_workloads
 
@@ -21,6 +24,12 @@ def in_use(kube: Kubernetes) -> str | None:
         return f"NodePool {names.NODEPOOL} has {replicas} replica(s): a run holds the node"
     claims = node_claims(kube, pool=names.NODEPOOL)
     return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
+
+
+def at_work(kube: Kubernetes) -> str | None:
+    """Which workloads of runs exist: a run on servers that already run has Jobs, and no node."""
+    found = [name_of(job) for job in kube.list("Job", namespace=names.NAMESPACE, selector=OURS)]
+    return f"a run is under way ({', '.join(sorted(found)[:3])})" if found else None
 
 
 def node_claims(kube: Kubernetes, *, pool: str | None = None) -> list[str]:
@@ -43,6 +52,20 @@ def give_up(kube: Kubernetes) -> list[str]:
     if pool is not None and pool.get("spec", {}).get("replicas"):
         kube.scale("NodePool", names.NODEPOOL, 0)
     return left + [f"NodeClaim/{name}" for name in node_claims(kube, pool=names.NODEPOOL)]
+
+
+def not_ready(kube: Kubernetes, pools: list[str]) -> list[str]:
+    """Why Karpenter would make no node for each of the NodePools for which it would not."""
+    now = datetime.now(UTC)
+    found = []
+    for name in pools:
+        pool = kube.get("NodePool", name)
+        unready = why_no_node(kube, pool, since=now, now=now)
+        if pool is None:
+            found.append(f"NodePool {name} does not exist")
+        elif unready:
+            found.append(unready.message)
+    return found
 
 
 def _claims(kube: Kubernetes, selector: str = "") -> list[KubeObject]:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-LIMIT_S = 55 * 60
+LIMIT_S = 55 * 60.0
 """CloudFormation gives a custom resource an hour."""
+SOON_S = 3 * 60.0
+"""For what should come by itself within a minute or two: conditions of Karpenter, rights that have just been given."""
 POLL_S = 10
 RESERVE_MS = 60_000
 """Time of an invocation that is kept for the answer or the handover."""
@@ -29,7 +31,7 @@ class HandedOver(Exception):
 
 
 class StillThere(Exception):
-    """What should have gone is still there; the message says what."""
+    """What should have gone is still there, a problem among it; the message says what."""
 
 
 def wait_until_gone(
@@ -38,6 +40,7 @@ def wait_until_gone(
     event: dict[str, Any],
     context: Context,
     lambda_client: Any,
+    limit_s: float = LIMIT_S,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> None:
@@ -45,7 +48,7 @@ def wait_until_gone(
 
     Raises HandedOver when this invocation's time is up, StillThere when the deadline is past.
     """
-    deadline = float(event.get(DEADLINE) or now() + LIMIT_S)
+    deadline = float(event.get(DEADLINE) or now() + limit_s)
     while left := look():
         if now() >= deadline:
             raise StillThere(", ".join(left))

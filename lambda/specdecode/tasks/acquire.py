@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from specdecode import names
+from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
 from specdecode.runs.state import change_state
@@ -18,7 +19,6 @@ from specdecode.tasks.capacity import (
     warnings_about,
 )
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
-from specdecode.tasks.readiness import why_no_node
 from specdecode.tasks.replicas import follow_lease
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step

@@ -12,10 +12,8 @@ from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.runs_view import clock
 from specdecode.cluster.lease import Lease
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
-from specdecode.experiment.deployment_facts import INSTANCE_TYPE, DeploymentFacts
+from specdecode.experiment.deployment_facts import EKS_REFUSES, INSTANCE_TYPE, DeploymentFacts
 
-REFUSED_BY_EKS = frozenset({"use1-az3", "usw1-az2", "cac1-az3"})
-"""Zones by id in which EKS takes no subnets of a cluster (EKS user guide, network requirements)."""
 USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "payment-pending", "pending", "scheduled"})
 """States of a capacity reservation; all others are of one that is over or was never made."""
 
@@ -24,26 +22,23 @@ def zones(ask: Ask) -> Iterator[Check]:
     """The network's zones, and where trn2 is offered among them."""
     ec2 = ask.client("ec2")
     found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
-    ids = {zone["ZoneName"]: zone["ZoneId"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
+    names = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
     offered = ec2.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [INSTANCE_TYPE]}]
+        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [INSTANCE_TYPE]}]
     )
     having = {item["Location"] for page in offered for item in page["InstanceTypeOfferings"]}
-    yield network_zones(ask.facts, ids)
+    yield network_zones(ask.facts, names)
     yield node_zones(ask.facts, having)
 
 
-def network_zones(facts: DeploymentFacts, ids: Mapping[str, str]) -> Check:
-    """`ids`: the account's zones, name -> id."""
-    unknown = [zone for zone in facts.zones if zone not in ids]
-    refused = [f"{zone} ({ids[zone]})" for zone in facts.zones if ids.get(zone) in REFUSED_BY_EKS]
-    usable = ",".join(sorted(zone for zone, number in ids.items() if number not in REFUSED_BY_EKS)[:3])
+def network_zones(facts: DeploymentFacts, names: Mapping[str, str]) -> Check:
+    """`names`: the account's zones, id -> name. Zones that EKS refuses are refused as settings already."""
+    unknown = [zone for zone in facts.zones if zone not in names]
+    usable = ",".join(sorted(zone for zone in names if zone not in EKS_REFUSES)[:3])
     fix = f"deploy with -c availability_zones={usable}"
     if unknown:
         return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
-    if refused:
-        return Check("zones", "fail", f"EKS takes no subnets in {', '.join(refused)}", fix)
-    return Check("zones", "ok", ", ".join(f"{zone} ({ids[zone]})" for zone in facts.zones))
+    return Check("zones", "ok", ", ".join(f"{zone} ({names[zone]})" for zone in facts.zones))
 
 
 def node_zones(facts: DeploymentFacts, having: set[str]) -> Check:
@@ -83,7 +78,7 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
 
 def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: bool, now: datetime) -> Iterator[Check]:
     """A reservation as EC2 describes it, against the settings; `held`: whether a run of ours has the node."""
-    state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZone")
+    state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZoneId")
     block = item.get("ReservationType") == "capacity-block"
     detail = f"{'Capacity Block' if block else 'reservation'} {facts.reservation} is {state}, "
     detail += f"{free} of {item['TotalInstanceCount']} {item['InstanceType']} free in {zone}"

@@ -117,7 +117,7 @@ def network(ask: Ask) -> Iterator[Check]:
     pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[alive])
     subnets = [gateway["SubnetId"] for page in pages for gateway in page["NatGateways"]]
     found = ec2.describe_subnets(SubnetIds=sorted(set(subnets)))["Subnets"] if subnets else []
-    zone_of = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in found}
+    zone_of = {subnet["SubnetId"]: subnet["AvailabilityZoneId"] for subnet in found}
     per_zone = Counter(zone_of[subnet] for subnet in subnets)
     fullest = max((per_zone[zone] for zone in ask.facts.zones[:wanted]), default=0)
     value = limit(ask.client, NAT_GATEWAYS)

@@ -27,12 +27,7 @@ from tests.specdecode.tasks.aws_fake import FakeS3
 TOPIC = f"arn:aws:sns:us-east-2:{ACCOUNT}:alerts"
 CONFIRMED = {"Subscriptions": [{"SubscriptionArn": f"{TOPIC}:1", "Protocol": "email", "Endpoint": "you@example.com"}]}
 WELL = {
-    **(
-        NOTHING
-        | network().answers
-        | vcpus().answers
-        | zones(offered=("us-east-2a", "us-east-2b", "us-east-2c")).answers
-    ),
+    **(NOTHING | network().answers | vcpus().answers | zones(offered=("use2-az1", "use2-az2", "use2-az3")).answers),
     "GetServiceQuota": {"Quota": {"Value": 1000.0}},
     "GetCallerIdentity": IDENTITY,
     "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}},
@@ -171,7 +166,7 @@ def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
     from constructs_lib.facts import document
     from constructs_lib.settings import Settings
 
-    given = {"alert_email": "you@example.com", "capacity_zones": "us-east-2a"}
+    given = {"alert_email": "you@example.com", "capacity_zones": "use2-az1"}
     stated = DeploymentFacts.model_validate_json(document(Settings.from_context(given)))
     assert stated == source.of_checkout([f"{key}={value}" for key, value in given.items()])
     assert "you@example.com" not in document(Settings.from_context(given))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.pods import condition
 from specdecode.cluster.resources import KubeObject, name_of, parse_time
@@ -42,7 +41,7 @@ def why_no_node(kube: Kubernetes, pool: KubeObject | None, *, since: datetime, n
     name = str(pool.get("spec", {}).get("template", {}).get("spec", {}).get("nodeClassRef", {}).get("name", ""))
     node_class = kube.get("EC2NodeClass", name) if name else None
     if name and node_class is None:
-        return Unready(f"the EC2NodeClass {name} of the NodePool {names.NODEPOOL} does not exist", now - since)
+        return Unready(f"the EC2NodeClass {name} of the NodePool {name_of(pool)} does not exist", now - since)
     for kind, obj in (("EC2NodeClass", node_class), ("NodePool", pool)):
         if obj is not None and condition(obj, "Ready").get("status") != "True":
             return _unready(kind, obj, since=since, now=now)

@@ -1,0 +1,202 @@
+"""The guards that act while a stack is made: pools that are ready, log groups that forget, a watchdog that beats."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.stub import Stubber
+from specdecode import names
+from specdecode.guards import heartbeat, log_groups
+from specdecode.guards.waiting import SOON_S
+
+from tests.specdecode.guards.world import World
+
+WATCHDOG = "SpecDecodeStack-Watchdog"
+
+
+def client(service: str) -> Any:
+    session = botocore.session.get_session()
+    return session.create_client(
+        service, region_name="us-east-2", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+
+
+def conditions(**parts: tuple[str, str, str]) -> dict[str, Any]:
+    found = [
+        {"type": kind, "status": status, "reason": reason, "message": message}
+        for kind, (status, reason, message) in parts.items()
+    ]
+    return {"status": {"conditions": found}}
+
+
+GOOD = conditions(Ready=("True", "Ready", ""))
+NO_AMI = conditions(
+    AMIsReady=("False", "AMINotFound", "AMISelector did not match any AMIs"),
+    Ready=("False", "UnhealthyDependents", "AMIsReady=False"),
+)
+
+
+def put(world: World, *, trn2: dict[str, Any] = GOOD, staging: dict[str, Any] = GOOD) -> None:
+    for name, class_name, status in ((names.NODEPOOL, "trn2-sdk-2-26", trn2), ("staging", "staging", staging)):
+        reference = {"template": {"spec": {"nodeClassRef": {"name": class_name}}}}
+        world.cluster.put({"kind": "EC2NodeClass", "metadata": {"name": class_name}, **status})
+        world.cluster.put({"kind": "NodePool", "metadata": {"name": name}, "spec": reference, **GOOD})
+
+
+def ready(world: World, kind: str = "Create", **more: Any) -> dict[str, Any]:
+    answer = world.send(kind, "ready", properties={"Pools": [names.NODEPOOL, "staging"]}, **more)
+    assert answer is not None
+    return answer
+
+
+def test_pools_that_are_ready_let_a_deployment_pass(world: World) -> None:
+    put(world)
+    assert ready(world)["Status"] == "SUCCESS"
+    assert world.slept == 0
+
+
+@pytest.mark.parametrize("kind", ["Create", "Update"])
+def test_a_class_without_an_ami_fails_it_with_karpenters_words(world: World, kind: str) -> None:
+    put(world, trn2=NO_AMI)
+    answer = ready(world, kind)
+    assert answer["Status"] == "FAILED"
+    for words in ("trn2-sdk-2-26", "AMINotFound", "AMISelector did not match any AMIs", "ReadyGuard"):
+        assert words in answer["Reason"]
+    assert world.slept == SOON_S
+
+
+def test_the_staging_pool_counts_too_and_every_problem_is_told(world: World) -> None:
+    put(world, trn2=NO_AMI, staging={})
+    reason = ready(world)["Reason"]
+    assert "trn2-sdk-2-26" in reason and "EC2NodeClass staging is not Ready" in reason
+
+
+def test_a_pool_that_is_not_there_is_a_problem(world: World) -> None:
+    assert "NodePool staging does not exist" in ready(world)["Reason"]
+
+
+def test_what_becomes_ready_in_time_passes(world: World) -> None:
+    put(world, trn2={})
+    world.after[30] = lambda: put(world)
+    assert ready(world)["Status"] == "SUCCESS"
+    assert world.slept == 30
+
+
+def test_a_deletion_asks_nobody_whether_pools_are_ready(world: World) -> None:
+    assert ready(world, "Delete", PhysicalResourceId="Guard")["Status"] == "SUCCESS"
+    assert world.cluster.requests == []
+
+
+def test_a_log_group_that_is_there_already_is_taken_over(world: World) -> None:
+    logs = client("logs")
+    with Stubber(logs) as stub:
+        stub.add_client_error("create_log_group", "ResourceAlreadyExistsException")
+        stub.add_response("put_retention_policy", {}, {"logGroupName": "/aws/eks/x/cluster", "retentionInDays": 30})
+        stub.add_response("create_log_group", {}, {"logGroupName": "/aws/other"})
+        stub.add_response("put_retention_policy", {}, {"logGroupName": "/aws/other", "retentionInDays": 30})
+        world.aws.clients["logs"] = logs
+        properties = {"Groups": ["/aws/eks/x/cluster", "/aws/other"], "Days": "30"}
+        answer = world.send("Update", "retention", properties=properties)
+        assert answer is not None and answer["Status"] == "SUCCESS", answer
+        stub.assert_no_pending_responses()
+
+
+def test_a_log_group_that_may_not_be_made_is_an_error() -> None:
+    logs = client("logs")
+    with Stubber(logs) as stub, pytest.raises(logs.exceptions.ClientError, match="AccessDenied"):
+        stub.add_client_error("create_log_group", "AccessDeniedException")
+        log_groups.keep(["/aws/eks/x/cluster"], days=30, logs=logs)
+
+
+def test_log_groups_stay_when_the_stack_goes(world: World) -> None:
+    """EKS would make its group again, with the last lines of the cluster, and keep it for ever."""
+    properties = {"Groups": ["/aws/eks/x/cluster"], "Days": "30"}
+    answer = world.send("Delete", "retention", properties=properties, PhysicalResourceId="Guard")
+    assert answer is not None and answer["Status"] == "SUCCESS"
+
+
+class Watchdog:
+    """Lambda and CloudWatch: `errors` come first, then `problems`; a heartbeat can be read after `slow` looks."""
+
+    def __init__(self, *errors: str, problems: Sequence[str] = (), slow: int = 0) -> None:
+        self.errors, self.problems, self.slow, self.calls = list(errors), list(problems), slow, 0
+
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> dict[str, Any]:
+        assert (FunctionName, InvocationType, json.loads(Payload)) == (WATCHDOG, "RequestResponse", {})
+        self.calls += 1
+        if not self.errors:
+            said = {"problems": [self.problems.pop(0)] if self.problems else []}
+            return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(said).encode())}
+        error = {"errorType": "Forbidden", "errorMessage": self.errors.pop(0)}
+        return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": io.BytesIO(json.dumps(error).encode())}
+
+    def get_metric_statistics(self, *, StartTime: datetime, EndTime: datetime, **asked: Any) -> dict[str, Any]:
+        assert EndTime - StartTime == heartbeat.SEEN_WITHIN
+        assert asked == {"Namespace": "Ours", "MetricName": "Beat", "Period": 300, "Statistics": ["Sum"]}
+        self.slow -= 1
+        return {"Datapoints": [{"Sum": 1.0}] if self.slow < 0 else []}
+
+
+def beat(world: World, watchdog: Watchdog, kind: str = "Create") -> dict[str, Any]:
+    world.aws.clients |= {"lambda": watchdog, "cloudwatch": watchdog}
+    properties = {"Function": WATCHDOG, "Namespace": "Ours", "Metric": "Beat"}
+    answer = world.send(kind, "beat", properties=properties, PhysicalResourceId="Guard")
+    assert answer is not None
+    return answer
+
+
+def test_the_first_heartbeat_is_the_watchdogs_own_and_seen_before_the_alarm(world: World) -> None:
+    watchdog = Watchdog("timed out", problems=["node: access entry is not effective yet"], slow=2)
+    assert beat(world, watchdog)["Status"] == "SUCCESS"
+    assert watchdog.calls == 3, "again after an error and after a problem, not while CloudWatch is slow"
+    assert world.slept == 40
+
+
+def test_a_watchdog_that_cannot_work_fails_the_deployment(world: World) -> None:
+    for watchdog in (Watchdog(*["nodepools is forbidden"] * 100), Watchdog(problems=["nodepools is forbidden"] * 100)):
+        answer = beat(world, watchdog)
+        assert answer["Status"] == "FAILED"
+        assert "nodepools is forbidden" in answer["Reason"]
+        assert "gives the node back when nothing else does" in answer["Reason"]
+
+
+@pytest.mark.parametrize("kind", ["Update", "Delete"])
+def test_only_a_new_deployment_needs_a_first_heartbeat(world: World, kind: str) -> None:
+    watchdog = Watchdog("broken")
+    assert beat(world, watchdog, kind)["Status"] == "SUCCESS"
+    assert watchdog.calls == 0
+
+
+def coded(world: World, bundle: str, before: str) -> dict[str, Any]:
+    answer = world.send("Update", "code", properties={"Watched": {"bundle": bundle}}, PhysicalResourceId=before)
+    assert answer is not None
+    return answer
+
+
+def test_new_code_waits_for_a_run_on_servers_that_already_run(world: World) -> None:
+    """Such a run has no node: its Jobs tell of it."""
+    created = world.send("Create", "code", properties={"Watched": {"bundle": "old"}})
+    assert created is not None
+    world.pool(replicas=0)
+    labels = {"app.kubernetes.io/managed-by": "specdecode"}
+    world.cluster.put(
+        {"kind": "Job", "metadata": {"name": "r1-w0-benchmark", "namespace": names.NAMESPACE, "labels": labels}}
+    )
+    answer = coded(world, "new", created["PhysicalResourceId"])
+    assert answer["Status"] == "FAILED"
+    for words in ("r1-w0-benchmark", "refused the code", "specdecode stop", "Nothing was changed"):
+        assert words in answer["Reason"]
+    assert coded(world, "old", created["PhysicalResourceId"])["Status"] == "SUCCESS", "the rollback passes"
+    world.cluster.remove("Job", "r1-w0-benchmark")
+    assert coded(world, "new", created["PhysicalResourceId"])["Status"] == "SUCCESS"
+
+
+def test_new_code_waits_for_the_node(world: World) -> None:
+    world.pool(replicas=1)
+    assert "1 replica" in coded(world, "new", "update-guard-0")["Reason"]
