@@ -5,17 +5,22 @@ from constructs import Construct
 from specdecode import names
 from specdecode.experiment.assets import kubernetes_objects
 
-from constructs_lib.manifest import apply, namespace
+from constructs_lib.manifest import Manifest, apply, namespace
+from constructs_lib.settings import Settings
+
+CALLED = {"sts", "monitoring"}
+"""Services with an interface endpoint (setting `interface_endpoints`) that pods without an open egress call."""
 
 
 class Workspace(Construct):
     """The namespace, under the `restricted` pod security standard, its quota, and its network policies: deny all but
     the needed.
 
-    The policies are those that `specdecode manifests` prints: one file is the source of both.
+    The policies are those that `specdecode manifests` prints: one file is the source of both. With interface endpoints
+    of services that pods call there are two more, since their addresses are the VPC's.
     """
 
-    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, settings: Settings) -> None:
         super().__init__(scope, id)
         self.namespace = apply(
             self,
@@ -28,5 +33,28 @@ class Workspace(Construct):
         )
         for bound in kubernetes_objects("bounds.yaml"):
             apply(self, bound["kind"], cluster=cluster, needs=(self.namespace,), manifest=bound)
-        for policy in kubernetes_objects("network-policies.yaml"):
+        endpoints = vpc_endpoints(settings.vpc_cidr) if CALLED & set(settings.interface_endpoints) else []
+        for policy in [*kubernetes_objects("network-policies.yaml"), *endpoints]:
             apply(self, policy["metadata"]["name"], cluster=cluster, needs=(self.namespace,), manifest=policy)
+
+
+def vpc_endpoints(vpc_cidr: str) -> list[Manifest]:
+    """Let the pods that otherwise reach public addresses alone reach interface endpoints in the VPC, by HTTPS."""
+    pods = {"carriers": (names.COMPONENT_LABEL, ["staging", "compile"]), "monitored": (names.MONITORED_LABEL, ["true"])}
+    return [
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {
+                "name": f"specdecode-vpc-endpoints-{who}",
+                "namespace": names.NAMESPACE,
+                "labels": {"app.kubernetes.io/name": "specdecode", "app.kubernetes.io/managed-by": "specdecode"},
+            },
+            "spec": {
+                "podSelector": {"matchExpressions": [{"key": label, "operator": "In", "values": values}]},
+                "policyTypes": ["Egress"],
+                "egress": [{"to": [{"ipBlock": {"cidr": vpc_cidr}}], "ports": [{"protocol": "TCP", "port": 443}]}],
+            },
+        }
+        for who, (label, values) in pods.items()
+    ]

@@ -47,7 +47,7 @@ class SpecDecodeStack(ProjectStack):
         )
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
-        workspace = Workspace(self, "Workspace", cluster=cluster)
+        workspace = Workspace(self, "Workspace", cluster=cluster, settings=settings)
         inside = (workspace.namespace,)
         claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, settings=settings)
         volumes = Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)

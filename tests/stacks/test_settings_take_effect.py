@@ -186,3 +186,19 @@ def test_the_rest(choices: Templates) -> None:
         variables = function.get("Environment", {}).get("Variables", {})
         if "PRICE_PER_NODE_HOUR" in variables:
             assert variables["PRICE_PER_NODE_HOUR"] == "30.0"
+
+
+def test_pods_without_an_open_egress_reach_the_vpcs_interface_endpoints(choices: Templates) -> None:
+    policies = {
+        obj["metadata"]["name"]: obj["spec"]
+        for obj in choices.manifests().values()
+        if obj["kind"] == "NetworkPolicy" and "vpc-endpoints" in obj["metadata"]["name"]
+    }
+    assert set(policies) == {"specdecode-vpc-endpoints-carriers", "specdecode-vpc-endpoints-monitored"}
+    for spec in policies.values():
+        (way,) = spec["egress"]
+        assert way["to"] == [{"ipBlock": {"cidr": "10.0.0.0/16"}}] and way["ports"] == [
+            {"protocol": "TCP", "port": 443}
+        ]
+        (expression,) = spec["podSelector"]["matchExpressions"]
+        assert not {"serving", "benchmark", "smoke", "accuracy"} & set(expression["values"])

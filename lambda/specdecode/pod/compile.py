@@ -23,6 +23,8 @@ from specdecode.pod.weights import NOTHING_TO_DO
 
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks the pod's own address: a proxy that the environment names must not say that the server is healthy."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -71,7 +73,7 @@ def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -
 
 def _healthy(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 (our own pod's address)
+        with _DIRECT.open(url, timeout=5) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

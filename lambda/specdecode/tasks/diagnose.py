@@ -21,7 +21,7 @@ from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.untrusted import Unreadable, parse_json
 
 TABLE = "diagnosis.yaml"
-LONGEST_DETAIL = 4000
+LONGEST_DETAIL = 16_000
 """Characters. Step Functions takes 32,768 as the Cause of a Fail state, and ends a longer one without any."""
 LONGEST_NAME = 200
 

@@ -40,6 +40,8 @@ OPENAI_API_KEY HF_TOKEN_SECRET neuron_rt_num_cores Neuron_RT_NUM_CORES NEURON_RT
 VARIABLES = FOREIGN.split()
 ARGUMENTS = [
     ["--middleware", "evil.Middleware"],
+    ["--enforce"],
+    ["--dtyp", "auto"],
     ["--middleware=evil.Middleware"],
     ["--midd", "evil"],
     ["--middle=evil"],
@@ -113,6 +115,25 @@ def problems(preset: str = "qwen3-32b", **overrides: object) -> set[tuple[str, s
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_engine_lets_an_experiment_set(engine: str, name: str) -> None:
     assert settable.variable_problem(name, "1", load_engine(engine).settable_env)
+
+
+CARELESS = ("VLLM_*", "XLA_*", "NCCL_*", "FI_*", "NEURON_*", "TRANSFORMERS_*")
+"""Beginnings that somebody might open in an engine's file."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("VLLM_PLUGINS", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_API_KEY"),
+        *("VLLM_USAGE_STATS_SERVER", "VLLM_NO_USAGE_STATS", "VLLM_USE_MODELSCOPE", "VLLM_SERVER_DEV_MODE"),
+        *("VLLM_NCCL_SO_PATH", "VLLM_CONFIG_ROOT", "VLLM_CACHE_ROOT", "VLLM_LOGGING_CONFIG_PATH", "VLLM_HOST_IP"),
+        *("XLA_FLAGS", "XLA_REGISTER_INSTALLED_PLUGINS", "NCCL_NET_PLUGIN", "FI_PROVIDER_PATH", "NEURON_CC_FLAGS"),
+        *("NEURON_COMPILE_CACHE_URL", "NEURON_LIBRARY_PATH", "TRANSFORMERS_OFFLINE"),
+    ],
+)
+def test_a_careless_line_in_an_engines_file_opens_none_of_them(name: str) -> None:
+    assert settable.variable_problem(name, "1", CARELESS)
+    assert settable.variable_problem("VLLM_RPC_TIMEOUT", "1", CARELESS) is None
 
 
 def test_every_arms_variables_are_looked_at_and_all_problems_said_at_once() -> None:

