@@ -90,7 +90,7 @@ def _daemon_set(obj: Json) -> None:
 def _job(obj: Json) -> None:
     spec = obj["spec"]
     _set(spec, backoffLimit=6, completionMode="NonIndexed", suspend=False, manualSelector=False)
-    _set(spec, podReplacementPolicy="TerminatingOrFailed")
+    _set(spec, podReplacementPolicy="Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     if "completions" not in spec and "parallelism" not in spec:
         _set(spec, completions=1)
     _set(spec, parallelism=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rehearsal.kubernetes import admission, certificates, nodes, quotas, rbac
+from rehearsal.kubernetes import admission, certificates, nodes, pod_security, quotas, rbac
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.control import Control
 from rehearsal.kubernetes.controllers import base
@@ -83,6 +83,7 @@ class Instance:
         cluster.hooks.add(admission.pod_identity_webhook(o.region))
         cluster.hooks.add(generate_selector)
         cluster.hooks.add(address_services(self._network))
+        cluster.hooks.add(pod_security.enforce)
         authenticator = Authenticator(
             admin_token=o.admin_token, aws_endpoint=o.aws_endpoint, cluster_name=o.cluster_name
         )
@@ -106,8 +107,9 @@ class Instance:
             backoff=o.backoff,
         )
         self._agent = NodeAgent(settings)
+        context, ca_file = certificates.server_context(o.state_dir.absolute() / "tls")
         controllers: list[base.Controller] = [
-            Namespaces(cluster),
+            Namespaces(cluster, certificate=Path(ca_file).read_text()),
             GarbageCollector(cluster),
             Quotas(cluster),
             Volumes(cluster),
@@ -144,7 +146,6 @@ class Instance:
             agent=self._agent,
         )
         server = Server(cluster=cluster, authenticator=authenticator, faults=faults, logs=self._agent, control=control)
-        context, ca_file = certificates.server_context(o.state_dir.absolute() / "tls")
         self._runner = web.AppRunner(server.application(), access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", o.port, ssl_context=context, shutdown_timeout=0.1)

@@ -3,11 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors, quantity
+from rehearsal.kubernetes import errors, formats, quantity, scheduling_rules
 from rehearsal.kubernetes.objects import Json, dig
 
-_NAME = re.compile(r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-_ENV_NAME = re.compile(r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
 _IMAGE = re.compile(
     r"^[a-z0-9]+([._-][a-z0-9]+)*(:\d+)?(/[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?$"
 )
@@ -46,6 +44,8 @@ def check(spec: Json, path: str) -> Iterator[Json]:
     for index, (kind, container) in enumerate(every):
         here = f"{path}.{kind}[{index if kind == 'initContainers' else index - len(every) + len(containers)}]"
         yield from _container(container, here, volumes, claims)
+    yield from _unique([claim["name"] for claim in spec.get("resourceClaims", ())], f"{path}.resourceClaims")
+    yield from scheduling_rules.check(spec, path)
     affinity = spec.get("affinity") or {}
     if affinity.get("podAffinity"):
         yield errors.unsupported(f"{path}.affinity.podAffinity", "pod affinity")
@@ -53,8 +53,8 @@ def check(spec: Json, path: str) -> Iterator[Json]:
 
 def _unique(names: list[str], path: str) -> Iterator[Json]:
     for name in names:
-        if not _NAME.match(name):
-            yield errors.invalid_value(f"{path}.name", name, "a lowercase RFC 1123 label must be at most 63 characters")
+        if said := formats.dns_label(name):
+            yield errors.invalid_value(f"{path}.name", name, said)
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield errors.cause(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"')
 
@@ -63,6 +63,8 @@ def _volume(volume: Json, path: str) -> Iterator[Json]:
     kinds = [key for key in volume if key != "name"]
     if not kinds:
         yield errors.required(path, "must specify a volume type")
+    for kind in kinds[1:]:
+        yield errors.field_forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
     for kind in kinds:
         if kind not in _VOLUMES:
             yield errors.unsupported(f"{path}.{kind}", f"{kind} volumes")
@@ -83,12 +85,18 @@ def _container(container: Json, path: str, volumes: dict[str, Json], claims: set
     if not container.get("command"):
         message = "a container without `command`: the entrypoint of its image is not known here"
         yield errors.unsupported(f"{path}.command", message)
+    context = container.get("securityContext") or {}
+    if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
+        message = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+        yield errors.invalid_value(f"{path}.securityContext", "…", message)
     yield from _environment(container, path)
     seen: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         here = f"{path}.volumeMounts[{index}]"
         if mount["name"] not in volumes:
             yield errors.cause(f"{here}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
+        if ":" in mount["mountPath"]:
+            yield errors.invalid_value(f"{here}.mountPath", mount["mountPath"], "must not contain ':'")
         if mount["mountPath"] in seen:
             yield errors.invalid_value(f"{here}.mountPath", mount["mountPath"], "must be unique")
         seen.add(mount["mountPath"])
@@ -106,8 +114,6 @@ def _container(container: Json, path: str, volumes: dict[str, Json], claims: set
 def _environment(container: Json, path: str) -> Iterator[Json]:
     for index, variable in enumerate(container.get("env", ())):
         here = f"{path}.env[{index}]"
-        if not _ENV_NAME.match(variable["name"]):
-            yield errors.invalid_value(f"{here}.name", variable["name"], "a valid environment variable name is needed")
         source = variable.get("valueFrom") or {}
         if source and variable.get("value"):
             yield errors.invalid_value(f"{here}.valueFrom", "", "may not be specified when `value` is not empty")
@@ -124,18 +130,24 @@ def _resources(resources: Json, path: str, claims: set[str]) -> Iterator[Json]:
         if claim["name"] not in claims:
             message = f'Not found: "{claim["name"]}" (must be one of the names in pod.spec.resourceClaims)'
             yield errors.cause(f"{path}.claims", "FieldValueNotFound", message)
-    parsed: dict[str, quantity.Amounts] = {"requests": {}, "limits": {}}
-    for kind, amounts in parsed.items():
-        for name, value in (resources.get(kind) or {}).items():
-            try:
-                amounts[name] = quantity.parse(value)
-            except ValueError as problem:
-                yield errors.invalid_value(f"{path}.{kind}.{name}", value, str(problem))
-    for name, limit in parsed["limits"].items():
-        request = parsed["requests"].get(name, limit)
-        if request > limit:
+    asked = [claim["name"] + "/" + claim.get("request", "") for claim in resources.get("claims", ())]
+    for name in sorted({name for name in asked if asked.count(name) > 1}):
+        yield errors.cause(f"{path}.claims", "FieldValueDuplicate", f'Duplicate value: "{name}"')
+    requests, limits = (quantity.amounts(resources.get(kind)) for kind in ("requests", "limits"))
+    for name, limit in limits.items():
+        if requests.get(name, limit) > limit:
             message = f"must be less than or equal to {name} limit of {resources['limits'][name]}"
             yield errors.invalid_value(f"{path}.requests", resources["requests"][name], message)
+    for name in sorted({name for name in (*requests, *limits) if "/" in name}):
+        if requests.get(name, limits.get(name)) != limits.get(name):
+            message = (
+                f"must be equal to {name} limit"
+                if name in limits
+                else "Limit must be set for non overcommitable resources"
+            )
+            yield errors.invalid_value(f"{path}.requests", resources["requests"][name], message)
+        if limits.get(name, requests.get(name, 0)) % 1:
+            yield errors.invalid_value(f"{path}.limits[{name}]", str(limits.get(name)), "must be an integer")
 
 
 def _probe(probe: Json, path: str, kind: str) -> Iterator[Json]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import errors, quantity
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
 from rehearsal.kubernetes.resources import Resource
@@ -19,7 +19,9 @@ def check_quota(obj: Json, old: Json | None) -> Iterator[Json]:
     for field in ("scopes", "scopeSelector"):
         if dig(obj, "spec", field):
             yield errors.unsupported(f"spec.{field}", "a quota with scopes")
-    for key in dig(obj, "spec", "hard", default={}):
+    for key, amount in dig(obj, "spec", "hard", default={}).items():
+        if quantity.parse(amount) % 1:
+            yield errors.invalid_value(f"spec.hard[{key}]", amount, "must be an integer")
         if key not in (*_BY_PLURAL, *_OF_SERVICES) and not key.startswith("count/"):
             yield errors.unsupported(f"spec.hard[{key}]", "a quota for anything but numbers of objects")
 
@@ -28,6 +30,11 @@ def check_limits(obj: Json, old: Json | None) -> Iterator[Json]:
     for index, limit in enumerate(obj["spec"]["limits"]):
         if limit["type"] != "Container" or set(limit) - _LIMIT_FIELDS:
             yield errors.unsupported(f"spec.limits[{index}]", "a limit range for anything but a container's defaults")
+        defaults = quantity.amounts(limit.get("default"))
+        for name, request in quantity.amounts(limit.get("defaultRequest")).items():
+            if request > defaults.get(name, request):
+                message = f"default request value {request} is greater than default limit value {defaults[name]}"
+                yield errors.invalid_value(f"spec.limits[{index}].defaultRequest[{name}]", str(request), message)
 
 
 def admit(store: Store, resource: Resource, obj: Json) -> None:
@@ -36,7 +43,7 @@ def admit(store: Store, resource: Resource, obj: Json) -> None:
         return
     asked = usage(resource, obj)
     for quota in store.list(r.QUOTAS, namespace_of(obj)):
-        hard = {key: int(amount) for key, amount in dig(quota, "spec", "hard", default={}).items()}
+        hard = {key: int(quantity.parse(amount)) for key, amount in dig(quota, "spec", "hard", default={}).items()}
         bounded = {key: amount for key, amount in asked.items() if key in hard}
         if not bounded:
             continue

@@ -1,7 +1,7 @@
 """Structural schemas: Kubernetes 1.35's own (the data of `kubernetes-validate`) and Karpenter's CRDs (`schemas/`).
 
-The walk is strict on every write, as `kubectl --validate=strict` asks of a real server: an unknown field is a 400, a
-missing or impossible value a 422, and all problems of an object come in one answer.
+An unknown or unreadable field is a 400 where the client asks for strict decoding, a missing or impossible value a 422;
+all problems of an object come in one answer.
 """
 
 import functools
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import yaml
 
-from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import errors, formats, quantity
 from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.resources import Resource
 
@@ -33,7 +33,23 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 def definitions() -> Json:
     folder = importlib.resources.files("kubernetes_validate") / "kubernetes-json-schema"
     path = folder / f"v{KUBERNETES_VERSION}-local-strict" / "_definitions.json"
-    return cast(Json, json.loads(path.read_text())["$defs"])
+    found = cast(Json, json.loads(path.read_text())["$defs"])
+    values = importlib.resources.files("rehearsal.kubernetes") / "schemas" / "values.yaml"
+    for name, rules in yaml.safe_load(values.read_text()).items():
+        definition = found[f"io.k8s.{name}"]
+        _lay_over(definition.get("properties", definition), rules)
+    return found
+
+
+def _lay_over(node: Json, rules: Json) -> None:
+    """Put `rules` into `node`, in place; a rule for a field that is not there is a KeyError. For a field of a built-in
+    kind "" is the same as absent.
+    """
+    for key, rule in rules.items():
+        if isinstance(rule, dict):
+            _lay_over(node.setdefault(key, {}) if key == "propertyNames" else node[key], rule)
+        else:
+            node[key] = ["", *rule] if key == "enum" else rule
 
 
 @functools.cache
@@ -93,20 +109,25 @@ def check(resource: Resource, obj: Json) -> None:
 
 
 def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Json]) -> None:
-    node = resolve(node)
+    node = {**resolve(node), **node}
     alternatives = node.get("oneOf") or node.get("anyOf")
     if alternatives:
         if not any(matches_type(resolve(a), value) for a in alternatives):
             unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
+            return
     elif not matches_type(node, value):
         unknown.append(f'field "{path}" must be of type {_expected(node)}, not {_type_name(value)}')
         return
-    if isinstance(value, dict):
+    if node.get("nonempty") and value in ("", []):
+        causes.append(errors.required(path))
+    elif isinstance(value, dict):
         _walk_map(node, value, path, unknown, causes)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             _walk(items(node), item, f"{path}[{index}]", unknown, causes)
         _check_size(node, len(value), path, "Items", causes)
+    elif said := formats.malformed(node.get("format", ""), value):
+        unknown.append(f'field "{path}": {said}')
     else:
         _check_scalar(node, value, path, causes)
 
@@ -114,8 +135,11 @@ def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Js
 def _walk_map(node: Json, value: Json, path: str, unknown: list[str], causes: list[Json]) -> None:
     properties = node.get("properties") or {}
     rest = node.get("additionalProperties", True)
+    form = dig(node, "propertyNames", "format", default="")
     for key, item in value.items():
         here = f"{path}.{key}" if path else key
+        if said := formats.problem(form, key):
+            causes.append(errors.invalid_value(path, key, said))
         if key in properties:
             _walk(properties[key], item, here, unknown, causes)
         elif isinstance(rest, dict):
@@ -135,18 +159,22 @@ def _check_size(node: Json, size: int, path: str, suffix: str, causes: list[Json
 
 def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None:
     if "enum" in node and value not in node["enum"]:
-        supported = ", ".join(json.dumps(choice) for choice in node["enum"])
+        supported = ", ".join(json.dumps(choice) for choice in node["enum"] if choice)
         message = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
         causes.append(errors.cause(path, "FieldValueNotSupported", message))
     if "pattern" in node and not re.search(node["pattern"], str(value)):
         causes.append(errors.invalid_value(path, value, f"should match '{node['pattern']}'"))
+    if value != "" and (said := formats.problem(node.get("format", ""), value)):
+        causes.append(errors.invalid_value(path, value, said))
     if isinstance(value, str):
         _check_size(node, len(value), path, "Length", causes)
-    elif not isinstance(value, bool):
-        if value < node.get("minimum", value):
-            causes.append(errors.invalid_value(path, value, f"should be greater than or equal to {node['minimum']}"))
-        if value > node.get("maximum", value):
-            causes.append(errors.invalid_value(path, value, f"should be less than or equal to {node['maximum']}"))
+    if isinstance(value, bool) or (isinstance(value, str) and node.get("format") != "quantity"):
+        return
+    amount = quantity.parse(value) if isinstance(value, str) else value
+    if amount < node.get("minimum", amount):
+        causes.append(errors.invalid_value(path, value, f"must be greater than or equal to {node['minimum']}"))
+    if amount > node.get("maximum", amount):
+        causes.append(errors.invalid_value(path, value, f"must be less than or equal to {node['maximum']}"))
 
 
 def matches_type(node: Json, value: Any) -> bool:
@@ -177,6 +205,30 @@ def with_defaults(node: Json, value: Any) -> Any:
     if isinstance(value, list):
         return [with_defaults(items(node), item) for item in value]
     return value
+
+
+def known_part(node: Json, value: Any, path: str = "") -> tuple[Any, list[str]]:
+    """`value` without the fields that its schema does not know, and what is said of each."""
+    node = {**resolve(node), **node}
+    dropped: list[str] = []
+    if isinstance(value, list):
+        parts = [known_part(items(node), item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [part for part, _ in parts], [said for _, more in parts for said in more]
+    if not isinstance(value, dict):
+        return value, dropped
+    properties, rest = node.get("properties") or {}, node.get("additionalProperties", True)
+    kept: Json = {}
+    for key, item in value.items():
+        here = f"{path}.{key}" if path else key
+        below = properties.get(key, rest)
+        if isinstance(below, dict):
+            kept[key], more = known_part(below, item, here)
+            dropped += more
+        elif rest is False or (properties and not node.get("x-kubernetes-preserve-unknown-fields")):
+            dropped.append(f'unknown field "{here}"')
+        else:
+            kept[key] = item
+    return kept, dropped
 
 
 def without_nulls(value: Any) -> Any:

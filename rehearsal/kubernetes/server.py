@@ -1,19 +1,21 @@
 """The HTTPS front: authentication, faults, authorization, then discovery, verbs, watches and logs."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from aiohttp import web
 
 from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, reviews, tables, watching
+from rehearsal.kubernetes.bodies import decode, delete_options
 from rehearsal.kubernetes.faults import CutOff, Faults
 from rehearsal.kubernetes.identity import Authenticator, User
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.requests import Target
-from rehearsal.kubernetes.verbs import APPLY, Verbs, decode
+from rehearsal.kubernetes.verbs import APPLY, Verbs
 
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -49,6 +51,10 @@ class Server:
             return web.json_response(problem.status(), status=problem.code, headers=problem.headers)
         except CutOff:
             return web.Response()
+        except Exception as problem:
+            traceback.print_exc()
+            status = errors.ApiError(500, "InternalError", f"Internal error occurred: {problem!r}").status()
+            return web.json_response(status, status=500)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path
@@ -69,7 +75,7 @@ class Server:
             return web.json_response(
                 reviews.answer(self._cluster.store, user, review, decode(await request.read())), status=201
             )
-        watch = request.query.get("watch") in ("true", "1")
+        watch = queries.flag(request.query, "watch")
         target = requests.parse(self._cluster.registry, request.method, path, watch=watch)
         if target is None:
             self._authorize(user, rbac.Request(verb=request.method.lower(), path=path))
@@ -124,32 +130,43 @@ class Server:
         manager = query.get("fieldManager") or request.headers.get("User-Agent", "unknown").split("/")[0]
         match target.verb:
             case "watch":
-                chosen = queries.object_selector(query.get("labelSelector", ""), _fields(target, query))
+                plural = target.resource.plural
+                chosen = queries.object_selector(plural, query.get("labelSelector", ""), _fields(target, query))
+                for name in ("timeoutSeconds", "resourceVersion"):
+                    queries.number(query, name)
                 return await watching.stream(request, self._cluster, target, chosen)
             case "get" if target.subresource == "log":
                 return await self._log(request, target)
             case "get":
-                return self._reply(request, target, self._verbs.get(target))
+                return self._reply(request, target, self._verbs.get(target, query))
             case "list":
                 return self._reply(request, target, self._verbs.list(target, query))
             case "delete" | "deletecollection":
-                raw = await request.read()
-                options = decode(raw) if raw else {}
+                options = delete_options(await request.read())
                 remove = self._verbs.delete if target.verb == "delete" else self._verbs.delete_collection
-                return web.json_response(remove(target, options or {}, query))
+                return web.json_response(remove(target, options, query))
         raw = await request.read()
         kind = _content_type(request)
+        warnings: list[str] = []
+        status = 200
         if target.verb == "patch":
-            obj, created = self._verbs.patch(target, kind, raw, query, manager)
-            return self._reply(request, target, obj, 201 if created else 200)
-        if target.verb == "create":
-            return self._reply(request, target, self._verbs.create(target, decode(raw), query, manager), 201)
-        return self._reply(request, target, self._verbs.update(target, decode(raw), query, manager))
+            obj, created = self._verbs.patch(target, kind, raw, query, manager, warnings)
+            status = 201 if created else 200
+        elif target.verb == "create":
+            obj, status = self._verbs.create(target, decode(raw), query, manager, warnings), 201
+        else:
+            obj = self._verbs.update(target, decode(raw), query, manager, warnings)
+        return self._reply(request, target, obj, status, warnings)
 
-    def _reply(self, request: web.Request, target: Target, obj: Json, status: int = 200) -> web.Response:
+    def _reply(
+        self, request: web.Request, target: Target, obj: Json, status: int = 200, warnings: Sequence[str] = ()
+    ) -> web.Response:
         if tables.wanted(request.headers.get("Accept", "")) and not target.subresource:
             obj = tables.table(target.resource, obj)
-        return web.Response(text=json.dumps(obj), status=status, content_type="application/json")
+        response = web.Response(text=json.dumps(obj), status=status, content_type="application/json")
+        for said in warnings:
+            response.headers.add("Warning", f"299 - {json.dumps(said)}")
+        return response
 
     async def _log(self, request: web.Request, target: Target) -> web.StreamResponse:
         pod = self._verbs.get(target)

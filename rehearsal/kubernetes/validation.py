@@ -1,21 +1,28 @@
 """Rules across fields, which a schema cannot say: 422 with every problem at once."""
 
-import re
 from collections.abc import Callable, Iterator
 
-from rehearsal.kubernetes import cel, errors, karpenter_rules, pod_rules, quantity, queries, quotas
+from rehearsal.kubernetes import (
+    claim_rules,
+    errors,
+    formats,
+    job_rules,
+    karpenter_rules,
+    pod_rules,
+    quantity,
+    queries,
+    quotas,
+    rbac_rules,
+    scheduling_rules,
+)
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.objects import Json, dig, name_of
 from rehearsal.kubernetes.resources import Resource
 from rehearsal.kubernetes.store import Store
 
-_LABEL = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_SERVICE_NAME = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
-_LABEL_KEY = re.compile(r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
-_LABEL_VALUE = re.compile(r"^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$")
 _ANNOTATIONS_LIMIT = 256 * 1024
 _DATA_LIMIT = 1024 * 1024
+_NAMES = {r.SERVICES: formats.dns_1035_label, r.NAMESPACES: formats.dns_label}
 _FREE_NAMES = (r.ROLES, r.CLUSTER_ROLES, r.ROLE_BINDINGS, r.CLUSTER_ROLE_BINDINGS)
 
 Rule = Callable[[Json, Json | None], Iterator[Json]]
@@ -35,24 +42,18 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
     name = metadata.get("name")
     if not name:
         yield errors.required("metadata.name", "name or generateName is required")
-    elif resource is r.SERVICES and not (_SERVICE_NAME.match(name) and len(name) <= 63):
-        yield errors.invalid_value(
-            "metadata.name", name, "a DNS-1035 label must start with a letter, at most 63 characters"
-        )
-    elif resource is r.NAMESPACES and not (_LABEL.match(name) and len(name) <= 63):
-        yield errors.invalid_value("metadata.name", name, "a lowercase RFC 1123 label must be at most 63 characters")
-    elif resource not in _FREE_NAMES and not (_SUBDOMAIN.match(name) and len(name) <= 253):
-        yield errors.invalid_value(
-            "metadata.name",
-            name,
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'",
-        )
+    elif resource not in _FREE_NAMES and (said := _NAMES.get(resource, formats.dns_subdomain)(name)):
+        yield errors.invalid_value("metadata.name", name, said)
+    elif resource in _FREE_NAMES and (name in (".", "..") or "/" in name or "%" in name):
+        yield errors.invalid_value("metadata.name", name, "may not be '.' or '..', and may not contain '/' or '%'")
     yield from labels("metadata.labels", metadata.get("labels"))
     for key in metadata.get("annotations") or {}:
-        if not _LABEL_KEY.match(key.lower() if "/" in key else key):
-            yield errors.invalid_value(
-                "metadata.annotations", key, "name part must consist of alphanumeric characters, '-', '_' or '.'"
-            )
+        if said := formats.qualified_name(key.lower()):
+            yield errors.invalid_value("metadata.annotations", key, said)
+    if sum(ref.get("controller") is True for ref in metadata.get("ownerReferences") or ()) > 1:
+        yield errors.invalid_value(
+            "metadata.ownerReferences", "…", "Only one reference can have Controller set to true"
+        )
     if sum(len(k) + len(v) for k, v in (metadata.get("annotations") or {}).items()) > _ANNOTATIONS_LIMIT:
         yield errors.cause(
             "metadata.annotations", "FieldValueTooLong", f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes"
@@ -61,14 +62,10 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
 
 def labels(path: str, values: dict[str, str] | None) -> Iterator[Json]:
     for key, value in (values or {}).items():
-        if not _LABEL_KEY.match(key):
-            yield errors.invalid_value(path, key, "name part must consist of alphanumeric characters, '-', '_' or '.'")
-        if not _LABEL_VALUE.match(value):
-            yield errors.invalid_value(
-                path,
-                value,
-                "a valid label must be empty or consist of alphanumeric characters, '-', '_' or '.' (at most 63)",
-            )
+        if said := formats.qualified_name(key):
+            yield errors.invalid_value(path, key, said)
+        if said := formats.label_value(value):
+            yield errors.invalid_value(path, value, said)
 
 
 def _immutable(*paths: tuple[str, ...]) -> Rule:
@@ -84,6 +81,8 @@ def _data_size(obj: Json, old: Json | None) -> Iterator[Json]:
     size = sum(len(v.encode()) for kind in ("data", "binaryData", "stringData") for v in (obj.get(kind) or {}).values())
     if size > _DATA_LIMIT:
         yield errors.cause("", "FieldValueTooLong", f"Too long: may not be more than {_DATA_LIMIT} bytes")
+    for key in sorted({*(obj.get("data") or {})} & {*(obj.get("binaryData") or {})}):
+        yield errors.invalid_value("data", key, "duplicate of key present in binaryData")
     if old and old.get("immutable") and obj.get("data") != old.get("data"):
         yield errors.field_forbidden("data", "field is immutable when `immutable` is set")
 
@@ -94,6 +93,7 @@ def _template(obj: Json, old: Json | None) -> Iterator[Json]:
 
 
 def _selects_its_template(obj: Json, old: Json | None) -> Iterator[Json]:
+    yield from scheduling_rules.selector(obj["spec"]["selector"], "spec.selector")
     chosen = dig(obj, "spec", "template", "metadata", "labels", default={})
     if not queries.matches(obj["spec"]["selector"], chosen):
         message = "`selector` does not match template `labels`"
@@ -107,22 +107,14 @@ def _restart_always(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.cause("spec.template.spec.restartPolicy", "FieldValueNotSupported", message)
 
 
-def _job(obj: Json, old: Json | None) -> Iterator[Json]:
-    spec = obj["spec"]
-    if dig(spec, "template", "spec", "restartPolicy") not in ("Never", "OnFailure"):
-        message = 'Required value: valid values: "OnFailure", "Never"'
-        yield errors.cause("spec.template.spec.restartPolicy", "FieldValueRequired", message)
-    if "podFailurePolicy" in spec and dig(spec, "template", "spec", "restartPolicy") != "Never":
-        message = 'Invalid value: only "Never" is supported when podFailurePolicy is specified'
-        yield errors.cause("spec.template.spec.restartPolicy", "FieldValueInvalid", message)
-    for field in ("successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes"):
-        if field in spec:
-            yield errors.unsupported(f"spec.{field}", f"Jobs with {field}")
-    if spec.get("completionMode") == "Indexed":
-        yield errors.unsupported("spec.completionMode", "indexed Jobs")
-
-
 def _deployment(obj: Json, old: Json | None) -> Iterator[Json]:
+    spec = obj["spec"]
+    if spec["strategy"]["type"] == "Recreate" and "rollingUpdate" in spec["strategy"]:
+        message = "may not be specified when strategy `type` is 'Recreate'"
+        yield errors.field_forbidden("spec.strategy.rollingUpdate", message)
+    if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
+        message = "must be greater than minReadySeconds"
+        yield errors.invalid_value("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], message)
     if dig(obj, "spec", "paused"):
         yield errors.unsupported("spec.paused", "paused Deployments")
 
@@ -143,6 +135,13 @@ def _service(obj: Json, old: Json | None) -> Iterator[Json]:
             )
         if len(spec["ports"]) > 1 and not port.get("name"):
             yield errors.required(f"spec.ports[{index}].name")
+        if port.get("name") and (said := formats.dns_label(port["name"])):
+            yield errors.invalid_value(f"spec.ports[{index}].name", port["name"], said)
+        for other in spec["ports"][:index]:
+            if (other["port"], other["protocol"]) == (port["port"], port["protocol"]) or (
+                port.get("name") and other.get("name") == port["name"]
+            ):
+                yield errors.cause(f"spec.ports[{index}]", "FieldValueDuplicate", "Duplicate value")
 
 
 def _volume(obj: Json, old: Json | None) -> Iterator[Json]:
@@ -155,10 +154,16 @@ def _volume(obj: Json, old: Json | None) -> Iterator[Json]:
     for key in ("accessModes", "capacity"):
         if not spec.get(key):
             yield errors.required(f"spec.{key}")
+    yield from _positive_storage(spec.get("capacity") or {}, "spec.capacity")
     if old is not None and dig(old, "spec", "csi") != dig(obj, "spec", "csi"):
         yield errors.field_forbidden(
             "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
         )
+
+
+def _positive_storage(amounts: Json, path: str) -> Iterator[Json]:
+    if "storage" in amounts and quantity.parse(amounts["storage"]) <= 0:
+        yield errors.invalid_value(f"{path}[storage]", amounts["storage"], "must be greater than zero")
 
 
 def _volume_claim(obj: Json, old: Json | None) -> Iterator[Json]:
@@ -166,6 +171,7 @@ def _volume_claim(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.required("spec.accessModes", "at least 1 access mode is required")
     if not dig(obj, "spec", "resources", "requests", "storage"):
         yield errors.required("spec.resources[storage]")
+    yield from _positive_storage(dig(obj, "spec", "resources", "requests", default={}), "spec.resources")
     if old is not None:
         mutable = ("volumeName", "resources")
         before, after = ({k: v for k, v in o["spec"].items() if k not in mutable} for o in (old, obj))
@@ -174,32 +180,6 @@ def _volume_claim(obj: Json, old: Json | None) -> Iterator[Json]:
             yield errors.field_forbidden(
                 "spec", "spec is immutable after creation except resources.requests for bound claims"
             )
-
-
-def _claim(path: tuple[str, ...]) -> Rule:
-    def rule(obj: Json, old: Json | None) -> Iterator[Json]:
-        devices = dig(obj, *path, "devices", default={})
-        here = ".".join((*path, "devices"))
-        names = [request["name"] for request in devices.get("requests", ())]
-        for index, request in enumerate(devices.get("requests", ())):
-            if "exactly" not in request:
-                yield errors.unsupported(f"{here}.requests[{index}]", "a request that is not `exactly`")
-            for selector in dig(request, "exactly", "selectors", default=()):
-                try:
-                    cel.check(selector["cel"]["expression"])
-                except cel.Unsupported as problem:
-                    where = f"{here}.requests[{index}].exactly.selectors"
-                    yield errors.invalid_value(where, selector["cel"]["expression"], str(problem))
-        for kind in ("constraints", "config"):
-            for index, entry in enumerate(devices.get(kind, ())):
-                for name in entry.get("requests", ()):
-                    if name not in names:
-                        message = "must be the name of a request in the claim"
-                        yield errors.invalid_value(f"{here}.{kind}[{index}].requests", name, message)
-        if old is not None and dig(obj, "spec") != dig(old, "spec"):
-            yield errors.invalid_value("spec", "…", "field is immutable")
-
-    return rule
 
 
 def _quantities(obj: Json, old: Json | None) -> Iterator[Json]:
@@ -215,11 +195,6 @@ def _no_new_definitions(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.unsupported("metadata.name", "custom resources other than Karpenter's")
 
 
-def _role_ref(obj: Json, old: Json | None) -> Iterator[Json]:
-    if old is not None and obj["roleRef"] != old["roleRef"]:
-        yield errors.invalid_value("roleRef", obj["roleRef"], "cannot change roleRef")
-
-
 def _pod(obj: Json, old: Json | None) -> Iterator[Json]:
     yield from pod_rules.check(obj["spec"], "spec")
     if old is not None:
@@ -231,7 +206,7 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.DEPLOYMENTS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always, _deployment),
     r.REPLICA_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
     r.DAEMON_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
-    r.JOBS: (_immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions")), _template, _job),
+    r.JOBS: (_immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions")), _template, job_rules.job),
     r.SERVICES: (_immutable(("spec", "clusterIP")), _service),
     r.CONFIG_MAPS: (_data_size,),
     r.QUOTAS: (quotas.check_quota,),
@@ -239,10 +214,12 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.SECRETS: (_data_size, _immutable(("type",))),
     r.VOLUMES: (_volume,),
     r.VOLUME_CLAIMS: (_volume_claim,),
-    r.CLAIMS: (_claim(("spec",)),),
-    r.CLAIM_TEMPLATES: (_claim(("spec", "spec")),),
-    r.ROLE_BINDINGS: (_role_ref,),
-    r.CLUSTER_ROLE_BINDINGS: (_role_ref,),
+    r.CLAIMS: (claim_rules.claim("spec"),),
+    r.CLAIM_TEMPLATES: (claim_rules.claim("spec", "spec"),),
+    r.ROLES: (rbac_rules.namespaced_role,),
+    r.CLUSTER_ROLES: (rbac_rules.cluster_role,),
+    r.ROLE_BINDINGS: (rbac_rules.binding,),
+    r.CLUSTER_ROLE_BINDINGS: (rbac_rules.cluster_binding,),
     r.CRDS: (_no_new_definitions,),
     r.NODE_POOLS: (karpenter_rules.node_pool, _quantities),
     r.NODE_CLASSES: (karpenter_rules.node_class,),

@@ -1,14 +1,11 @@
 """What each verb does with a target: the handlers behind the routes, without HTTP."""
 
 import copy
-import json
 from collections.abc import Mapping
-from typing import Any
-
-import yaml
 
 from rehearsal.kubernetes import budgets, defaults, errors, fields, ownership, patches, queries, scaling, schema, typed
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.bodies import Warnings, as_asked, decode, is_dry_run, located
 from rehearsal.kubernetes.machinery import Cluster, owner_entry
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
 from rehearsal.kubernetes.requests import Target
@@ -30,15 +27,18 @@ class Verbs:
         self._cluster = cluster
         self._store = cluster.store
 
-    def get(self, target: Target) -> Json:
+    def get(self, target: Target, query: Mapping[str, str] | None = None) -> Json:
+        queries.not_of_the_future(query or {}, self._store.version)
         obj = self._store.require(target.resource, target.namespace, target.name)
         return scaling.scale_of(target.resource, obj) if target.subresource == "scale" else obj
 
     def list(self, target: Target, query: Mapping[str, str]) -> Json:
         """All pages of a list are of the moment of the first, as etcd's are."""
-        chosen = queries.object_selector(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        plural = target.resource.plural
+        chosen = queries.object_selector(plural, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        queries.not_of_the_future(query, self._store.version)
         version, start = queries.continued(query.get("continue", "")) or (self._store.version, 0)
-        limit = int(query.get("limit") or 0)
+        limit = queries.number(query, "limit") or 0
         found = [obj for obj in self._store.list_at(version, target.resource, target.namespace) if chosen(obj)]
         page = found[start : start + limit] if limit else found[start:]
         metadata: Json = {"resourceVersion": str(version)}
@@ -49,26 +49,32 @@ class Verbs:
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
         return {**kind, "metadata": metadata, "items": page}
 
-    def create(self, target: Target, body: Json, query: Mapping[str, str], manager: str) -> Json:
+    def create(self, target: Target, body: Json, query: Mapping[str, str], manager: str, warnings: Warnings) -> Json:
+        """What the client did not ask to be strict about is dropped from `body` and told in `warnings`."""
         if target.subresource == "eviction":
             return self._evict(target, body)
         if target.subresource == "binding":
             return self._bind(target, body)
-        return self._cluster.create(
-            target.resource, _located(target, body), manager=manager, dry_run=_is_dry_run(query)
-        )
+        obj = as_asked(target, located(target, body), query, warnings)
+        return self._cluster.create(target.resource, obj, manager=manager, dry_run=is_dry_run(query))
 
-    def update(self, target: Target, body: Json, query: Mapping[str, str], manager: str) -> Json:
-        dry_run = _is_dry_run(query)
+    def update(self, target: Target, body: Json, query: Mapping[str, str], manager: str, warnings: Warnings) -> Json:
+        dry_run = is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run)
-        obj = _located(target, body)
+        obj = as_asked(target, located(target, body), query, warnings)
         return self._cluster.update(
             target.resource, obj, subresource=target.subresource, manager=manager, dry_run=dry_run
         )
 
     def patch(
-        self, target: Target, content_type: str, raw: bytes, query: Mapping[str, str], manager: str
+        self,
+        target: Target,
+        content_type: str,
+        raw: bytes,
+        query: Mapping[str, str],
+        manager: str,
+        warnings: Warnings,
     ) -> tuple[Json, bool]:
         """(the patched object, whether an apply created it)."""
         kind = PATCHES.get(content_type)
@@ -83,6 +89,8 @@ class Verbs:
             if not isinstance(change, list):
                 raise errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
             changed = patches.json_patch(current, change)
+        elif not isinstance(change, dict):
+            raise errors.bad_request("json: cannot unmarshal the patch into Go value of type map[string]interface {}")
         elif kind == "merge" or target.resource.is_custom:
             if kind == "strategic":
                 raise errors.unsupported_media_type(
@@ -91,14 +99,15 @@ class Verbs:
             changed = patches.json_merge(current, change)
         else:
             changed = patches.strategic_merge(schema.schema_of(target.resource), current, change)
-        return self.update(target, copy.deepcopy(changed), query, manager), False
+        return self.update(target, copy.deepcopy(changed), query, manager, warnings), False
 
     def delete(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
         asked = {**options}
-        for field in ("propagationPolicy", "gracePeriodSeconds"):
-            if field in query:
-                asked[field] = int(query[field]) if field.startswith("grace") else query[field]
-        dry_run = _is_dry_run(query) or "All" in options.get("dryRun", ())
+        if "propagationPolicy" in query:
+            asked["propagationPolicy"] = query["propagationPolicy"]
+        if (grace := queries.number(query, "gracePeriodSeconds")) is not None:
+            asked["gracePeriodSeconds"] = grace
+        dry_run = is_dry_run(query) or "All" in options.get("dryRun", ())
         obj = self._cluster.delete(target.resource, target.namespace, target.name, asked, dry_run=dry_run)
         if self._store.get(target.resource, target.namespace, target.name) is not None and not dry_run:
             return obj
@@ -110,7 +119,7 @@ class Verbs:
     def delete_collection(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
         found = self.list(target, {k: v for k, v in query.items() if k in ("labelSelector", "fieldSelector")})
         for obj in found["items"]:
-            dry_run = _is_dry_run(query)
+            dry_run = is_dry_run(query)
             self._cluster.delete(target.resource, namespace_of(obj), name_of(obj), options, dry_run=dry_run)
         return found
 
@@ -121,10 +130,10 @@ class Verbs:
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
             )
             raise errors.ApiError(422, "Invalid", message)
-        body = schema.without_nulls(_located(target, body))
+        body = schema.without_nulls(located(target, body))
         if dig(body, "metadata", "managedFields"):
             raise errors.bad_request("metadata.managedFields must be nil")
-        resource, dry_run = target.resource, _is_dry_run(query)
+        resource, dry_run = target.resource, is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run), False
         typed.check(target, body)
@@ -180,7 +189,8 @@ class Verbs:
                 "causes": [errors.cause("", "DisruptionBudget", f"The disruption budget {budget} needs healthy pods")]
             }
             raise errors.ApiError(429, "TooManyRequests", message, details)
-        self._cluster.delete(r.PODS, target.namespace, target.name, body.get("deleteOptions") or {})
+        options = dig(body, "deleteOptions", default={})
+        self._cluster.delete(r.PODS, target.namespace, target.name, options)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def _bind(self, target: Target, body: Json) -> Json:
@@ -195,47 +205,3 @@ class Verbs:
         changed["spec"]["nodeName"] = dig(body, "target", "name", default="")
         self._cluster.update(r.PODS, changed)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-
-
-def decode(raw: bytes) -> Any:
-    """A request body: JSON, or YAML as an apply may be."""
-    try:
-        return json.loads(raw)
-    except ValueError:
-        pass
-    try:
-        return yaml.safe_load(raw)
-    except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise errors.bad_request(f"the object provided is unrecognized: {problem}") from None
-
-
-def _is_dry_run(query: Mapping[str, str]) -> bool:
-    asked = query.get("dryRun", "")
-    if asked not in ("", "All"):
-        raise errors.bad_request(f'invalid dryRun value "{asked}": supported values: "All"')
-    return asked == "All"
-
-
-def _located(target: Target, body: Any) -> Json:
-    """`body` with the namespace and name of the path; 400 where they disagree or the kind is another."""
-    if not isinstance(body, dict):
-        raise errors.bad_request("the object provided is unrecognized: a map is expected")
-    resource = target.resource
-    kind, version = body.get("kind", resource.kind), body.get("apiVersion", resource.api_version)
-    if (kind, version) != (resource.kind, resource.api_version):
-        message = (
-            f'{kind} in version "{version}" does not match the expected {resource.kind} in "{resource.api_version}"'
-        )
-        raise errors.bad_request(message)
-    metadata = dict(body.get("metadata") or {})
-    if target.name and metadata.setdefault("name", target.name) != target.name:
-        raise errors.bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
-        )
-    if resource.namespaced and metadata.setdefault("namespace", target.namespace) != target.namespace:
-        raise errors.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if not resource.namespaced:
-        metadata.pop("namespace", None)
-    return {**body, "apiVersion": version, "kind": kind, "metadata": metadata}

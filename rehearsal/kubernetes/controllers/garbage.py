@@ -74,18 +74,19 @@ class GarbageCollector(Controller):
             self._delete(*found, "Background")
 
     def _collect_blocking(self, owner: str) -> int:
-        """Delete, in the foreground, the dependents that block `owner`'s deletion; how many of them are still there.
+        """Delete the dependents of `owner`, which goes in the foreground; how many that block it are still there.
 
-        Those that do not block go when it is gone, as in the real collector.
+        All of them are deleted at once; those that do not block are only not waited for (processTransitions in
+        pkg/controller/garbagecollector/graph_builder.go of kubernetes/kubernetes).
         """
         left = 0
         for resource, obj in self._dependents_of(owner):
             references = _references(obj)
             blocks = any(ref["uid"] == owner and ref.get("blockOwnerDeletion") for ref in references)
             kept = any(ref["uid"] != owner and self._is_there(ref, obj) for ref in references)
-            if blocks and not kept:
+            if not kept:
                 self._delete(resource, obj, "Foreground")
-                left += self.store.by_uid(uid_of(obj)) is not None
+                left += blocks and self.store.by_uid(uid_of(obj)) is not None
         return left
 
     def _delete(self, resource: r.Resource, obj: Json, policy: str) -> None:

@@ -59,8 +59,10 @@ class Jobs(Controller):
         spec, owned = job["spec"], pods.owned_pods(self.cluster, job)
         succeeded = [pod for pod in owned if dig(pod, "status", "phase") == "Succeeded"]
         failures = self._failures.setdefault(uid_of(job), {})
+        ending = [pod for pod in owned if terminating(pod) and not pods.is_finished(pod)]
+        waited_for = ending if spec["podReplacementPolicy"] == "Failed" else []
         for pod in owned:
-            if dig(pod, "status", "phase") == "Failed" or (terminating(pod) and not pods.is_finished(pod)):
+            if dig(pod, "status", "phase") == "Failed" or (pod in ending and not waited_for):
                 failures[uid_of(pod)] = pod
         failed = list(failures.values())
         active = [pod for pod in owned if pods.is_active(pod)]
@@ -89,7 +91,7 @@ class Jobs(Controller):
                 self.cluster.delete(r.PODS, namespace_of(pod), name_of(pod))
             active = [] if verdict else active
         else:
-            wanted = min(spec["parallelism"], completions - len(succeeded)) - len(active)
+            wanted = min(spec["parallelism"], completions - len(succeeded)) - len(active) - len(waited_for)
             wait = self._retry_wait(failed)
             if wanted > 0 and wait > 0:
                 self.wake_in(wait)

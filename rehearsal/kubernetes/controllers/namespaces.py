@@ -1,4 +1,4 @@
-"""Namespaces: the default ServiceAccount of a new one, the end of a deleted one."""
+"""Namespaces: the default ServiceAccount and the cluster's certificate for a new one, the end of a deleted one."""
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.base import Controller
@@ -6,14 +6,17 @@ from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, name_of, namespace_of, terminating
 from rehearsal.kubernetes.store import Change
 
+_ROOT_CA = "kube-root-ca.crt"
+
 
 class Namespaces(Controller):
     """Acts at once on every change of a namespace; goes on emptying a terminating one as its objects go."""
 
-    watches = (r.NAMESPACES, r.SERVICE_ACCOUNTS)
+    watches = (r.NAMESPACES, r.SERVICE_ACCOUNTS, r.CONFIG_MAPS)
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, certificate: str) -> None:
         super().__init__(cluster)
+        self._certificate = certificate
         self._ending: set[str] = set()
         self.store.subscribe(self._on_removal)
 
@@ -30,6 +33,8 @@ class Namespaces(Controller):
                 continue
             if self.store.get(r.SERVICE_ACCOUNTS, name, "default") is None:
                 self.cluster.create(r.SERVICE_ACCOUNTS, service_account(name))
+            if self.store.get(r.CONFIG_MAPS, name, _ROOT_CA) is None:
+                self.cluster.create(r.CONFIG_MAPS, _root_ca(name, self._certificate))
             if "status" not in namespace:
                 self.cluster.modify(r.NAMESPACES, namespace, lambda obj: obj.update(status={"phase": "Active"}))
 
@@ -53,3 +58,8 @@ class Namespaces(Controller):
 def service_account(namespace: str) -> Json:
     metadata = {"name": "default", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+
+
+def _root_ca(namespace: str, certificate: str) -> Json:
+    metadata = {"name": _ROOT_CA, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": certificate}}

@@ -37,13 +37,14 @@ def test_create_sets_what_the_server_sets(double: Double, namespace: str) -> Non
 
 OLD = {**config("taken"), "metadata": {"name": "taken", "resourceVersion": "1"}}
 ELSEWHERE = {**config("b"), "metadata": {"name": "b", "namespace": "x"}}
+UNKNOWN = {**config("b"), "dta": {}}
 REFUSED = [
     ("a name twice", "POST", "{ns}/configmaps", config("taken"), 409, "AlreadyExists"),
     ("an old version", "PUT", "{ns}/configmaps/taken", OLD, 409, "Conflict"),
     ("what is not there", "GET", "{ns}/configmaps/none", None, 404, "NotFound"),
     ("a kind that is not there", "GET", "{ns}/widgets", None, 404, "NotFound"),
     ("an old API version", "GET", "/apis/resource.k8s.io/v1beta1/resourceslices", None, 404, "NotFound"),
-    ("an unknown field", "POST", "{ns}/configmaps", {**config("b"), "dta": {}}, 400, "BadRequest"),
+    ("an unknown field", "POST", "{ns}/configmaps?fieldValidation=Strict", UNKNOWN, 400, "BadRequest"),
     ("a wrong type", "POST", "{ns}/configmaps", config("b", k=1), 400, "BadRequest"),
     ("another kind", "POST", "{ns}/configmaps", {**config("b"), "kind": "Secret"}, 400, "BadRequest"),
     ("another namespace", "POST", "{ns}/configmaps", ELSEWHERE, 400, "BadRequest"),
@@ -52,6 +53,18 @@ REFUSED = [
     ("a broken body", "POST", "{ns}/configmaps", b"{", 400, "BadRequest"),
     ("a patch of no known kind", "PATCH", "{ns}/configmaps/taken", {}, 415, "UnsupportedMediaType"),
     ("a method that is not there", "POST", "{ns}/configmaps/taken", {}, 405, "MethodNotAllowed"),
+    ("a limit that is no number", "GET", "{ns}/configmaps?limit=abc", None, 400, "BadRequest"),
+    ("a field that nothing selects by", "GET", "{ns}/configmaps?fieldSelector=data.k%3Dv", None, 400, "BadRequest"),
+    ("half a selector", "GET", "{ns}/configmaps?labelSelector=a%20in%20(b", None, 400, "BadRequest"),
+    ("a selector by no label", "GET", "{ns}/configmaps?labelSelector=a%3D-b", None, 400, "BadRequest"),
+    ("a version of the future", "GET", "{ns}/configmaps?resourceVersion=99999999", None, 504, "Timeout"),
+    ("one of the future", "GET", "{ns}/configmaps/taken?resourceVersion=99999999", None, 504, "Timeout"),
+    ("a version that is none", "GET", "{ns}/configmaps?resourceVersion=x", None, 400, "BadRequest"),
+    ("metadata that is none", "POST", "{ns}/configmaps", {**config("b"), "metadata": "x"}, 400, "BadRequest"),
+    ("a name that is none", "POST", "{ns}/configmaps", {**config("b"), "metadata": {"name": 5}}, 400, "BadRequest"),
+    ("options that are none", "DELETE", "{ns}/configmaps/taken", ["x"], 400, "BadRequest"),
+    ("a grace that is none", "DELETE", "{ns}/configmaps/taken?gracePeriodSeconds=x", None, 400, "BadRequest"),
+    ("a validation that is none", "POST", "{ns}/configmaps?fieldValidation=Lax", config("b"), 422, "Invalid"),
     ("a bad selector", "GET", "{ns}/configmaps?labelSelector=a%20like%20b", None, 400, "BadRequest"),
     ("an apply without manager", "PATCH", "{ns}/configmaps/taken", config("taken"), 422, "Invalid"),
 ]  # fmt: skip
@@ -140,7 +153,7 @@ def test_selectors_and_pages(double: Double, namespace: str) -> None:
 
     assert names("labelSelector=parity%3Deven") == ["c0", "c2", "c4"]
     assert names("labelSelector=parity!%3Deven,n%20in%20(1,2)") == ["c1"]
-    assert names("labelSelector=!absent,n%20notin%20(0)") == ["c1", "c2", "c3", "c4"]
+    assert names("labelSelector=!absent,n,n%20notin%20(0)") == ["c1", "c2", "c3", "c4"]
     assert names("fieldSelector=metadata.name%3Dc3") == ["c3"]
     page = double.get(f"{maps(namespace)}?limit=2")
     assert [i["metadata"]["name"] for i in page["items"]] == ["c0", "c1"] and page["metadata"][
@@ -153,8 +166,10 @@ def test_patches(double: Double, namespace: str) -> None:
     double.ok("POST", maps(namespace), config("a", x="1", y="2"))
     path = f"{maps(namespace)}/a"
     assert double.ok("PATCH", path, {"data": {"x": None, "z": "3"}}, kind=MERGE)["data"] == {"y": "2", "z": "3"}
-    operations = [{"op": "test", "path": "/data/y", "value": "2"}, {"op": "add", "path": "/data/a~1b", "value": "4"}]
-    assert double.ok("PATCH", path, operations, kind="application/json-patch+json")["data"]["a/b"] == "4"
+    labels = [{"op": "add", "path": "/metadata/labels", "value": {}}]
+    labels.append({"op": "add", "path": "/metadata/labels/a~1b", "value": "4"})
+    operations = [{"op": "test", "path": "/data/y", "value": "2"}, *labels]
+    assert double.ok("PATCH", path, operations, kind="application/json-patch+json")["metadata"]["labels"]["a/b"] == "4"
     failing = [{"op": "test", "path": "/data/y", "value": "no"}]
     assert double.request("PATCH", path, failing, kind="application/json-patch+json")[0] == 422
 
@@ -297,7 +312,7 @@ def faulty(base: Any, fault: Any) -> Any:
 def test_karpenter_objects_are_checked_as_by_their_crds(
     with_karpenter: Double, path: str, body: Any, message: str
 ) -> None:
-    status, answer = with_karpenter.request("POST", f"/apis/{path}?dryRun=All", body)
+    status, answer = with_karpenter.request("POST", f"/apis/{path}?dryRun=All&fieldValidation=Strict", body)
     assert status in (400, 422) and message in answer["message"], answer
 
 

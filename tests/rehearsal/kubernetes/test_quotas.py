@@ -23,15 +23,17 @@ def config(double: Double, namespace: str, name: str) -> tuple[int, Any]:
 
 
 def test_one_more_than_the_quota_is_refused_in_the_servers_words(double: Double, namespace: str) -> None:
-    quota(double, namespace, **{"count/configmaps": "2", "configmaps": "5", "secrets": "1"})
+    quota(
+        double, namespace, **{"count/configmaps": "3", "configmaps": "5", "secrets": "1"}
+    )  # one is the cluster's certificate
     assert [config(double, namespace, name)[0] for name in "ab"] == [201, 201]
     code, answer = config(double, namespace, "c")
     assert (code, answer["reason"]) == (403, "Forbidden")
     assert answer["message"] == (
         'configmaps "c" is forbidden: exceeded quota: bounds, '
-        "requested: count/configmaps=1, used: count/configmaps=2, limited: count/configmaps=2"
+        "requested: count/configmaps=1, used: count/configmaps=3, limited: count/configmaps=3"
     )
-    used = {"count/configmaps": "2", "configmaps": "2", "secrets": "0"}
+    used = {"count/configmaps": "3", "configmaps": "3", "secrets": "0"}
     double.wait(
         f"/api/v1/namespaces/{namespace}/resourcequotas/bounds", lambda q: q.get("status", {}).get("used") == used
     )

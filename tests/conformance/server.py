@@ -1,0 +1,105 @@
+"""The server that the contract runs on: the one of KUBECONFIG, or a double that is started for it."""
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+import uuid
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+MARK = "specdecode.example.com/conformance"
+PLURALS = {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
+CLUSTER_WIDE = ("PersistentVolume", "PriorityClass", "Namespace", "ClusterRole", "ClusterRoleBinding", "Node")
+
+
+class Server:
+    """A client of one API server; what it creates is marked, and `clean` removes it."""
+
+    def __init__(self, url: str, context: ssl.SSLContext, token: str = "", *, is_double: bool) -> None:
+        self.url, self._token, self.is_double = url.rstrip("/"), token, is_double
+        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        self._opener = urllib.request.build_opener(*handlers)
+        self._marks = {MARK: uuid.uuid4().hex[:8]}
+        self._namespaces: list[str] = []
+
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """(status, answer). Header names are written with underscores: `Impersonate_User="…"`."""
+        sent = {"Content-Type": "application/json", **{key.replace("_", "-"): value for key, value in headers.items()}}
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, method=method, data=data, headers=sent)
+        try:
+            with self._opener.open(request, timeout=30) as reply:
+                status, raw = reply.status, reply.read()
+        except urllib.error.HTTPError as refused:
+            status, raw = refused.code, refused.read()
+        return status, json.loads(raw)
+
+    def namespace(self, **labels: str) -> str:
+        """A namespace of its own, with its labels."""
+        name = f"conformance-{uuid.uuid4().hex[:10]}"
+        self._namespaces.append(name)
+        metadata = {"name": name, "labels": {**self._marks, **labels}}
+        status, answer = self.request("POST", "/api/v1/namespaces", {"metadata": metadata})
+        assert status == 201, answer
+        return name
+
+    def clean(self) -> None:
+        """Remove the namespaces and with them all that is in them; nothing else is ever stored."""
+        for name in self._namespaces:
+            self.request("DELETE", f"/api/v1/namespaces/{name}")
+
+    def lacks(self, api_version: str) -> bool:
+        """Whether the server does not serve an API group in this version."""
+        return self.request("GET", f"/apis/{api_version}")[0] == 404
+
+
+def path_of(body: Json, namespace: str) -> str:
+    """The path under which objects of this kind are created."""
+    kind, version = body["kind"], body["apiVersion"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    where = "" if kind in CLUSTER_WIDE else f"/namespaces/{namespace}"
+    return f"{root}{where}/{PLURALS.get(kind, kind.lower() + 's')}"
+
+
+def from_kubeconfig(path: str) -> Server:
+    """The server of a kubeconfig's current context: tokens, client certificates and credential commands."""
+    config = yaml.safe_load(Path(path).expanduser().read_text())
+
+    def named(kind: str, name: str) -> Json:
+        found: Json = next(entry[kind] for entry in config[f"{kind}s"] if entry["name"] == name)
+        return found
+
+    context = named("context", config["current-context"])
+    cluster, user = named("cluster", context["cluster"]), named("user", context["user"])
+    authority = _text(cluster, "certificate-authority")
+    secure = ssl.create_default_context(cadata=authority) if authority else ssl.create_default_context()
+    if certificate := _text(user, "client-certificate"):
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:
+            pair.write(certificate + _text(user, "client-key"))
+            pair.flush()
+            secure.load_cert_chain(pair.name)
+    token = user.get("token") or (_token(user["exec"]) if "exec" in user else "")
+    return Server(cluster["server"], secure, token, is_double=False)
+
+
+def _text(part: Json, key: str) -> str:
+    if data := part.get(f"{key}-data"):
+        return base64.b64decode(data).decode()
+    return Path(part[key]).read_text() if key in part else ""
+
+
+def _token(command: Json) -> str:
+    environment = {**os.environ, **{entry["name"]: entry["value"] for entry in command.get("env") or ()}}
+    arguments = [command["command"], *(command.get("args") or ())]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    return str(json.loads(done.stdout)["status"]["token"])
