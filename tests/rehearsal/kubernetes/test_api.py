@@ -158,7 +158,7 @@ def test_selectors_and_pages(double: Double, namespace: str) -> None:
     page = double.get(f"{maps(namespace)}?limit=2")
     assert [i["metadata"]["name"] for i in page["items"]] == ["c0", "c1"] and page["metadata"][
         "remainingItemCount"
-    ] == 3
+    ] == 4
     assert names(f"limit=2&continue={page['metadata']['continue']}") == ["c2", "c3"]
 
 

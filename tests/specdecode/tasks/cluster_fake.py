@@ -126,7 +126,7 @@ class FakeCluster:
             return Response(200, self.logs.get(name, "").encode())
         if method == "GET" and not name:
             found = self._select(kind, namespace, options.get("labelSelector", ""))
-            chosen = field_selector(options.get("fieldSelector", ""))
+            chosen = field_selector(f"{kind.lower()}s", options.get("fieldSelector", ""))
             return _ok({"items": [obj for obj in found if chosen(obj)], "metadata": {}})
         if method == "PATCH" and not sub:
             assert headers["Content-Type"] == "application/apply-patch+yaml"
