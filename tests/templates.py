@@ -23,8 +23,10 @@ PHYSICAL = {
     "AWS::EC2::VPC": "vpc-{}",
     "AWS::S3::Bucket": "bucket-{}",
     "AWS::EKS::Cluster": "specdecode",
+    "AWS::IAM::ManagedPolicy": "arn:aws:iam::111122223333:policy/{}",
     "AWS::StepFunctions::StateMachine": "arn:aws:states:us-east-2:111122223333:stateMachine:machine-{}",
     "AWS::IAM::OIDCProvider": "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-east-2.amazonaws.com/id/{}",
+    "AWS::SNS::Topic": "arn:aws:sns:us-east-2:111122223333:{}",
     "AWS::SQS::Queue": "https://sqs.us-east-2.amazonaws.com/111122223333/{}",
 }
 ARNS = {

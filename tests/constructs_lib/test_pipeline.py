@@ -190,6 +190,7 @@ def test_rbac_grants_no_wildcard_and_scales_one_pool_only():
 
 def test_rbac_is_what_a_run_needs_and_nothing_more():
     """Every verb used by a whole run, its failure, the watchdog and the inspection, against every verb granted."""
+    from specdecode.cluster.readiness import why_no_node
     from specdecode.tasks import inspect, release, watchdog
     from specdecode.tasks.errors import ServeNotReady
 
@@ -200,6 +201,7 @@ def test_rbac_is_what_a_run_needs_and_nothing_more():
     release.release(world.given("run-1"), world.rt)
     world.run_through("run-2", until="Serve")
     inspect.look(world.given("inspect"), world.rt)
+    why_no_node(world.rt.kube, world.cluster.all("NodePool")[0], since=world.time, now=world.time)  # no claim has come
     world.clean_up(ServeNotReady("x"), "run-2")
     world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
     world.time += timedelta(hours=1)

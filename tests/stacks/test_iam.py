@@ -152,7 +152,6 @@ def test_who_publishes_metrics_of_the_experiment(templates: Templates) -> None:
     }
     assert publishers == {
         "SpecDecodeStack/PipelineReport",
-        "SpecDecodeStack/ServiceAccountsBenchmark",
         "SpecDecodeStack/ServiceAccountsMonitored",
     }
 
