@@ -24,7 +24,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream conformance validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -34,6 +34,7 @@ help:
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
 	@echo '  make fuzz                         new inputs for everything that reads, MINUTES=2 a property'
 	@echo '  make upstream                     compare with upstream'\''s own files; UPSTREAM=<folder> if you have them'
+	@echo '  make conformance                  what the double answers as Kubernetes does; KUBECONFIG=<file> tries a real server'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
 	@echo '  make synth                        write the CloudFormation templates to cdk.out'
 	@echo '  make bench                        measure engine, load generator, advisor and statistics (see benchmarks/)'
@@ -82,6 +83,9 @@ fuzz: install
 
 upstream: install
 	@.venv/bin/python -m tools.upstream $(if $(UPSTREAM),--folder "$$UPSTREAM")
+
+conformance: install
+	@CONFORMANCE_KUBECONFIG=$(if $(filter command%,$(origin KUBECONFIG)),"$$KUBECONFIG") .venv/bin/pytest tests/conformance
 
 validate: install
 	CDK_VALIDATION=true .venv/bin/pytest tests/stacks/test_validator.py

@@ -11,7 +11,7 @@ from aiohttp import web
 from rehearsal.kubernetes import discovery, errors, queries, rbac, requests, reviews, tables, watching
 from rehearsal.kubernetes.bodies import decode, delete_options
 from rehearsal.kubernetes.faults import CutOff, Faults
-from rehearsal.kubernetes.identity import Authenticator, User
+from rehearsal.kubernetes.identity import Authenticator, User, impersonated
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.requests import Target
@@ -61,6 +61,8 @@ class Server:
         if path in _OPEN_PATHS:
             return web.json_response(discovery.VERSION) if path == "/version" else web.Response(text="ok")
         user = await self._authenticator.user(request.headers.get("Authorization", ""))
+        asked = request.headers
+        user = impersonated(user, asked.get("Impersonate-User", ""), asked.getall("Impersonate-Group", []))
         if path.startswith("/_rehearsal/"):
             if "system:masters" not in user.groups:
                 raise errors.ApiError(403, "Forbidden", "the control API takes the admin token only")
