@@ -109,7 +109,7 @@ def bare_path(tmp_path):
 def test_missing_node_is_named_with_what_to_install(bare_path):
     result = make("need-node", path=bare_path)
     assert result.returncode == 2  # make's own; the recipe's is 3
-    assert "Node.js 20 or newer with npm is missing" in result.stderr
+    assert "Node.js with npm is missing, or older than 20" in result.stderr
     assert "https://nodejs.org" in result.stderr
 
 

@@ -79,6 +79,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     runs.register(app)
     FakeDeployment.looks = 0
     monkeypatch.setattr(runs, "Deployment", HostileDeployment)
+    monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_watch.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
 
