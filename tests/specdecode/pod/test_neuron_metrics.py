@@ -90,7 +90,9 @@ def cloudwatch(monkeypatch, tmp_path):
 
 def test_the_monitor_is_asked_for_what_is_published_and_its_end_is_told(cloudwatch, tmp_path):
     tool = tmp_path / "neuron-monitor"
-    tool.write_text(f'#!/bin/sh\n[ "$1" = -c ] && cp "$2" asked.json\n[ -z "$PYTHONPATH" ] && cat '{REPORTS}'\nexit 3\n')
+    tool.write_text(
+        f'#!/bin/sh\n[ "$1" = -c ] && cp "$2" asked.json\n[ -z "$PYTHONPATH" ] && cat "{REPORTS}"\nexit 3\n'
+    )
     tool.chmod(0o755)
     with pytest.raises(PodError, match="ended with 3") as caught:
         neuron_metrics.main(["--variant", "SD"])
