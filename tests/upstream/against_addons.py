@@ -48,6 +48,7 @@ def test_cloudwatch_observability(upstream: Upstream, templates: Templates) -> N
     assert [path for path in unknown(values, chart) if f'"{path.rpartition(".")[2]}"' not in helpers] == []
     for off in ("applicationSignals", "neuronMonitor", "dcgmExporter"):
         assert (chart[off]["enabled"], values[off]["enabled"]) == (True, False)
+    assert chart["otelContainerInsights"]["enabled"] is False, "a second pipeline of metrics, billed too"
 
 
 def shipped(upstream: Upstream) -> str:

@@ -18,8 +18,9 @@ class NeuronVariant:
 
     kubelet: str
     driver: str
-    """aws-neuronx-dkms without its packaging's end: 2.29.0."""
+    """aws-neuronx-dkms without its `-dkms`: 2.29.0.0."""
     kernel: str
+    """Without its `.amzn2023`."""
 
 
 def neuron_variants(changelog: str, minors: Collection[str]) -> dict[str, dict[str, NeuronVariant]]:
@@ -57,8 +58,8 @@ def _variant(release: str, minor: str, part: str) -> NeuronVariant:
     assert kubelet, (release, minor)
     return NeuronVariant(
         kubelet=kubelet[1],
-        driver=".".join(_package(part, "aws-neuronx-dkms").split(".")[:3]),
-        kernel=_package(part, r"kernel[\d.]*"),
+        driver=_package(part, "aws-neuronx-dkms").removesuffix("-dkms"),
+        kernel=_package(part, r"kernel[\d.]*").removesuffix(".amzn2023"),
     )
 
 
