@@ -1,6 +1,7 @@
 """The CEL of device selectors."""
 
 import pytest
+from cel_expr_python import cel as google
 
 from constructs_lib.claims import claim_template
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
@@ -39,6 +40,19 @@ HOLDS = [
 def test_expressions(expression: str, expected: bool) -> None:
     cel.check(expression)
     assert cel.holds(expression, DRIVER, ATTRIBUTES) is expected
+
+
+@pytest.mark.parametrize(("expression", "expected"), [case for case in HOLDS if "Version." not in case[0]])
+def test_googles_cel_says_the_same(expression: str, expected: bool) -> None:
+    """But for versions, whose type and functions are Kubernetes' own."""
+    own, other = {}, {}
+    for name, typed in ATTRIBUTES.items():
+        domain, _, short = name.rpartition("/")
+        (other if domain else own)[short] = next(iter(typed.values()))
+    device = {"driver": DRIVER, "attributes": {DRIVER: own, "resource.aws.com": other}}
+    program = google.NewEnv(variables={"device": google.Type.DYN}).compile(expression)
+    result = program.eval(data={"device": device})
+    assert (result.type() == google.Type.BOOL and result.value()) is expected
 
 
 @pytest.mark.parametrize(
