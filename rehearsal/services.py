@@ -47,21 +47,22 @@ class Services:
     kubernetes_token: str
     children: tuple[Child, ...]
 
-    def client(self, service: str) -> Any:
-        """A boto3 client of the embedded AWS, as its administrator."""
+    def client(self, service: str, *, config: Config | None = None) -> Any:
+        """A boto3 client of the embedded AWS, as its administrator, with what `config` says besides."""
+        here = Config(
+            proxies={},
+            retries={"max_attempts": 2},
+            s3={"addressing_style": "path"},
+            connect_timeout=5,
+            read_timeout=ANSWER_S,
+        )
         return boto3.client(
             service,
             endpoint_url=self.endpoint,
             region_name=tools.REGION,
             aws_access_key_id="test",
             aws_secret_access_key="test",  # noqa: S106 - the emulator's well-known root credentials
-            config=Config(
-                proxies={},
-                retries={"max_attempts": 2},
-                s3={"addressing_style": "path"},
-                connect_timeout=5,
-                read_timeout=ANSWER_S,
-            ),
+            config=here.merge(config) if config else here,
         )
 
     def check(self) -> None:
@@ -84,7 +85,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
                 *("--state-dir", processes.folder / "kubernetes", "--image-path", tools.IMAGE),
                 *(f"--image={reference}={folder}" for reference, folder in tools.IMAGES.items()),
                 *("--aws-endpoint", _endpoint(bound), "--region", tools.REGION, "--node-delay", str(node_delay_s)),
-                *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER, "--backoff", str(BACKOFF_S)),
+                *("--cluster-name", CLUSTER, "--oidc-issuer", ISSUER, "--backoff", str(BACKOFF_S), "--ec2"),
             ],
             environment=tools.environment(),
         )

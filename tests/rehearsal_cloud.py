@@ -122,8 +122,8 @@ class Cloud:
         return result.stdout
 
     @contextlib.contextmanager
-    def denied(self, action: str, key: str) -> Iterator[None]:
-        """The bucket's policy denies everybody `action` on the object meanwhile."""
+    def denied(self, action: str | list[str], key: str) -> Iterator[None]:
+        """The bucket's policy denies everybody `action` on the objects meanwhile."""
         s3, bucket = self.running.services.client("s3"), self.running.bucket
         before = s3.get_bucket_policy(Bucket=bucket)["Policy"]
         policy = json.loads(before)

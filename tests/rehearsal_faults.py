@@ -31,6 +31,7 @@ from rehearsal.execution import Run
 from rehearsal.observer import Observer
 from rehearsal.processes import processes_naming
 from rehearsal.rehearse import rehearsal
+from tests import rehearsal_broken as broken
 from tests.rehearsal import elsewhere
 from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud
 from tests.rehearsal_page import write_faults, write_part
@@ -587,6 +588,119 @@ def test_three_runs_one_stopped_while_waiting_one_while_holding(cloud):
     assert _looks(third, "Compile") == 1, "the third run compiles what the first had compiled"
     for run, what in ((second, "stopped while waiting"), (first, "stopped while holding"), (third, "goes on")):
         cloud.note(f"three runs queued: {what}", "queue", run, cause="-")
+
+
+@pytest.mark.parametrize(("data", "what"), [(b"\x00 no JSON", "garbage"), (b"", "empty")])
+def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
+    """The run ends at its next look, the node goes, the document is kept aside, and the queue begins anew by itself."""
+    run = cloud.start(f"lease-{what}", LONG)
+    cloud.until_step(run, "Benchmark")
+    broken.stored(cloud, layout.CAPACITY_KEY, data)
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", "LeaseDamaged"), end.cause
+    cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
+    cloud.until(lambda: cloud.stored(layout.CAPACITY_KEY) != data, seconds=60, what="a new queue")
+    cloud.at_rest()
+    listed = cloud.running.services.client("s3").list_objects_v2(Bucket=cloud.running.bucket, Prefix=layout.DAMAGED)
+    assert data in [cloud.stored(item["Key"]) for item in listed["Contents"]]
+    assert cloud.diagnosis(run)["row"] == "stored-damaged"
+    cloud.note(f"`capacity.json` is {what}", "Benchmark", run, cause=cloud.diagnosis(run)["cause"])
+
+
+def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
+    broken.stored(cloud, layout.ENDPOINTS_KEY, b"[")
+    run = cloud.start("endpoints-damaged", SMALL | PATIENT)
+    succeeds(cloud, run, fault="`endpoints.json` is damaged", where="ReleaseCapacity")
+    cloud.until(lambda: run.deployment.reconcile()["problems"] == [], what="a new queue of other servers")
+
+
+def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
+    run = cloud.start("rolled-back", SMALL | PATIENT)
+    cloud.until_step(run, "Serve")
+    for key in (layout.CAPACITY_KEY, layout.run_key(run.run_id, "state.json")):
+        broken.stored(cloud, key, json.dumps(json.loads(cloud.stored(key)) | {"of_the_next_version": 1}).encode())
+    succeeds(cloud, run, fault="documents have fields of a newer version", where="Serve")
+
+
+def test_the_run_s_record_is_damaged(cloud):
+    run = cloud.start("record-damaged", LONG)
+    cloud.until_step(run, "Benchmark")
+    broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"")
+    fails(
+        cloud,
+        run,
+        fault="the run's `state.json` is empty",
+        where="Benchmark",
+        error="StateDamaged",
+        row="stored-damaged",
+    )
+
+
+def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
+    """The denial is not lifted for the clean-up: the node goes back all the same."""
+    run = cloud.start("s3-gone", LONG)
+    cloud.until_step(run, "Benchmark")
+    with cloud.denied(["s3:GetObject", "s3:PutObject"], "*"):
+        end = cloud.ended(run)
+        assert end.status == "FAILED"
+        cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
+        cloud.until(lambda: not cloud.workloads(), seconds=120, what="the end of all workloads")
+        cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")
+        assert run.deployment.reconcile()["replicas"] == 0
+    run.deployment.reconcile()
+    cloud.at_rest()
+    cloud.note("S3 denies everything, also the clean-up", "Benchmark", run, cause="AccessDenied")
+
+
+def test_stop_gives_the_node_back_though_nothing_stored_can_be_read(cloud):
+    run = cloud.start("stop-blind", LONG)
+    cloud.until_step(run, "Benchmark")
+    broken.stored(cloud, layout.CAPACITY_KEY, b"{")
+    broken.stored(cloud, layout.ENDPOINTS_KEY, b"{")
+    broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"{")
+    said = cloud.command("stop", run.run_id)
+    assert "released; the node pool has 0 replicas" in said
+    assert (cloud.workloads(), cloud.running.replicas()) == ([], 0)
+    assert "holder    nobody" in cloud.command("capacity", "--release")
+    cloud.at_rest()
+    cloud.note("`specdecode stop` with every document damaged", "Benchmark", run, cause="stopped by a person")
+
+
+def test_the_backstop_ends_what_nobody_watches_over(cloud):
+    """Watchdog, Kubernetes API and bucket are broken together, and the run's execution is dead; Karpenter is alive."""
+    watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
+    run = cloud.start("nobody-watches", LONG)
+    cloud.until_step(run, "Benchmark")
+    held = broken.instances(cloud)
+    assert len(held) == 1
+    with broken.mailbox(cloud) as mail, broken.changed(cloud, backstop, variables=broken.AT_ONCE):
+        run.deployment.reconcile()
+        assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
+        with (
+            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.cluster_away(cloud),
+            cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
+        ):
+            cloud.until(
+                lambda: "no heartbeat" in str(broken.invoke(cloud, backstop)["why"]) or run.deployment.stop(run.arn),
+                what="a backstop that sees that nobody watches and nothing runs",
+            )
+            cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")
+            time.sleep(10)
+            assert not broken.instances(cloud), "Karpenter, which still has to keep one replica, must not replace it"
+        cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
+        assert broken.invoke(cloud, backstop)["closed"] is True
+        assert broken.invoke(cloud, backstop)["closed"] is False, "opened again"
+    assert any("has ended a trn2 instance" in text and held.copy().pop() in text for text in mail)
+    cloud.at_rest()
+    cloud.note(
+        "watchdog, Kubernetes API, bucket and execution are dead together",
+        "Benchmark",
+        run,
+        cause="ended by the backstop",
+    )
+    again = cloud.start("after-the-backstop", SMALL | PATIENT)
+    assert cloud.ended(again).status == "SUCCEEDED", "a node can be launched again"
 
 
 def _sweep(cloud: Cloud, name: str) -> Run:

@@ -94,7 +94,7 @@ class Backstop:
         self._clients = clients
         self._now = now
         self._limits = Limits(
-            window=timedelta(minutes=int(environ["WINDOW_MINUTES"])),
+            window=timedelta(minutes=float(environ["WINDOW_MINUTES"])),
             holding=timedelta(hours=int(environ["HOLDING_HOURS"])),
             execution=timedelta(hours=int(environ["EXECUTION_HOURS"])),
         )

@@ -78,8 +78,14 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
         Patch(
             module="ministack.core.iam_actions",
             attribute="request_tag_context",
-            why="the condition key cloudwatch:namespace, to which roles are confined, is missing: all would be denied",
-            replace=identity.with_metric_namespace,
+            why="condition keys that confine roles are missing: cloudwatch:namespace, instances' tags, iam:PolicyARN",
+            replace=lambda read: identity.with_instances(identity.with_metric_namespace(read)),
+        ),
+        Patch(
+            module="ministack.core.iam_actions",
+            attribute="extract_resource_arn",
+            why="RunInstances is decided for the image alone, so that no policy about instances would be asked",
+            replace=identity.launched_instance,
         ),
         Patch(
             module="ministack.services.sts",

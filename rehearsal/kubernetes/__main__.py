@@ -53,6 +53,9 @@ def options(arguments: list[str]) -> Options:
     parser.add_argument(
         "--backoff", type=float, default=10.0, help="seconds before the first retry of a container or Job"
     )
+    parser.add_argument(
+        "--ec2", action="store_true", help="launch instances in the emulator's EC2, with the role of Karpenter"
+    )
     given = parser.parse_args(arguments)
     made_up = {"admin_token": given.admin_token or secrets.token_urlsafe(24), "images": dict(given.images)}
     return Options(**{**vars(given), **made_up})

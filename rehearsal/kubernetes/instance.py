@@ -10,6 +10,7 @@ from aiohttp import web
 
 from rehearsal.kubernetes import admission, certificates, nodes, pod_security, quotas, rbac
 from rehearsal.kubernetes import resources as r
+from rehearsal.kubernetes.admission import AUDIENCE, ROLE_ANNOTATION
 from rehearsal.kubernetes.control import Control
 from rehearsal.kubernetes.controllers import base
 from rehearsal.kubernetes.controllers.claims import Claims
@@ -29,6 +30,7 @@ from rehearsal.kubernetes.karpenter.claims import NodeClaims
 from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.karpenter.drain import Drain
 from rehearsal.kubernetes.karpenter.dynamic import Dynamic
+from rehearsal.kubernetes.karpenter.ec2 import Ec2
 from rehearsal.kubernetes.karpenter.pools import Pools
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node import guardian
@@ -37,6 +39,7 @@ from rehearsal.kubernetes.node.agent import NodeAgent
 from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.pod import NodeSettings
 from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.objects import annotations_of
 from rehearsal.kubernetes.server import Server
 from rehearsal.kubernetes.software.installed import Installed
 
@@ -62,6 +65,7 @@ class Options:
     system_nodes: int
     system_instance_type: str
     backoff: float
+    ec2: bool
 
 
 class Instance:
@@ -135,6 +139,14 @@ class Instance:
                 controller.wake()
 
         faults.changed = look_again
+        if o.ec2:
+            cloud.ec2 = Ec2(
+                endpoint=o.aws_endpoint,
+                region=o.region,
+                cluster_name=o.cluster_name,
+                credentials=lambda: karpenter_credentials(cluster, installed, tokens),
+                changed=look_again,
+            )
         self._populate(cluster)
         self._tasks = base.start(controllers)
         control = Control(
@@ -185,3 +197,11 @@ class Instance:
         if self._guardian.stdin:
             self._guardian.stdin.close()
         await asyncio.to_thread(self._guardian.wait)
+
+
+def karpenter_credentials(cluster: Cluster, installed: Installed, tokens: TokenIssuer) -> tuple[str, str]:
+    """The role of Karpenter's service account, and a token with which it is assumed."""
+    namespace, account = installed.karpenter_namespace, "karpenter"
+    found = cluster.store.require(r.SERVICE_ACCOUNTS, namespace, account)
+    token = tokens.issue(namespace=namespace, account=account, pod="karpenter-0", audience=AUDIENCE, seconds=3600)
+    return annotations_of(found)[ROLE_ANNOTATION], token

@@ -8,6 +8,7 @@ from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance, InsufficientCapacity, labels_of_type
+from rehearsal.kubernetes.karpenter.ec2 import Refused
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node.addresses import Network
 from rehearsal.kubernetes.objects import (
@@ -26,6 +27,7 @@ from rehearsal.kubernetes.software.installed import Installed
 
 CSI_TAINT = "s3.csi.aws.com/agent-not-ready"
 _REGISTRATION_TIMEOUT = 900.0
+_LAUNCH_RETRY = 5.0
 _ROOT_VOLUME = "20Gi"
 
 
@@ -54,7 +56,9 @@ class NodeClaims(Controller):
         if not self._installed.karpenter_runs():
             return
         for claim in self.store.list(r.NODE_CLAIMS):
-            if terminating(claim):
+            if self._cloud.has_ended(dig(claim, "status", "providerID", default="")):
+                self._collect(claim)
+            elif terminating(claim):
                 self._finish(claim)
             elif not is_true(claim, "Launched"):
                 self._launch(claim)
@@ -62,6 +66,25 @@ class NodeClaims(Controller):
                 self._register(claim)
             else:
                 self._initialize(claim)
+
+    def _collect(self, claim: Json) -> None:
+        """The instance is gone: its node goes, and so does the claim."""
+        node = dig(claim, "status", "nodeName", default="")
+        if self.store.get(r.NODES, "", node) is not None:
+            self.store.remove(r.NODES, "", node)
+        if terminating(claim):
+            self._finish(claim)
+        else:
+            self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+
+    def _condition(self, claim: Json, kind: str, state: str, *, reason: str, message: str) -> None:
+        def change(obj: Json) -> None:
+            status = obj.setdefault("status", {})
+            status["conditions"] = set_condition(
+                status.get("conditions", []), kind, state, reason=reason, message=message
+            )
+
+        self.cluster.modify(r.NODE_CLAIMS, claim, change)
 
     def _age(self, claim: Json) -> float:
         """Seconds since the claim was first seen, to the millisecond (timestamps have whole seconds)."""
@@ -89,6 +112,12 @@ class NodeClaims(Controller):
             message = f"NodeClaim {name_of(claim)} event: {problem}"
             self.cluster.event(claim, "Warning", "InsufficientCapacityError", message, component=names.COMPONENT)
             self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            return
+        except Refused as problem:
+            self._condition(claim, "Launched", "Unknown", reason="LaunchFailed", message=str(problem))
+            self.wake_in(_LAUNCH_RETRY)
+            return
+        if instance is None:
             return
         labels = {
             **labels_of_type(instance.instance_type),

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from rehearsal.kubernetes import queries
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
+from rehearsal.kubernetes.karpenter.ec2 import Ec2
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
-from rehearsal.kubernetes.objects import Json, dig, now
+from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, now, uid_of
 
 
 class InsufficientCapacity(Exception):
@@ -62,13 +63,17 @@ class Cloud:
         self._region = region
         self._faults = faults
         self.instances: dict[str, Instance] = {}
+        self.ec2: Ec2 | None = None
+        """Where the instances are launched; without it they are records only."""
 
     def fitting_types(self, requirements: list[Json]) -> list[str]:
         """Known instance types that meet the requirements, smallest first."""
         return [name for name in _BY_SIZE if _meets(requirements, labels_of_type(name))]
 
-    def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Instance:
-        """Raises InsufficientCapacity when there is none to be had."""
+    def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Instance | None:
+        """The instance; None while EC2 has not answered. Raises InsufficientCapacity when there is none to be had, and
+        Refused when EC2 does not launch it.
+        """
         requirements = claim["spec"]["requirements"]
         types = self.fitting_types(requirements)
         if not types:
@@ -84,8 +89,14 @@ class Cloud:
             raise InsufficientCapacity(
                 "creating instance, insufficient capacity, all requested instance types were unavailable during launch"
             )
+        identity: str | None = f"i-{secrets.token_hex(8)}"
+        if self.ec2 is not None:
+            pool = labels_of(claim)[names.NODE_POOL]
+            identity = self.ec2.launch(uid_of(claim), instance_type=kind, pool=pool, node_class=name_of(node_class))
+        if identity is None:
+            return None
         instance = Instance(
-            instance_id=f"i-{secrets.token_hex(8)}",
+            instance_id=identity,
             instance_type=kind,
             zone=self._zone(requirements),
             capacity_type=capacity,
@@ -108,6 +119,16 @@ class Cloud:
         instance = self.instances.get(provider_id.rsplit("/", 1)[-1])
         if instance is not None and not instance.terminated:
             instance.terminated = now()
+            if self.ec2 is not None:
+                self.ec2.terminate(instance.instance_id)
+
+    def has_ended(self, provider_id: str) -> bool:
+        """Whether somebody else has ended the instance."""
+        identity = provider_id.rsplit("/", 1)[-1]
+        if self.ec2 is None or identity not in self.ec2.gone:
+            return False
+        self.instances[identity].terminated = self.instances[identity].terminated or now()
+        return True
 
     def running(self) -> list[Instance]:
         return [instance for instance in self.instances.values() if not instance.terminated]
