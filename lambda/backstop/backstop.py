@@ -45,6 +45,7 @@ class Watched:
     without_lease: tuple[float, ...] = ()
     """Nodes beyond those that the lease is worth."""
     lease_age_s: tuple[float, ...] = ()
+    """0 while nobody holds the node."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Judgement:
 
     why: str
     age: timedelta
+    lasts: bool = True
+    """Whether Karpenter stays closed once no instance is left: not where the watchdog works."""
 
 
 def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits) -> Judgement | None:
@@ -61,25 +64,24 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
     `started`: when each execution began that runs; None where Step Functions cannot be asked.
     """
     minutes = f"{limits.window.total_seconds() / 60:.0f} min"
-    if any(watched.beats):
-        if _stays(watched, limits):
-            return Judgement(f"for {minutes} there has been a node that no run holds", limits.window)
-        if max(watched.lease_age_s, default=0) > limits.holding.total_seconds():
-            return Judgement(f"a run has held the node for longer than {_hours(limits.holding)}", limits.window)
-        return None
-    if started is None:
-        why = f"no heartbeat of the watchdog for {minutes}, and nobody can say which runs go on"
-        return Judgement(why, limits.execution)
-    if any(now - begun <= limits.execution for begun in started):
-        return None
-    running = f"those that go on are older than {_hours(limits.execution)}" if started else "no run goes on"
-    return Judgement(f"no heartbeat of the watchdog for {minutes}, and {running}", limits.window)
-
-
-def _stays(watched: Watched, limits: Limits) -> bool:
-    """Whether at each look in the window there was a node, and nobody held it."""
     looks = int(limits.window.total_seconds() // PERIOD_S) - 1
-    return len(watched.without_lease) >= looks and all(watched.without_lease) and not any(watched.lease_age_s)
+    if sum(1 for beat in watched.beats if beat) >= looks:
+        if len(watched.lease_age_s) >= looks and not any(watched.lease_age_s):
+            # Whatever the watchdog counts: it counts what Kubernetes knows, and an instance may be unknown to it.
+            return Judgement(f"for {minutes} no run has held the node", limits.window, lasts=False)
+        if watched.lease_age_s and watched.lease_age_s[-1] > limits.holding.total_seconds():
+            return Judgement(f"a run has held the node for longer than {_hours(limits.holding)}", limits.window)
+        if len(watched.without_lease) >= looks and all(watched.without_lease):
+            return Judgement(f"for {minutes} there has been a node too many", limits.holding, lasts=False)
+        return None
+    silent = f"the watchdog has not worked for {minutes}"
+    if started is None:
+        return Judgement(f"{silent}, and nobody can say which runs go on", limits.execution)
+    if any(now - begun <= limits.execution for begun in started):
+        # Runs protect an instance only for as long as one of them may hold it, however many come after each other.
+        return Judgement(f"{silent}, and the instance is older than {_hours(limits.holding)}", limits.holding)
+    running = f"those that go on are older than {_hours(limits.execution)}" if started else "no run goes on"
+    return Judgement(f"{silent}, and {running}", limits.window)
 
 
 def _hours(span: timedelta) -> str:
@@ -107,17 +109,18 @@ class Backstop:
         started = self._try("the executions cannot be listed", self._started)
         closed = bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
         judgement = judge(watched, started, now=self._now, limits=self._limits)
-        age = timedelta() if closed or judgement is None else judgement.age
-        ended = [name for name, launched in instances.items() if judgement and self._now - launched >= age]
-        if judgement and ended:
-            self._end(ended, judgement.why)
-        elif judgement is None and closed and any(watched.beats):
+        age = timedelta() if judgement is None or (closed and judgement.age == self._limits.window) else judgement.age
+        due = [name for name, launched in instances.items() if judgement and self._now - launched >= age]
+        ended: list[str] = []
+        if judgement and due:
+            ended = self._end(due, judgement.why)
+        elif closed and any(watched.beats) and (judgement is None or not (judgement.lasts or instances)):
             self._try("Karpenter cannot be let launch again", self._open)
         found = {
             "instances": sorted(instances),
             "ended": ended,
-            "why": judgement.why if judgement else None,
-            "closed": closed or bool(ended),
+            "why": judgement.why if judgement and due else None,
+            "closed": closed or bool(due),
             "problems": self.problems,
         }
         print(json.dumps(found))
@@ -125,21 +128,29 @@ class Backstop:
             raise RuntimeError("; ".join(self.problems))
         return found
 
-    def _end(self, instances: list[str], why: str) -> None:
-        """Keep Karpenter from replacing them, end them, tell a person; each though another fails."""
+    def _end(self, instances: list[str], why: str) -> list[str]:
+        """Keep Karpenter from replacing them, end them, tell a person, each though another fails; what it ended."""
         self._try("Karpenter cannot be kept from launching", self._close)
         ec2 = self._clients("ec2")
-        for name in instances:
-            self._try(f"{name} cannot be ended", partial(ec2.terminate_instances, InstanceIds=[name]))
+        ended = [
+            name
+            for name in instances
+            if self._try(f"{name} cannot be ended", partial(ec2.terminate_instances, InstanceIds=[name])) is not None
+        ]
+        left = ", ".join(name for name in instances if name not in ended)
         failed = f"\n\nThis could not be done: {'; '.join(self.problems)}" if self.problems else ""
+        did = f"has ended {', '.join(ended)}" if ended else "has ended nothing"
+        must = f" It must end {left} and CANNOT: end it by hand, it is billed." if left else ""
         text = (
-            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} has ended {', '.join(instances)}, since "
-            f"{why}. Karpenter may launch no instance of the pool {self._environ['NODEPOOL']} until the watchdog beats "
-            f"again and nothing is wrong: then the backstop allows it by itself.\n\n"
+            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must} Karpenter may "
+            f"launch no instance of the pool {self._environ['NODEPOOL']} until the watchdog beats again and nothing is "
+            f"wrong: then the backstop allows it by itself.\n\n"
             f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
-        self._try("nobody can be told", lambda: self._tell("The backstop has ended a trn2 instance", text))
+        subject = "The backstop CANNOT end a trn2 instance" if left else "The backstop has ended a trn2 instance"
+        self._try("nobody can be told", lambda: self._tell(subject, text))
+        return ended
 
     def _tell(self, subject: str, text: str) -> None:
         self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)

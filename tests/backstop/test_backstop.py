@@ -74,10 +74,11 @@ class Aws:
         ]
         return {"Reservations": [{"Instances": [item]} for item in found]}
 
-    def terminate_instances(self, *, InstanceIds: list[str]) -> None:
+    def terminate_instances(self, *, InstanceIds: list[str]) -> dict[str, Any]:
         for name in InstanceIds:
             assert POOL.items() <= self.instances[name]["tags"].items()
             self.instances[name]["state"] = "shutting-down"
+        return {"TerminatingInstances": InstanceIds}
 
     def get_metric_statistics(self, **given: Any) -> dict[str, Any]:
         (statistic,) = given["Statistics"]
@@ -163,7 +164,7 @@ def test_nobody_watches_and_nothing_runs(aws):
     assert aws.closed
     ((subject, text),) = aws.told
     assert "ended a trn2 instance" in subject
-    assert "i-old" in text and "no heartbeat of the watchdog for 30 min, and no run goes on" in text
+    assert "i-old" in text and "the watchdog has not worked for 30 min, and no run goes on" in text
     assert "specdecode capacity" in text and "docs/operations.md" in text
 
 
@@ -213,28 +214,54 @@ def test_a_healthy_run_is_never_touched(aws, beats, age):
     assert aws.told == []
 
 
-def test_a_run_whose_second_node_stays_is_not_touched(aws):
+@pytest.mark.parametrize(("age", "ended"), [(OLD, []), (HOLDING + timedelta(minutes=1), ["i-old"])])
+def test_a_second_node_is_ended_when_no_run_can_have_held_it_so_long(aws, age, ended):
+    aws.instance("i-old", age)
     aws.beats(without_lease=1, lease_age=3600)
     aws.executions = [NOW - timedelta(hours=1)]
-    assert look(aws)["ended"] == []
+    assert look(aws)["ended"] == ended
 
 
-def test_one_beat_in_the_window_is_enough(aws):
-    aws.metrics = {"WatchdogHeartbeat": [1.0]}
-    assert look(aws)["ended"] == []
-
-
-def test_a_node_that_the_watchdog_cannot_end_is_ended_though_other_runs_wait(aws):
-    aws.beats(without_lease=1)
+@pytest.mark.parametrize(("age", "ended"), [(OLD, []), (HOLDING + timedelta(minutes=1), ["i-old"])])
+@pytest.mark.parametrize("beats", [[], [1.0], [1.0, 0.0, 0.0, 1.0, 0.0, 1.0]], ids=["silent", "once", "now and then"])
+def test_runs_that_follow_each_other_protect_an_instance_only_as_long_as_one_may_hold_it(aws, beats, age, ended):
+    aws.instance("i-old", age)
+    aws.metrics = {"WatchdogHeartbeat": beats}
     aws.executions = [NOW - timedelta(hours=1)]
-    assert "a node that no run holds" in look(aws)["why"]
+    assert look(aws)["ended"] == ended
+
+
+def test_one_look_that_fails_is_no_silence(aws):
+    aws.beats(lease_age=3600)
+    aws.metrics["WatchdogHeartbeat"] = [1.0, 1.0, 0.0, 1.0, 1.0, 1.0]
+    aws.instance("i-old", HOLDING + timedelta(hours=1))
+    aws.executions = [NOW]
+    assert look(aws)["ended"] == []
+
+
+@pytest.mark.parametrize("counted", [0, 1], ids=["unknown to Kubernetes", "known"])
+def test_an_instance_that_nobody_holds_is_ended_though_other_runs_wait(aws, counted):
+    aws.beats(without_lease=counted)
+    aws.executions = [NOW - timedelta(hours=1)]
+    assert "no run has held the node" in look(aws)["why"]
     assert aws.alive == []
 
 
-@pytest.mark.parametrize("values", [[1, 1, 1, 0, 1, 1], [1, 1, 1, 1]], ids=["gone meanwhile", "not long enough"])
-def test_a_node_that_goes_in_time_is_the_watchdog_s(aws, values):
+def test_while_nothing_is_there_nothing_is_done_and_karpenter_is_open_again(aws):
+    aws.beats(without_lease=1)
+    look(aws)
+    assert aws.closed
     aws.beats()
-    aws.metrics["NodesWithoutLease"] = values
+    assert look(aws)["ended"] == [] and not aws.closed
+    told = aws.told.copy()
+    assert look(aws) == {"instances": [], "ended": [], "why": None, "closed": False, "problems": []}
+    assert aws.told == told
+
+
+@pytest.mark.parametrize("ages", [[0, 0, 0, 0, 0, 60], [0, 0, 0, 0]], ids=["held now", "not long enough"])
+def test_a_node_that_somebody_held_in_the_window_is_the_watchdog_s(aws, ages):
+    aws.beats()
+    aws.metrics["LeaseAge"] = ages
     assert look(aws)["ended"] == []
 
 
@@ -243,6 +270,14 @@ def test_a_stuck_run_s_instance_is_ended(aws):
     aws.executions = [NOW - timedelta(hours=61)]
     assert "held the node for longer than 60 h" in look(aws)["why"]
     assert aws.alive == [] and aws.closed
+    assert look(aws)["closed"], "it would be launched again for the run that is stuck"
+
+
+def test_the_run_after_a_stuck_one_keeps_its_node(aws):
+    aws.beats()
+    aws.metrics["LeaseAge"] = [HOLDING.total_seconds() + 600, 100.0, 400.0, 700.0, 1000.0, 1300.0]
+    aws.executions = [NOW - timedelta(minutes=25)]
+    assert look(aws)["ended"] == []
 
 
 def test_executions_older_than_any_run_protect_nothing_when_nobody_watches(aws):
@@ -277,8 +312,11 @@ def test_what_fails_keeps_nothing_else_and_is_an_alarm(aws, denied, ended):
         look(aws)
     assert (aws.alive == []) is ended
     assert "terminate_instances" in aws.calls and "publish" in aws.calls
-    if aws.told and denied == "terminate_instances":
-        assert "This could not be done: i-old cannot be ended" in aws.told[0][1]
+    if denied == "terminate_instances":
+        ((subject, text),) = aws.told
+        assert "CANNOT end" in subject
+        assert "has ended nothing" in text and "It must end i-old and CANNOT" in text
+        assert "This could not be done: i-old cannot be ended" in text
 
 
 def test_without_metrics_a_run_that_goes_on_still_protects_its_node(aws):

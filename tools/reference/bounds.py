@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specdecode.experiment import load_preset, preset_names, prices
@@ -160,6 +160,11 @@ def causes(settings: Settings) -> list[Bound]:
             "watchdog, Kubernetes API and bucket are broken together",
             "the backstop, which needs none of them",
             failing + after + backstop + drain,
+        ),
+        replace(
+            stuck_bound(settings),
+            cause="a second node, or an unreadable lease or a dead watchdog while other executions go on",
+            ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),
         Bound(
