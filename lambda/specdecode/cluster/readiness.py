@@ -14,7 +14,11 @@ from specdecode.cluster.pods import condition
 from specdecode.cluster.resources import KubeObject, name_of, parse_time
 
 GRACE = timedelta(minutes=2)
-"""A condition that is younger may be just being computed: Karpenter looks at an EC2NodeClass again within a minute."""
+"""A condition that is younger may be just being computed. An older one is final for a run.
+
+How soon Karpenter 1.14.1 looks again (pkg/controllers/nodeclass): within a minute where no AMI was found (ami.go), up
+to 40 minutes after a refused dry run, which it keeps for 30 (validation.go, pkg/cache/cache.go).
+"""
 NOT_PART_OF_READY = {"Ready", "NodeRegistrationHealthy"}
 """Conditions that do not enter into `Ready` (apis/v1/nodepool_status.go, ec2nodeclass_status.go of 1.14.1)."""
 
@@ -25,6 +29,8 @@ class Unready:
 
     message: str
     lasted: timedelta
+    is_refused: bool = False
+    """Only a dry run that AWS refused stands in the way: the rights may not have propagated when it was made."""
 
     @property
     def is_final(self) -> bool:
@@ -61,5 +67,16 @@ def _unready(kind: str, obj: KubeObject, *, since: datetime, now: datetime) -> U
     changed = condition(obj, "Ready").get("lastTransitionTime")
     began = parse_time(str(changed)) if changed else since
     return Unready(
-        f"{kind} {name_of(obj)} is not Ready: {'; '.join(parts) or 'Karpenter has written no condition'}", now - began
+        f"{kind} {name_of(obj)} is not Ready: {'; '.join(parts) or 'Karpenter has written no condition'}",
+        now - began,
+        is_refused=bool(found) and all(_is_refusal(item) for item in found),
+    )
+
+
+def _is_refusal(item: KubeObject) -> bool:
+    """The reasons of a refused dry run are <call>AuthCheckFailed (nodeclass/validation.go of 1.14.1)."""
+    return (
+        item.get("type") == "ValidationSucceeded"
+        and item.get("status") == "False"
+        and str(item.get("reason")).endswith("AuthCheckFailed")
     )

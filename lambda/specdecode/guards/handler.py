@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -15,7 +17,19 @@ from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.guards import heartbeat, log_groups, node
 from specdecode.guards.response import Request, answer
-from specdecode.guards.waiting import LIMIT_S, SOON_S, Context, HandedOver, StillThere, wait_until_gone
+from specdecode.guards.waiting import (
+    DEADLINE,
+    LIMIT_S,
+    REFUSED_S,
+    SECOND_DEADLINE,
+    SOON_S,
+    Context,
+    HandedOver,
+    StillThere,
+    wait_until_gone,
+)
+
+LOGGER = logging.getLogger("specdecode")
 
 Act = Callable[[Request, dict[str, Any], Context, Kubernetes], str]
 """Carries a request out and returns the physical id; raises to refuse it."""
@@ -85,17 +99,21 @@ def teardown(request: Request, event: dict[str, Any], context: Context, kube: Ku
 
 
 def ready(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
-    """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready."""
+    """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready.
+
+    A dry run that AWS refused is waited for much longer: Karpenter repeats it only when it forgets the refusal.
+    """
     if request.RequestType != "Delete":
         pools = [str(name) for name in request.ResourceProperties["Pools"]]
-        _wait(
-            lambda: node.not_ready(kube, pools),
-            event,
-            context,
-            limit_s=SOON_S,
-            otherwise="Karpenter would launch no node: {}. A run would wait for its node in vain. What to do is in "
-            "docs/operations.md, under `ReadyGuard`.",
+        otherwise = (
+            "Karpenter would launch no node: {}. A run would wait for its node in vain. What to do is in "
+            "docs/operations.md, under `ReadyGuard`."
         )
+        if SECOND_DEADLINE not in event:
+            but_refused = partial(node.not_ready, kube, pools, but_refused=True)
+            _wait(but_refused, event, context, limit_s=SOON_S, otherwise=otherwise)
+        everything = partial(node.not_ready, kube, pools)
+        _wait(everything, event, context, limit_s=REFUSED_S, key=SECOND_DEADLINE, otherwise=otherwise)
     return request.identity
 
 
@@ -108,24 +126,28 @@ def retention(request: Request, event: dict[str, Any], context: Context, kube: K
 
 
 def beat(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
-    """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it."""
+    """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it.
+
+    Only what the watchdog itself says fails the deployment. A heartbeat that CloudWatch shows too late costs one false
+    mail, which is cheaper than a rollback.
+    """
     if request.RequestType == "Create":
         given = request.ResourceProperties
-        look = heartbeat.first_beat(
-            str(given["Function"]),
-            namespace=str(given["Namespace"]),
-            metric=str(given["Metric"]),
-            lambda_client=aws.client("lambda"),
-            metrics=aws.client("cloudwatch"),
-        )
-        _wait(
-            look,
-            event,
-            context,
-            limit_s=SOON_S,
-            otherwise="The watchdog, which gives the node back when nothing else does, does not work: {}. Its log "
-            "group has the rest.",
-        )
+        if SECOND_DEADLINE not in event:
+            _wait(
+                heartbeat.works(str(given["Function"]), lambda_client=aws.client("lambda")),
+                event,
+                context,
+                limit_s=SOON_S,
+                otherwise="The watchdog, which gives the node back when nothing else does, does not work: {}. Its log "
+                "group has the rest.",
+            )
+        namespace, metric = str(given["Namespace"]), str(given["Metric"])
+        seen = heartbeat.readable(namespace=namespace, metric=metric, metrics=aws.client("cloudwatch"))
+        try:
+            _wait(seen, event, context, limit_s=heartbeat.READABLE_S, key=SECOND_DEADLINE, otherwise="{}")
+        except Refused as late:
+            LOGGER.warning("%s. The watchdog works; the alarm NoHeartbeat may send one false mail.", late)
     return request.identity
 
 
@@ -158,11 +180,14 @@ def _wait(
     context: Context,
     *,
     limit_s: float = LIMIT_S,
+    key: str = DEADLINE,
     otherwise: str = _INSTANCES_LEFT,
 ) -> None:
     """Wait until `look` names nothing any more; raise Refused with `otherwise` and what it names after `limit_s`."""
     try:
-        wait_until_gone(look, event=event, context=context, lambda_client=aws.client("lambda"), limit_s=limit_s)
+        wait_until_gone(
+            look, event=event, context=context, lambda_client=aws.client("lambda"), limit_s=limit_s, key=key
+        )
     except StillThere as error:
         raise Refused(otherwise.format(error)) from error
 

@@ -11,38 +11,43 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 SEEN_WITHIN = timedelta(minutes=15)
 """The alarm's own range: three periods of five minutes."""
+READABLE_S = 12 * 60.0
+"""For CloudWatch to show what was sent. It stays below SEEN_WITHIN, so that the heartbeat is still in the range."""
 
 
-def first_beat(
-    function: str, *, namespace: str, metric: str, lambda_client: Any, metrics: Any
-) -> Callable[[], list[str]]:
-    """A look that runs the watchdog until it finds nothing amiss once, then waits until its heartbeat can be read.
-
-    What it returns is why it is not done yet: the function's error, what the watchdog could not do, or that CloudWatch
-    shows no heartbeat yet.
-    """
-    done: list[bool] = []
+def works(function: str, *, lambda_client: Any) -> Callable[[], list[str]]:
+    """A look that runs the watchdog; it returns the function's error, or what the watchdog could not do."""
 
     def look() -> list[str]:
-        if not done:
-            answer = lambda_client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=b"{}")
-            said = json.loads(answer["Payload"].read())
-            if "FunctionError" in answer:
-                return [f"{said.get('errorType', 'error')}: {said.get('errorMessage', said)}"]
-            if said.get("problems"):
-                return [str(problem) for problem in said["problems"]]
-            done.append(True)
+        answer = lambda_client.invoke(FunctionName=function, InvocationType="RequestResponse", Payload=b"{}")
+        said = json.loads(answer["Payload"].read())
+        if "FunctionError" in answer:
+            return [f"{said.get('errorType', 'error')}: {said.get('errorMessage', said)}"]
+        return [str(problem) for problem in said.get("problems") or []]
+
+    return look
+
+
+def readable(*, namespace: str, metric: str, metrics: Any) -> Callable[[], list[str]]:
+    """A look for the heartbeat in CloudWatch; it returns why it cannot be read yet."""
+
+    def look() -> list[str]:
         now = datetime.now(UTC)
-        found = metrics.get_metric_statistics(
-            Namespace=namespace,
-            MetricName=metric,
-            StartTime=now - SEEN_WITHIN,
-            EndTime=now,
-            Period=300,
-            Statistics=["Sum"],
-        )
+        try:
+            found = metrics.get_metric_statistics(
+                Namespace=namespace,
+                MetricName=metric,
+                StartTime=now - SEEN_WITHIN,
+                EndTime=now,
+                Period=300,
+                Statistics=["Sum"],
+            )
+        except (ClientError, BotoCoreError) as error:
+            return [f"{metric} cannot be read: {error}"]
         return [] if found["Datapoints"] else [f"CloudWatch has no {metric} of it yet"]
 
     return look

@@ -54,8 +54,11 @@ def give_up(kube: Kubernetes) -> list[str]:
     return left + [f"NodeClaim/{name}" for name in node_claims(kube, pool=names.NODEPOOL)]
 
 
-def not_ready(kube: Kubernetes, pools: list[str]) -> list[str]:
-    """Why Karpenter would make no node for each of the NodePools for which it would not."""
+def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:
+    """Why Karpenter would make no node for each of the NodePools for which it would not.
+
+    With `but_refused`, those are left out that only a refused dry run keeps from being ready.
+    """
     now = datetime.now(UTC)
     found = []
     for name in pools:
@@ -63,7 +66,7 @@ def not_ready(kube: Kubernetes, pools: list[str]) -> list[str]:
         unready = why_no_node(kube, pool, since=now, now=now)
         if pool is None:
             found.append(f"NodePool {name} does not exist")
-        elif unready:
+        elif unready and not (but_refused and unready.is_refused):
             found.append(unready.message)
     return found
 

@@ -11,11 +11,16 @@ LIMIT_S = 55 * 60.0
 """CloudFormation gives a custom resource an hour."""
 SOON_S = 3 * 60.0
 """For what should come by itself within a minute or two: conditions of Karpenter, rights that have just been given."""
+REFUSED_S = 45 * 60.0
+"""For a dry run that AWS refused, perhaps because IAM had not yet propagated: Karpenter 1.14.1 keeps the refusal for 30
+minutes (pkg/cache/cache.go, ValidationTTL) and looks again up to 10 minutes later (nodeclass/validation.go)."""
 POLL_S = 10
 RESERVE_MS = 60_000
 """Time of an invocation that is kept for the answer or the handover."""
 DEADLINE = "Deadline"
 """Key in the event under which an invocation tells the next when to give up (seconds since the epoch)."""
+SECOND_DEADLINE = "SecondDeadline"
+"""The same for a guard's second wait; where it is there, the first is over."""
 
 
 class Context(Protocol):
@@ -41,14 +46,15 @@ def wait_until_gone(
     context: Context,
     lambda_client: Any,
     limit_s: float = LIMIT_S,
+    key: str = DEADLINE,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Call `look` until it names nothing any more.
+    """Call `look` until it names nothing any more. `key` is where the event has the deadline of this wait.
 
     Raises HandedOver when this invocation's time is up, StillThere when the deadline is past.
     """
-    deadline = float(event.get(DEADLINE) or now() + limit_s)
+    deadline = float(event.get(key) or now() + limit_s)
     while left := look():
         if now() >= deadline:
             raise StillThere(", ".join(left))
@@ -56,7 +62,7 @@ def wait_until_gone(
             lambda_client.invoke(
                 FunctionName=context.invoked_function_arn,
                 InvocationType="Event",
-                Payload=json.dumps({**event, DEADLINE: deadline}).encode(),
+                Payload=json.dumps({**event, key: deadline}).encode(),
             )
             raise HandedOver
         sleep(POLL_S)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import botocore.session
@@ -13,9 +13,10 @@ import pytest
 from botocore.stub import Stubber
 from specdecode import names
 from specdecode.guards import heartbeat, log_groups
-from specdecode.guards.waiting import SOON_S
+from specdecode.guards.waiting import REFUSED_S, SECOND_DEADLINE, SOON_S
 
-from tests.specdecode.guards.world import World
+from tests.specdecode.guards.world import Context, World
+from tests.specdecode.tasks.aws_fake import client_error
 
 WATCHDOG = "SpecDecodeStack-Watchdog"
 
@@ -39,6 +40,14 @@ GOOD = conditions(Ready=("True", "Ready", ""))
 NO_AMI = conditions(
     AMIsReady=("False", "AMINotFound", "AMISelector did not match any AMIs"),
     Ready=("False", "UnhealthyDependents", "AMIsReady=False"),
+)
+REFUSED = conditions(
+    ValidationSucceeded=(
+        "False",
+        "RunInstancesAuthCheckFailed",
+        "Controller isn't authorized to call ec2:RunInstances",
+    ),
+    Ready=("False", "UnhealthyDependents", "ValidationSucceeded=False"),
 )
 
 
@@ -86,6 +95,44 @@ def test_what_becomes_ready_in_time_passes(world: World) -> None:
     world.after[30] = lambda: put(world)
     assert ready(world)["Status"] == "SUCCESS"
     assert world.slept == 30
+
+
+def test_a_refused_dry_run_is_waited_for_until_karpenter_makes_it_again(world: World) -> None:
+    """Karpenter keeps the refusal for 30 minutes, and looks again up to 10 later."""
+    put(world, trn2=REFUSED)
+    world.after[40 * 60] = lambda: put(world)
+    assert ready(world)["Status"] == "SUCCESS"
+    assert world.slept == 40 * 60
+
+
+def test_a_dry_run_that_stays_refused_fails_it_within_the_hour_of_cloudformation(world: World) -> None:
+    put(world, trn2={}, staging=GOOD)
+    world.after[170] = lambda: put(world, trn2=REFUSED)
+    answer = ready(world)
+    assert answer["Status"] == "FAILED" and "RunInstancesAuthCheckFailed" in answer["Reason"]
+    assert world.slept == 170 + REFUSED_S <= 50 * 60
+
+
+def test_another_failed_validation_is_not_waited_for_so_long(world: World) -> None:
+    """Nor is a refusal beside a missing AMI."""
+    other = ("False", "UserDataTooLarge", "user data is too large")
+    both = {**REFUSED["status"], "conditions": REFUSED["status"]["conditions"] + NO_AMI["status"]["conditions"][:1]}
+    for number, status in enumerate((conditions(ValidationSucceeded=other), {"status": both}), start=1):
+        put(world, trn2=status)
+        assert ready(world)["Status"] == "FAILED"
+        assert world.slept == number * SOON_S
+
+
+def test_a_second_wait_that_is_handed_over_keeps_its_own_deadline(world: World) -> None:
+    put(world, trn2=REFUSED)
+    pools = {"Pools": [names.NODEPOOL, "staging"]}
+    assert world.send("Create", "ready", properties=pools, context=Context(minutes=0.5)) is None
+    (event,) = world.aws.invoked
+    assert (event[SECOND_DEADLINE], "Deadline" in event) == (REFUSED_S, False)
+    world.slept = REFUSED_S
+    put(world, trn2={})
+    answer = ready(world, **{SECOND_DEADLINE: REFUSED_S + 60})
+    assert (answer["Status"], world.slept) == ("FAILED", REFUSED_S + 60)
 
 
 def test_a_deletion_asks_nobody_whether_pools_are_ready(world: World) -> None:
@@ -143,10 +190,10 @@ class Watchdog:
         return {"Datapoints": [{"Sum": 1.0}] if self.slow < 0 else []}
 
 
-def beat(world: World, watchdog: Watchdog, kind: str = "Create") -> dict[str, Any]:
+def beat(world: World, watchdog: Watchdog, kind: str = "Create", **more: Any) -> dict[str, Any]:
     world.aws.clients |= {"lambda": watchdog, "cloudwatch": watchdog}
     properties = {"Function": WATCHDOG, "Namespace": "Ours", "Metric": "Beat"}
-    answer = world.send(kind, "beat", properties=properties, PhysicalResourceId="Guard")
+    answer = world.send(kind, "beat", properties=properties, PhysicalResourceId="Guard", **more)
     assert answer is not None
     return answer
 
@@ -164,6 +211,33 @@ def test_a_watchdog_that_cannot_work_fails_the_deployment(world: World) -> None:
         assert answer["Status"] == "FAILED"
         assert "nodepools is forbidden" in answer["Reason"]
         assert "gives the node back when nothing else does" in answer["Reason"]
+
+
+def test_a_heartbeat_that_cloudwatch_shows_late_is_no_fault_of_the_watchdog(world: World) -> None:
+    watchdog = Watchdog(*["timed out"] * 17, slow=60)
+    assert beat(world, watchdog)["Status"] == "SUCCESS"
+    assert world.slept == 170 + 600, "the second wait has a time of its own"
+
+
+class Unreadable(Watchdog):
+    def get_metric_statistics(self, **asked: Any) -> dict[str, Any]:
+        raise client_error("AccessDenied", "GetMetricStatistics", 403)
+
+
+@pytest.mark.parametrize("watchdog", [Watchdog(slow=1000), Unreadable()])
+def test_a_heartbeat_that_cannot_be_read_lets_the_deployment_pass_and_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture, watchdog: Watchdog
+) -> None:
+    assert beat(world, watchdog)["Status"] == "SUCCESS"
+    assert (world.slept, watchdog.calls) == (heartbeat.READABLE_S, 1)
+    assert timedelta(seconds=heartbeat.READABLE_S) < heartbeat.SEEN_WITHIN
+    assert "Beat" in caplog.text and "one false mail" in caplog.text
+
+
+def test_a_watchdog_that_worked_is_not_run_again_after_a_handover(world: World) -> None:
+    watchdog = Watchdog("broken now", slow=1)
+    assert beat(world, watchdog, **{SECOND_DEADLINE: 60.0})["Status"] == "SUCCESS"
+    assert (watchdog.calls, world.slept) == (0, 10)
 
 
 @pytest.mark.parametrize("kind", ["Update", "Delete"])
