@@ -116,7 +116,9 @@ clean:
 
 .venv/.installed: requirements.txt .venv/.uv pyproject.toml
 	@$(LOCKED) --python .venv --requirement $<
-	@$(UV) --python .venv --no-deps --no-build-isolation --editable .
+	@LC_ALL=C.UTF-8 $(UV) --python .venv --no-deps --no-build-isolation --editable .
+	@# Python 3.11 reads .pth files in the locale's encoding: a checkout's path with an ä would end it at once under LC_ALL=C.
+	@for path in .venv/lib/python3.11/site-packages/__editable__.specdecode-*.pth; do echo ../../../../lambda > "$$path"; done
 	@touch $@
 
 .venv/.installed-dev: requirements-dev.txt .venv/.installed

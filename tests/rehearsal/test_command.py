@@ -130,6 +130,20 @@ def test_help_is_the_default():
     assert make().stdout == make("help").stdout != ""
 
 
+def test_a_checkout_whose_path_is_not_ascii_works_in_the_c_locale(tmp_path):
+    """Building for it needs a locale that can spell the path; what is built does not name the path."""
+    assert "LC_ALL=C.UTF-8 .venv/bin/uv pip install" in make("--dry-run", "--always-make", ".venv/.installed").stdout
+    (link,) = (tools.ROOT / ".venv/lib/python3.11/site-packages").glob("__editable__.specdecode-*.pth")
+    checkout = tmp_path / "ä"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    shutil.copy(link, checkout / ".venv/lib/python3.11/site-packages")
+    (checkout / "lambda/specdecode").mkdir(parents=True)
+    (checkout / "lambda/specdecode/__init__.py").touch()
+    command = [checkout / ".venv/bin/python", "-c", "import specdecode; print(ascii(specdecode.__file__))"]
+    ran = subprocess.run(command, cwd=tmp_path, env={"LC_ALL": "C"}, capture_output=True, text=True)
+    assert ran.stdout.strip() == ascii(str(checkout / "lambda/specdecode/__init__.py")), ran.stderr
+
+
 def test_children_get_nothing_that_leads_to_a_real_account(monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "production")
     monkeypatch.setenv("CDK_DEFAULT_ACCOUNT", "123456789012")

@@ -280,6 +280,16 @@ def test_a_node_that_karpenter_does_not_end_is_deleted_after_its_grace():
     assert found.problems == ()
 
 
+def test_the_label_decides_though_the_api_server_answers_with_nodes_of_other_pools():
+    world = World()
+    claim(world, "stays")
+    claim(world, "of-another-pool", pool="staging")
+    select = world.cluster._select
+    world.cluster._select = lambda kind, namespace, selector: select(kind, namespace, "")
+    world.time += nodes.GRACE + timedelta(minutes=1)
+    assert (watch(world).deleted, claims(world)) == (("stays",), ["of-another-pool"])
+
+
 def test_the_grace_counts_from_the_moment_at_which_the_pool_went_to_zero():
     world = World()
     claim(world, "a-long-run-s")
