@@ -9,12 +9,14 @@ from specdecode.manifests.pods import KubeObject, bundle_env, bundle_script, con
 from specdecode.planning import Arm, Plan
 
 CONTAINER = "neuron-monitor"
+SCRATCH = "monitor-"
+"""What the names of its own volumes begin with: the engine writes none of what it runs from."""
 
 
 def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     """The serving pod's `template` with the monitor in it, the account that may publish, and a way to do so.
 
-    It shares the server's claim (to see its devices), processes (a runtime is found by its process) and volumes.
+    It shares the server's claim, to see its devices, and nothing else: it has credentials, and the engine has none.
     Whatever happens to it, the container stays: a pod is only ready, and an arm only measured, with all its containers.
     """
     script = bundle_script("specdecode.pod.neuron_metrics", ["--variant", word(arm.label)])
@@ -24,6 +26,7 @@ def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) ->
         script=f"sh -c {word(script)} || true\nexec sleep infinity",
         env=bundle_env(ctx),
         resources=MONITOR,
+        scratch=SCRATCH,
         read_only_root=False,
     )
     beside["resources"]["claims"] = [{"name": "neuron"}]
@@ -33,7 +36,7 @@ def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) ->
         "spec": {
             **spec,
             "serviceAccountName": names.SERVICE_ACCOUNTS["monitored"],
-            "shareProcessNamespace": True,
             "containers": [*spec["containers"], beside],
+            "volumes": [*spec["volumes"], *({"name": f"{SCRATCH}{name}", "emptyDir": {}} for name in ("work", "tmp"))],
         },
     }

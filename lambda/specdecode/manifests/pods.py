@@ -37,7 +37,7 @@ if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
   echo "specdecode: error {Exit.CORRUPT.value}: $BUNDLE_URI is not the bundle of this run ($BUNDLE_SHA256)" >&2
   exit {Exit.CORRUPT.value}
 fi
-python3 -m zipfile -e bundle.zip bundle
+python3 -I -m zipfile -e bundle.zip bundle
 {_RUN_BUNDLE}"""
 SKIP_CREDENTIALS = "eks.amazonaws.com/skip-containers"
 """Pod annotation: containers that get neither role nor token from EKS (amazon-eks-pod-identity-webhook, README)."""

@@ -79,21 +79,24 @@ def test_the_containers_with_a_writable_root_are_those_that_the_page_excuses(obj
 
 def test_no_engine_has_the_credentials_of_its_pods_role(objects):
     """What it runs may be anybody's: no token is mounted for it, and it writes nothing that one with a token runs."""
-    kinds = set()
+    kinds, watched = set(), set()
     for template in templates(objects):
         found, component = containers_of(template), template["metadata"]["labels"][COMPONENT_LABEL]
         skipped = template["metadata"]["annotations"].get("eks.amazonaws.com/skip-containers", "").split(",")
         engines = {name for name, one in found.items() if "vllm serve" in one["command"][2] and name != "store"}
         assert engines <= set(skipped) <= engines | {""}, component
         kinds |= {(component, *engines)} if engines else set()
-        for name in set(found) - engines if not template["spec"].get("shareProcessNamespace") else ():
+        assert not (engines and template["spec"].get("shareProcessNamespace")), f"{component}: /proc shows tokens"
+        for name in set(found) - engines:
             written = {m["name"] for e in engines for m in found[e]["volumeMounts"] if not m.get("readOnly")}
+            watched |= {name} if engines else set()
             mounted = {m["mountPath"]: m for m in found[name]["volumeMounts"]}
             runs_from = {
                 mounted[path]["name"] for path in ("/specdecode", "/tmp", "/specdecode/bundle") if path in mounted
             }
             assert not written & runs_from, f"{name} of {component} runs from what the engine writes"
     assert kinds == {("compile", "compile"), ("serving", "main")}
+    assert watched == {"fetch", "store", "neuron-monitor"}
 
 
 def test_variables_of_ours_come_last_and_take_the_place_of_others(ctx):

@@ -238,7 +238,7 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     pod = containers(compile_job(plan, arm, ctx)["spec"]["template"])
     code, called, stderr = shell(pod["fetch"], BUNDLE_SHA256=digest())
     assert code == 0, stderr
-    assert called[:5] == ["python3", "-m", "zipfile", "-e", "bundle.zip"]
+    assert called[:6] == ["python3", "-I", "-m", "zipfile", "-e", "bundle.zip"]
     program = called[called.index("python3", 1) :]
     assert program[:5] == ["python3", "-m", "specdecode.pod.weights", "--bucket", "artifacts"]
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
