@@ -20,8 +20,8 @@ ACCESS = (DOCS / "security-access.md").read_text()
 
 
 def test_every_row_has_the_cells_of_its_table() -> None:
-    for table in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
-        head, *rows = table.splitlines()
+    for lines in re.findall(r"(?:^\|.*\n)+", PAGE, re.MULTILINE):
+        head, *rows = lines.splitlines()
         assert not [row for row in rows if row.count("|") != head.count("|")]
 
 
