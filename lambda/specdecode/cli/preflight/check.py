@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
+from specdecode.aws import NoRegion
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
 Verdict = Literal["ok", "warn", "fail"]
@@ -66,13 +68,18 @@ class Ask:
 
 
 def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
-    """What `look` finds. That one may not look is a warning; that AWS cannot answer is a failure."""
+    """What `look` finds. That one may not look is a warning; any other error is a failure, of this one check only."""
     try:
         return list(look())
+    except (typer.Exit, NoRegion):
+        raise
     except ClientError as error:
         return [refused(name, error)]
     except BotoCoreError as error:
         return [Check(name, "fail", f"could not look: {error}", "check credentials, region and network, and try again")]
+    except Exception as error:
+        detail = f"could not look at {name}: {type(error).__name__}: {error}"
+        return [Check(name, "fail", detail, "look in the console; this is an error of specdecode: please report it")]
 
 
 def refused(name: str, error: ClientError) -> Check:

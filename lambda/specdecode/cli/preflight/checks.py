@@ -34,11 +34,19 @@ def everything(
     else:
         yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
     if not ask.deployed:
-        for name, look in (("network quotas", quotas.network), ("Lambda concurrency", quotas.functions)):
+        for name, look in (("network quotas", _network), ("Lambda concurrency", quotas.functions)):
             say(name)
             yield from looked(name, partial(look, ask))
         say("leftovers of an earlier deployment")
         yield from leftovers.leftovers(ask)
+
+
+def _network(ask: Ask) -> Iterator[Check]:
+    """The quotas of the network, unless a deployment that did not end has its own: it would count as others'."""
+    if leftovers.owned(ask):
+        yield Check("network quotas", "ok", f"{leftovers.STACKS[1]} stands and has its network")
+    else:
+        yield from quotas.network(ask)
 
 
 def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> Iterator[Check]:

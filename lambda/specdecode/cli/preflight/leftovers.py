@@ -12,6 +12,11 @@ from specdecode.cli.preflight.check import Ask, Check, looked
 STACKS = ("SpecDecodeStack", "TrainiumClusterStack")
 DEPLOYABLE = frozenset({"REVIEW_IN_PROGRESS", "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"})
 """States of a stack from which `cdk deploy` goes on."""
+ROLLED_BACK = "ROLLBACK_COMPLETE"
+"""The first deployment failed and was undone. The CDK CLI deletes such a stack and creates it again (aws-cdk 2.1148.1,
+`isCreationFailure` in its deployStack)."""
+EMPTY = frozenset({"REVIEW_IN_PROGRESS", ROLLED_BACK})
+"""States of a stack that has no resources."""
 
 
 def leftovers(ask: Ask) -> Iterator[Check]:
@@ -23,16 +28,15 @@ def leftovers(ask: Ask) -> Iterator[Check]:
 
 
 def stacks(ask: Ask) -> Iterator[Check]:
-    """A stack that failed must be deleted before it can be created."""
+    """A stack that failed must be deleted before it can be created: by hand, unless the CDK CLI does it."""
     for name in STACKS:
-        try:
-            (stack,) = ask.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        except ClientError as error:
-            if "does not exist" not in error.response["Error"].get("Message", ""):
-                raise
+        status = state(ask, name)
+        if status is None:
             continue
-        status = stack["StackStatus"]
-        if status.endswith("_IN_PROGRESS") and status not in DEPLOYABLE:
+        if status == ROLLED_BACK:
+            detail = f"{status}: its first deployment failed and was undone"
+            yield Check(f"stack {name}", "warn", detail, "the next cdk deploy deletes it and creates it again")
+        elif status.endswith("_IN_PROGRESS") and status not in DEPLOYABLE:
             yield Check(f"stack {name}", "fail", status, "wait until it ends")
         elif status not in DEPLOYABLE:
             fix = f"aws cloudformation delete-stack --stack-name {name} --region {ask.region}"
@@ -113,14 +117,19 @@ def listed(what: str, names: Sequence[str], command: str) -> Iterator[Check]:
 
 
 def owned(ask: Ask) -> bool:
-    """Whether the cluster's stack exists: then what has our names is its own."""
+    """Whether the cluster's stack stands, whole or not: then what has our names is its own."""
+    return state(ask, STACKS[1]) not in (None, *EMPTY)
+
+
+def state(ask: Ask, name: str) -> str | None:
+    """The status of the stack; None if there is none."""
     try:
-        ask.client("cloudformation").describe_stacks(StackName=STACKS[1])
+        (stack,) = ask.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
         if "does not exist" in error.response["Error"].get("Message", ""):
-            return False
+            return None
         raise
-    return True
+    return str(stack["StackStatus"])
 
 
 def tagged(ask: Ask) -> Mapping[str, Any]:

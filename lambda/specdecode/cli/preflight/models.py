@@ -37,13 +37,14 @@ def stored(model: ModelRef, store: Store) -> Check | None:
 
 
 def on_the_hub(model: ModelRef, probe: Probe) -> Check:
-    """Whether Hugging Face has it."""
-    status, name = probe(HUB + model.id), f"model {model.id}"
+    """Whether Hugging Face has it at its revision (`/api/models/<id>/revision/<rev>` of the hub's API)."""
+    status, name = probe(f"{HUB}{model.id}/revision/{model.revision}"), f"model {model.id}"
     gated = "; it is gated: whether the token has access shows at staging, before the node is held"
     if status == 200:
         return Check(name, "ok", f"can be downloaded from Hugging Face{gated if model.gated else ''}")
     if status in (401, 403, 404):
-        return Check(name, "fail", f"Hugging Face answers {status}: no such model, or a private one", "check its id")
+        detail = f"Hugging Face answers {status}: no such model, none at revision {model.revision}, or a private one"
+        return Check(name, "fail", detail, "check its id and its revision")
     return Check(name, "fail", f"Hugging Face answers {status or 'nothing'}", "check the network, and try again")
 
 
@@ -62,4 +63,4 @@ def token(ask: Ask) -> Iterator[Check]:
         restore = f"aws secretsmanager restore-secret --secret-id {secret} --region {ask.region}"
         yield Check(name, "fail", f"the secret {secret} is being deleted", restore)
     else:
-        yield Check(name, "ok", f"the secret {secret} exists")
+        yield Check(name, "ok", f"the secret {secret} exists; its value is tried at staging")

@@ -115,7 +115,8 @@ def network(ask: Ask) -> Iterator[Check]:
     yield judged("Elastic IPs", ADDRESSES, value=value, used=addresses, needed=wanted, unit="in the region")
     alive = {"Name": "state", "Values": ["pending", "available", "deleting"]}
     pages = ec2.get_paginator("describe_nat_gateways").paginate(Filter=[alive])
-    subnets = [gateway["SubnetId"] for page in pages for gateway in page["NatGateways"]]
+    gateways = [gateway for page in pages for gateway in page["NatGateways"]]
+    subnets = [gateway["SubnetId"] for gateway in gateways if "SubnetId" in gateway]  # a regional one is in no subnet
     found = ec2.describe_subnets(SubnetIds=sorted(set(subnets)))["Subnets"] if subnets else []
     zone_of = {subnet["SubnetId"]: subnet["AvailabilityZoneId"] for subnet in found}
     per_zone = Counter(zone_of[subnet] for subnet in subnets)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
@@ -10,6 +13,7 @@ from specdecode.cli.preflight.check import looked
 from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error, hours, verdicts
 
 IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
+ROOT = Path(__file__).resolve().parents[4]
 TRN2 = "trn2.48xlarge"
 
 
@@ -121,6 +125,18 @@ def test_quotas_of_the_network(given, failing):
     found = {check.name: check for check in quotas.network(network(**given).ask())}
     assert [name for name, check in found.items() if check.verdict == "fail"] == failing
     assert all("Service Quotas" in found[name].fix for name in failing)
+
+
+def test_a_regional_nat_gateway_is_in_no_subnet_and_counts_in_no_zone():
+    aws = network(gateways=1)
+    aws.answers["DescribeNatGateways"]["NatGateways"].append({"NatGatewayId": "nat-1", "AvailabilityMode": "regional"})
+    found = {check.name: check for check in quotas.network(aws.ask())}
+    assert "1 in use by others" in found["NAT gateways"].detail
+
+
+def test_an_answer_that_nobody_foresaw_is_a_failure_of_its_check_only():
+    (check,) = looked("quota", lambda: [{}["SubnetId"]])
+    assert (check.verdict, check.detail) == ("fail", "could not look at quota: KeyError: 'SubnetId'")
 
 
 @pytest.mark.parametrize(("unreserved", "verdict"), [(1000, "ok"), (10, "warn"), (9, "fail")])
@@ -235,6 +251,12 @@ def test_an_ami_that_the_region_has_not():
     assert found == {"AMI of the trn2 node": "fail", "AMI of staging": "ok"}
 
 
+def test_the_file_that_names_the_staging_nodes_ami_is_the_one_that_has_it():
+    (_, staging) = builds.amis(Aws(GetParameters={"Parameters": []}).ask())
+    (file,) = re.findall(r"STAGING_AMI in (\S+\.py)", staging.fix)
+    assert "\nSTAGING_AMI = " in (ROOT / file).read_text()
+
+
 def subscriptions(*arns):
     items = [{"SubscriptionArn": arn, "Protocol": "email", "Endpoint": "you@example.com"} for arn in arns]
     return Aws(ListSubscriptionsByTopic={"Subscriptions": items})
@@ -277,3 +299,4 @@ def test_before_a_deployment_the_settings_must_name_somebody(given, verdict):
 def test_the_secret_of_gated_models(answer, verdict, words):
     (check,) = models.token(Aws(DescribeSecret=answer).ask())
     assert (check.verdict, words in check.fix) == (verdict, True)
+    assert ("its value is tried at staging" in check.detail) is (verdict == "ok")

@@ -42,7 +42,7 @@ def only(name):
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        ("ROLLBACK_COMPLETE", "delete-stack --stack-name SpecDecodeStack --region us-east-2"),
+        ("ROLLBACK_FAILED", "delete-stack --stack-name SpecDecodeStack --region us-east-2"),
         ("DELETE_FAILED", "delete-stack"),
         ("DELETE_IN_PROGRESS", "wait until it ends"),
         ("CREATE_COMPLETE", None),
@@ -55,6 +55,16 @@ def test_a_stack_that_cannot_be_deployed_again(status, words):
         assert "stack SpecDecodeStack" not in checks
     else:
         assert (checks["stack SpecDecodeStack"].verdict, words in checks["stack SpecDecodeStack"].fix) == ("fail", True)
+
+
+def test_a_stack_that_was_rolled_back_is_deleted_by_the_next_deployment():
+    check = found(DescribeStacks=only("SpecDecodeStack")("ROLLBACK_COMPLETE"))["stack SpecDecodeStack"]
+    assert (check.verdict, "the next cdk deploy deletes it" in check.fix) == ("warn", True)
+
+
+def test_a_stack_that_was_rolled_back_owns_nothing():
+    gone = only("TrainiumClusterStack")("ROLLBACK_COMPLETE")
+    assert found(DescribeStacks=gone, DescribeCluster={"cluster": {}})["leftover cluster"].verdict == "fail"
 
 
 QUEUE = {"QueueUrls": ["https://sqs/1/specdecode-other", "https://sqs/1/specdecode"]}

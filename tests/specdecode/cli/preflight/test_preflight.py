@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
 from tests.specdecode.cli.preflight.test_checks_of_aws import IDENTITY, network, reservation, vcpus, zones
-from tests.specdecode.cli.preflight.test_leftovers import NO_STACK, NOTHING
+from tests.specdecode.cli.preflight.test_leftovers import NO_STACK, NOTHING, only
 from tests.specdecode.tasks.aws_fake import FakeS3
 
 TOPIC = f"arn:aws:sns:us-east-2:{ACCOUNT}:alerts"
@@ -125,6 +125,17 @@ def test_every_problem_is_in_one_output_with_its_fix(world):
     assert "would fail" in text.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("status", "names"),
+    [("CREATE_FAILED", {"network quotas"}), ("ROLLBACK_COMPLETE", {"VPCs", "Elastic IPs", "NAT gateways"})],
+)
+def test_our_own_network_of_a_deployment_that_did_not_end_is_not_others(world, status, names):
+    world.outputs = None
+    world.aws.answers["DescribeStacks"] = only("TrainiumClusterStack")(status)
+    shown = found("-c", "alert_email=you@example.com", code=0 if status == "ROLLBACK_COMPLETE" else 3)
+    assert {"network quotas", "VPCs", "Elastic IPs", "NAT gateways"} & set(shown) == names
+
+
 def test_a_setting_that_cannot_work_is_refused_as_by_the_synth(world):
     world.outputs = None
     assert "  - regoin: no such setting; did you mean region?" in called("-c", "regoin=x", code=2).stderr
@@ -197,6 +208,14 @@ def test_models_in_the_bucket_imported_and_nowhere():
 def test_models_of_the_hub(status, verdict):
     (qwen, *_) = models.of(load_preset("qwen3-32b"))
     assert models.on_the_hub(qwen, lambda url: status).verdict == verdict
+
+
+def test_a_model_is_asked_for_at_its_revision():
+    """A pinned commit that is gone is not hidden by the model's main branch."""
+    (qwen, *_) = models.of(load_preset("qwen3-32b"))
+    pinned = qwen.model_copy(update={"revision": "0123abc"})
+    gone = models.on_the_hub(pinned, lambda url: 404 if url.endswith(f"/{qwen.id}/revision/0123abc") else 200)
+    assert (gone.verdict, "0123abc" in gone.detail) == ("fail", True)
 
 
 def test_a_held_node_is_named_with_who_waits():
