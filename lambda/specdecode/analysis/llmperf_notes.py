@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from specdecode.analysis.llmperf_results import AGREE, FIELDS, LlmperfArm
 from specdecode.analysis.result import Pair
 from specdecode.analysis.verdict import times
 from specdecode.experiment.model import Experiment
+from specdecode.measures.distribution import Summary, summarize
 from specdecode.speculation import speedup
 
 BOS = 1.5
 """A count this far above the tokens asked for is a begin-of-sequence token; further, another tokenizer."""
+ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
+"""No statistic may be above the next. The median lies within one standard deviation of the mean (Hotelling, Solomons
+1932)."""
+ROUNDED = 1e-6
+"""Relative difference that rounding may make between two equal statistics of one file."""
 COLD = 5.0
 """Largest TTFT over the median from which on a cold request is in the means."""
 TYPICAL_C = 0.1
@@ -63,19 +69,51 @@ def contradictions(arm: LlmperfArm) -> list[str]:
     )
     if late:
         found.append(f"the first token came after the end of the answer in {late} of {len(arm.requests)} requests")
-    for statistic in ("p50", "mean", "p99", "max"):
+    for statistic in (*ORDERED, "mean"):
         ttft, e2e = arm.value("ttft", statistic), arm.value("end_to_end_latency", statistic)
         if ttft and e2e and ttft > e2e * (1 + AGREE):
             found.append(f"the {statistic} TTFT of {ttft:g} s is above the {statistic} end-to-end latency of {e2e:g} s")
     if arm.requests and len(arm.requests) != arm.completed:
         found.append(f"the summary counts {arm.completed} completed requests, the list of them has {len(arm.requests)}")
     for field, metric in FIELDS.items():
-        values = [request[field] for request in arm.requests if field in request]
-        stated = arm.value(metric, "mean")
-        if values and stated and abs(math.fsum(values) / len(values) / stated - 1.0) > AGREE:
-            mean = math.fsum(values) / len(values)
-            found.append(f"the summary's mean {field} is {stated:g}, that of the requests {mean:g}")
+        if stated := arm.metrics.get(metric):
+            found += _disordered(field, stated)
+            found += _unlike_rows(field, stated, [request[field] for request in arm.requests if field in request])
     return found
+
+
+def _disordered(field: str, stated: Summary) -> Iterator[str]:
+    """Statistics that no set of values has together."""
+    known = [(name, value) for name in ORDERED if (value := getattr(stated, name)) is not None]
+    for (low, below), (high, above) in pairwise(known):
+        if below > above * (1 + ROUNDED):
+            yield f"the {low} {field} of {below:g} is above its {high} of {above:g}"
+    mean, median, deviation = stated.mean, stated.p50, stated.stddev
+    if mean is None:
+        return
+    if stated.min is not None and mean < stated.min * (1 - ROUNDED):
+        yield f"the mean {field} of {mean:g} is below its min of {stated.min:g}"
+    if stated.max is not None and mean > stated.max * (1 + ROUNDED):
+        yield f"the mean {field} of {mean:g} is above its max of {stated.max:g}"
+    if median is not None and deviation is not None and abs(mean - median) > deviation + AGREE * median:
+        yield f"the p50 {field} of {median:g} is further from its mean of {mean:g} than its stddev of {deviation:g}"
+
+
+def _unlike_rows(field: str, stated: Summary, values: Sequence[float]) -> Iterator[str]:
+    """The first statistic of the summary that is not the rows', and how many more."""
+    if not values:
+        return
+    rows = summarize(values)
+    names = [
+        name
+        for name in ("mean", "p50", *(name for name in ORDERED if name != "p50"))
+        if (said := getattr(stated, name)) is not None
+        and abs(said - getattr(rows, name)) > AGREE * max(said, getattr(rows, name))
+    ]
+    if names:
+        said, counted = getattr(stated, names[0]), getattr(rows, names[0])
+        more = f" ({len(names) - 1} more of its statistics differ)" if names[1:] else ""
+        yield f"the summary's {names[0]} {field} is {said:g}, that of the requests {counted:g}{more}"
 
 
 def _tokenizer(arms: Sequence[LlmperfArm]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.endpoints import fill
+from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 from specdecode.untrusted import Unreadable, read_file
 
@@ -26,8 +27,6 @@ REPORT = "report.json"
 BENCHMARK = "benchmark.json"
 """What `specdecode bench` was told, in its results folder."""
 UNKNOWN = "unknown"
-MOST_DRAFTED = 32
-"""Largest k of an experiment."""
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:

@@ -17,6 +17,8 @@ Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 
+MOST_DRAFTED = 32
+"""Largest k of an experiment."""
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
 """An argument or a variable of a process: control characters but tab and newline are in none."""
@@ -108,7 +110,7 @@ class Speculation(Frozen):
     """How tokens are speculated; `specdecode engines` says what an image can."""
     draft: ModelRef
     """The draft model, or the head."""
-    num_speculative_tokens: int = Field(ge=1, le=32)
+    num_speculative_tokens: int = Field(ge=1, le=MOST_DRAFTED)
     """k: tokens that are drafted for each step of the target."""
     draft_max_model_len: int | None = Field(default=None, ge=1)
     """Window of the draft; unset, the target's."""

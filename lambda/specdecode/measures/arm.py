@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import Field
 from specdecode.experiment.model import Frozen
 from specdecode.measures.base import Block, Impossible, NoValue, Slo
-from specdecode.measures.counters import counted
+from specdecode.measures.counters import counted, other_k
 from specdecode.measures.distribution import Count, Summary, quantile, summarize
 from specdecode.measures.metrics import (
     BLOCK_METRICS,
@@ -128,12 +128,15 @@ def measure_arm(
     """Every figure of one arm in one case. `records` (one at least) and `counters`: its own, without warm-up."""
     terms = terms or Terms()
     found, doubts = counted(counters, records)
+    k = terms.k
+    if wrong := other_k(counters, k):
+        found, doubts, k = None, [*doubts, wrong], None
     block = Block(
         records=records,
         slo=slo or Slo(),
         drafted_tokens=found.draft_tokens if found else None,
         accepted_tokens=found.accepted_tokens if found else None,
-        k=terms.k,
+        k=k,
     )
     values, samples, no_value, impossible = _values(block)
     totals: dict[str, float] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from specdecode.records import EngineCounters, RequestRecord
@@ -15,6 +16,17 @@ class Counted(NamedTuple):
     draft_tokens: int
     accepted_tokens: int
     accepted_per_position: tuple[int, ...]
+
+
+def other_k(counters: Sequence[EngineCounters], k: int | None) -> str | None:
+    """Why the engine drafts with another k than was said, or None: a step drafts k tokens at most."""
+    for item in counters:
+        if k is not None and item.trusted and item.draft_tokens > k * item.drafts:
+            return (
+                f"the engine's counters say {item.draft_tokens} tokens drafted in {item.drafts} steps, more than k={k} "
+                "a step: wrong k?"
+            )
+    return None
 
 
 def counted(counters: Sequence[EngineCounters], records: Sequence[RequestRecord]) -> tuple[Counted | None, list[str]]:
@@ -55,6 +67,12 @@ def contradiction(counters: EngineCounters, records: Sequence[RequestRecord]) ->
     positions = counters.accepted_per_position
     if positions and sum(positions) != counters.accepted_tokens:
         return "accepted tokens per position do not add up to accepted tokens"
+    if any(after > before for before, after in pairwise((counters.drafts, *positions))):
+        listed = ", ".join(map(str, positions))
+        return (
+            f"{listed} tokens accepted by position in {counters.drafts} steps: a position cannot be accepted more "
+            "often than the one before it, nor the first more often than there were steps"
+        )
     tokens = [record.completion_tokens for record in records]
     if None in tokens or not counters.drafts:
         return None

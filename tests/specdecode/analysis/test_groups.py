@@ -143,6 +143,49 @@ def test_answers_that_differ_from_the_first_token_on_qualify_the_verdict() -> No
     assert "differ from the first" not in late.answer
 
 
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (
+            {i: "<think>\nThen this." for i in range(8)},
+            "But the answers differ in 16 of 16 pairs: rounding can do that",
+        ),
+        ({i: "<think>\nThen this." for i in range(5)}, "But the answers differ in 10 of 16 pairs: rounding"),
+        ({i: "<think>\nThen this." for i in range(4)}, None),
+        (
+            {0: "Other", **{i: "<think>\nThen this." for i in range(1, 8)}},
+            "in 16 of 16 pairs, in 2 of them from the first",
+        ),
+    ],
+)
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_answers_that_begin_alike_and_differ_qualify_the_verdict_too(
+    other: dict[int, str], says: str | None, temperature: float
+) -> None:
+    """Every answer of a thinking model begins with <think>; more than half of the pairs must differ."""
+    tested = experiment(requests=8)
+    workload = tested.workload.model_copy(update={"temperature": temperature})
+    rng = random.Random(1)
+    records = [
+        request(
+            variant=v,
+            case=c,
+            index=i,
+            rng=rng,
+            slow=1 / 1.86 if v == "sd" else 1.0,
+            output=other.get(i, "<think>\nFirst this.") if v == "sd" else "<think>\nFirst this.",
+        )
+        for v in ("base", "sd")
+        for c in ("repeat", "sonnet")
+        for i in range(8)
+    ]
+    found = compare(experiment=tested.model_copy(update={"workload": workload}), records=records, context=context())
+    for text in (found.answer, found.recommendation or ""):
+        assert ("answers differ" in text) == (says is not None and temperature == 0)
+    if says and temperature == 0:
+        assert says in found.answer
+
+
 def test_one_recommendation_names_arm_gain_and_cost_and_a_cheaper_arm_where_it_is_another() -> None:
     tested = experiment(ks=(3, 7))
     rng = random.Random(1)

@@ -27,7 +27,7 @@ def answers(tokens: int | None, requests: int, *, round: int = 0) -> list[Reques
 
 
 def test_what_adds_up_is_believed() -> None:
-    assert contradiction(counters(10, 50, 30, 20, 10), answers(42, 2)) is None
+    assert contradiction(counters(10, 50, 30, 10, 10, 6, 4), answers(42, 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,8 @@ def test_what_adds_up_is_believed() -> None:
     [
         (counters(10, 50, 60), None, "accepted of"),
         (counters(10, 50, 30, 20, 20), None, "add up"),
+        (counters(50, 250, 100, 100, 0, 0), None, "100, 0, 0 tokens accepted by position in 50 steps"),
+        (counters(50, 250, 60, 20, 40), None, "more often than the one before it"),
         # an engine that reports accepted tokens as the next draft: 40 steps and 160 "accepted" of 100 tokens
         (counters(40, 200, 160), 100, "100 tokens came"),
         (counters(40, 200, 60), 1000, "1000 tokens came"),
@@ -47,7 +49,7 @@ def test_counters_that_cannot_be(given: EngineCounters, tokens: int | None, says
 def test_rounds_are_added_and_a_missing_one_makes_all_of_them_a_part() -> None:
     """A process that went on in the middle of a round has counters of that part only, and writes none."""
     records = answers(42, 2) + answers(42, 2, round=1)
-    both = [counters(10, 50, 30, 20, 10), counters(12, 60, 28, 20, 8, round=1)]
+    both = [counters(10, 50, 30, 10, 10, 6, 4), counters(12, 60, 28, 12, 12, 4, round=1)]
     found, problems = counted(both, records)
-    assert found == (22, 110, 58, (40, 18)) and not problems
+    assert found == (22, 110, 58, (22, 22, 10, 4)) and not problems
     assert counted(both[:1], records) == (None, [])

@@ -125,6 +125,11 @@ COUNTS = {"variant": "base", "case": "case", "drafts": 10, "draft_tokens": 70, "
         ({"trusted": False}, "estimated", None),
         ({"accepted_tokens": 71}, "estimated", "71 tokens accepted of 70"),
         ({"accepted_per_position": (30, 9)}, "estimated", "do not add up"),
+        ({"accepted_per_position": (40, 0, 0)}, "estimated", "40, 0, 0 tokens accepted by position in 10 steps"),
+        ({"accepted_per_position": (10, 9, 9, 4, 8)}, "estimated", "more often than the one before"),
+        ({"accepted_per_position": (10, 10, 10, 10, 0, 0, 0)}, "engine counters", None),
+        ({"draft_tokens": 71}, "", "71 tokens drafted in 10 steps, more than k=7 a step: wrong k?"),
+        ({"draft_tokens": 71, "trusted": False}, "estimated", None),
         ({"drafts": 1000, "draft_tokens": 7000}, "estimated", "but 51 tokens came"),
         ({"round": 1}, "estimated", None),
     ],
@@ -135,7 +140,8 @@ def test_counters_count_only_where_the_answers_do_not_contradict_them(
     records = [record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [5] * 10, tokens=51)]
     counters = EngineCounters.model_validate({**COUNTS, **changed})
     arm = measure_arm(records, terms=Terms(k=7), counters=[counters]).arm
-    assert (arm.acceptance_source or "").startswith(source)
+    assert (arm.acceptance_source or "").startswith(source) and bool(arm.acceptance_source) == bool(source)
+    assert bool(arm.accepted_per_position) == ("accepted_per_position" in changed and why is None)
     assert len(arm.impossible) == (why is not None) and (why or "") in "".join(arm.impossible)
 
 
@@ -179,6 +185,15 @@ def test_an_arm_without_speculation_gives_one_token_a_step() -> None:
     assert unknown.metrics["tokens_per_step"].p50 == 3 and not unknown.impossible
 
 
+def test_an_unknown_k_has_a_ceiling_too() -> None:
+    """No experiment drafts more than 32 tokens a step."""
+    most = measure_arm([steps(1, *[33] * 9)], terms=Terms(k=None)).arm
+    assert most.metrics["tokens_per_step"].p50 == 33 and not most.impossible
+    merged = measure_arm([steps(1, *[333] * 9)], terms=Terms(k=None)).arm
+    assert "tokens_per_step" not in merged.metrics
+    assert "333.00 tokens a chunk" in merged.impossible[0] and "33 a step at most" in merged.impossible[0]
+
+
 def test_now_and_then_two_steps_in_a_chunk_are_no_reason_to_doubt() -> None:
     arm = measure_arm([steps(1, *[1] * 98, 2)], terms=Terms(k=0)).arm
     assert arm.metrics["tokens_per_step"].p50 == pytest.approx(100 / 99) and not arm.impossible
@@ -193,6 +208,18 @@ def test_a_stream_that_comes_all_at_once_has_no_time_per_token() -> None:
     arm = measure_arm([steps(*[1] * 9), steps(*[1] * 9, gap_s=0.0)]).arm
     assert not {"time_per_output_token", "inter_token_latency"} & arm.metrics.keys()
     assert "buffers" in arm.impossible[0] and arm.metrics["end_to_end_latency"].n == 2
+
+
+def test_a_buffer_that_is_flushed_chunk_by_chunk_is_no_pace() -> None:
+    """A second of silence, then 101 chunks 21 to 50 µs apart; the fastest engine known takes 0.4 ms a token."""
+    rng = random.Random(1)
+    times = [1.0]
+    for _ in range(100):
+        times.append(times[-1] + rng.uniform(21e-6, 50e-6))
+    arm = measure_arm([record(times, chunk_tokens=[1] * 101, tokens=101)], terms=Terms(k=0)).arm
+    assert "time_per_output_token" not in arm.metrics and "buffers" in arm.no_value["time_per_output_token"]
+    fastest = measure_arm([steps(*[1] * 101, gap_s=0.0004)]).arm
+    assert fastest.metrics["time_per_output_token"].p50 == pytest.approx(0.0004) and not fastest.impossible
 
 
 def test_a_summary_s_percentiles_are_the_linear_ones() -> None:

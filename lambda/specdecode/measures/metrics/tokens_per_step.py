@@ -1,6 +1,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.measures.base import (
     Block,
     Direction,
@@ -47,8 +48,9 @@ def mean_tokens_per_step(block: Block) -> float:
     if not steps:
         raise NoValue("no answer of more than one chunk")
     ceiling = most_tokens_per_step(block.k)
-    if ceiling is not None and tokens / steps > ceiling * SLACK:
+    if tokens / steps > ceiling * SLACK:
         drafts = f"drafts {block.k} tokens a step" if block.k else "does not speculate"
+        drafts = f"drafts {MOST_DRAFTED} tokens a step, the most there is," if block.k is None else drafts
         raise Impossible(
             f"{tokens / steps:.2f} tokens a chunk came, but an arm that {drafts} gives {ceiling:g} a step at most: "
             "something between server and client merges chunks (a proxy?), or its k is another one"
