@@ -13,7 +13,7 @@ SHORTEST_GAP_S = 2e-4
 """A mean time between two chunks below it is no engine's step: the text was all there and came in one go.
 
 The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a token (Artificial
-Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of the rehearsal's engine takes 2 ms (benchmarks/results).
+Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of a tiny model on a CPU 2 ms (benchmarks/results).
 """
 
 
