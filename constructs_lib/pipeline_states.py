@@ -55,7 +55,10 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     states["Plan"] = task(
         functions["Plan"],
         comment=STEPS["Plan"],
-        payload={"input": "{% $states.context.Execution.Input %}"},
+        payload={
+            "execution_started": "{% $states.context.Execution.StartTime %}",
+            "input": "{% $states.context.Execution.Input %}",
+        },
         assign={
             "waves": "{% $states.result.Payload.waves %}",
             "accuracy": "{% $states.result.Payload.accuracy %}",

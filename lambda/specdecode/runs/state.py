@@ -24,6 +24,8 @@ class RunState(BaseModel):
     execution_arn: str
     experiment: str
     started_at: AwareDatetime
+    execution_started: AwareDatetime | None = None
+    """When its execution was started, by which it is told from a later one of the same name."""
     resumed_from: str | None = None
     started_by: str | None = None
     """Who started it, as the request says; nobody has checked it."""

@@ -45,6 +45,8 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         raise InvalidExperiment(
             f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
         )
+    known = load_state(rt.store, given.run_id)
+    _check_name(given, known)
     request = parse_request(given.input)
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     old = None
@@ -65,10 +67,11 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(layout.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(layout.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
-    if load_state(rt.store, given.run_id) is None:
+    if known is None:
         state = RunState(
             run_id=given.run_id,
             execution_arn=given.execution_arn,
+            execution_started=given.execution_started,
             experiment=experiment.name,
             started_at=now,
             resumed_from=request.resume,
@@ -85,6 +88,15 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
     )
+
+
+def _check_name(given: StepInput, known: RunState | None) -> None:
+    """Refuse an earlier run's name, which Step Functions frees after 90 days (StartExecution, parameter `name`)."""
+    if known and known.execution_started and known.execution_started != given.execution_started:
+        raise InvalidExperiment(
+            f"the name {given.run_id} was used by a run that started at {known.execution_started:%Y-%m-%d %H:%M} UTC, "
+            "and its results are kept: start this one with another name"
+        )
 
 
 def _check_cost(bill: Bill, *, accepted: float | None) -> None:

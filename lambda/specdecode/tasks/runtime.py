@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from botocore.config import Config
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue, ValidationError
 
 from specdecode import aws, layout
 from specdecode.cluster.client import Kubernetes
@@ -32,6 +32,8 @@ class StepInput(BaseModel):
 
     run_id: str
     execution_arn: str = ""
+    execution_started: AwareDatetime | None = None
+    """When the execution was started; only the first step gets it."""
     wave: int = 0
     input: JsonValue = None
     """The execution's input; only the first step gets it."""

@@ -1,6 +1,7 @@
 """The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,12 @@ from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment import Capacity
 from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
-from specdecode.tasks import acquire, release
+from specdecode.tasks import acquire, plan, release
 from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import InvalidExperiment, LeaseLost
 
 from tests.specdecode.benchmark.making import record
-from tests.specdecode.tasks.world import WAITING, World
+from tests.specdecode.tasks.world import DEFAULT, WAITING, World
 
 JOBS = ("Job", "Deployment")
 
@@ -314,3 +315,18 @@ def test_who_started_a_run_is_kept_with_it():
     world = World()
     world.plan(request={"started_by": "arn:aws:sts::111122223333:assumed-role/Admin/anna", "experiment": "rehearsal"})
     assert load_state(world.rt.store, "run-1").started_by.endswith("Admin/anna")
+
+
+def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
+    """Step Functions frees a name after 90 days, and the ARN is the same."""
+    world = World()
+    first = world.given("run-1", input=DEFAULT, execution_started=world.time)
+    for _ in range(2):  # a step may be asked again
+        plan.plan(first, world.rt)
+    kept = dict(world.s3.objects)
+    again = first.model_copy(update={"execution_started": world.time + timedelta(days=91)})
+    with pytest.raises(
+        InvalidExperiment, match=r"run-1 was used by a run that started at 2026-08-01 12:00 UTC.*another"
+    ):
+        plan.plan(again, world.rt)
+    assert world.s3.objects == kept
