@@ -41,9 +41,9 @@ def context_of_cdk_json() -> dict[str, Any]:
 
 def main() -> int:
     """Synthesize both stacks; 2 if the settings cannot work, 3 if the bundle cannot be built."""
-    of_cli = "CDK_OUTDIR" in os.environ
+    of_cli = os.environ.get("CDK_OUTDIR") or None
     # The CLI's context has precedence over the one that is given here.
-    app = cdk.App(context=context_of_cdk_json(), **({} if of_cli else {"outdir": "cdk.out"}))
+    app = cdk.App(context=context_of_cdk_json(), outdir=of_cli or "cdk.out")
     try:
         settings = Settings.from_context(app.node.get_all_context())
         bundle = build_bundle()

@@ -77,6 +77,20 @@ def test_requirements_txt_is_enough_and_the_cli_is_not_needed(tmp_path: Path) ->
     assert (built.returncode, built.stderr) == (0, "")
 
 
+@pytest.mark.synth
+def test_an_empty_output_folder_in_the_environment_is_none(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        cwd=tmp_path,
+        env=outside_the_cli(CDK_CONTEXT_JSON='{"accept_no_alerts": true}', CDK_OUTDIR=""),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (tmp_path / "cdk.out" / "SpecDecodeStack.template.json").exists()
+
+
 def test_one_uv_installs_everything_and_builds_the_bundle() -> None:
     assert locked("requirements")["uv"] == locked("requirements-build")["uv"]
 

@@ -115,27 +115,34 @@ def status(
 
 
 def stop(
-    run_id: RunId = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop the newest run without asking.")] = False,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="The run's id; without it, the run that holds the node.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop it without asking, though no RUN is given.")] = False,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
-    Without RUN it takes the newest, says whose it is, and asks; without a terminal it wants --yes.
+    Without RUN it takes the run that holds the node, or the newest that goes on where nobody holds it. It says whose
+    run that is, and asks; without a terminal it wants --yes. Where no run goes on it gives the node back all the same.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
-    found = deployment.execution(run_id)
-    if found.status in TERMINAL:
-        say(f"{found.run_id} has already ended: {found.status}")
+    wanted = run_id or runs_release.whose_turn(deployment)
+    if wanted is None:
+        runs_release.bring_to_zero(deployment)
+        return
+    found = deployment.execution(run_id) if run_id else deployment.find(wanted)
+    if found is None or found.status in TERMINAL:
+        say(f"{wanted} has already ended: {found.status if found else 'Step Functions has forgotten it'}")
     else:
         if run_id is None:
             say("\n".join(lines(watching.look(deployment, found.run_id))))
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
         deployment.stop(found.arn)
         say(f"stopped {found.run_id}")
-    runs_release.give_back(deployment, found.run_id)
+    runs_release.give_back(deployment, wanted)
 
 
 def list_runs(

@@ -17,6 +17,19 @@ PAUSE_S = 2.0
 BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
+def whose_turn(deployment: Deployment) -> str | None:
+    """The run that holds the node; where nobody does, the newest that goes on. None where none does, which it says."""
+    seen = deployment.cluster()
+    for problem in seen.problems:
+        complain(f"problem: {problem}")
+    if seen.lease.holder is not None:
+        say(f"{seen.lease.holder.run_id} holds the node")
+        return seen.lease.holder.run_id
+    newest = next(iter(_going(deployment)), None)
+    say("nobody holds the node; " + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
+    return newest
+
+
 def free(deployment: Deployment) -> None:
     """Take the node from whoever holds it. First of all, replicas and workloads are brought to what the lease says."""
     done = _reconcile(deployment)
@@ -29,15 +42,31 @@ def free(deployment: Deployment) -> None:
             say(f"stopped {holder}")
         give_back(deployment, holder)
         return
+    _say_done(deployment, done)
+    say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
+
+
+def bring_to_zero(deployment: Deployment) -> None:
+    """Give back a node that no run has. A run that has just begun keeps it: nothing is stopped."""
+    done = _reconcile(deployment)
+    _say_done(deployment, done)
+    say(f"the node pool has {done['replicas']} replicas")
+
+
+def _going(deployment: Deployment) -> list[str]:
+    """Ids of the runs that go on, the newest first."""
+    return [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
+
+
+def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
+    """What the watchdog did; ends the command with 1 if it could not know how many nodes there should be."""
     _tell(done)
     if done["replicas"] is None:
-        going = [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
-        stops = "".join(f"\n  specdecode stop {run_id}" for run_id in going)
+        stops = "".join(f"\n  specdecode stop {run_id}" for run_id in _going(deployment))
         raise stop_with(
             f"nobody can say who holds the node while the lease cannot be read. Stop each run that goes on:{stops}",
             EXIT_FAILED,
         )
-    say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
 
 
 def give_back(deployment: Deployment, run_id: str) -> None:

@@ -414,6 +414,41 @@ def test_stop_without_a_run_and_without_a_terminal_wants_yes(command):
     assert FakeDeployment.stopped == ["arn:r"]
 
 
+QUEUED = Execution(**{**vars(RUNNING), "run_id": "newer", "arn": "arn:newer"})
+
+
+def test_stop_without_a_run_takes_the_one_that_holds_the_node_not_the_newest(command, monkeypatch):
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [QUEUED, RUNNING][:limit])
+    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: QUEUED)
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+    assert "r holds the node" in result.output and "released" in result.output
+
+
+def test_stop_without_a_run_takes_the_newest_that_goes_on_where_nobody_holds(command, monkeypatch):
+    FakeDeployment.held = False
+    over = Execution(**{**vars(RUNNING), "run_id": "over", "arn": "arn:over", "status": "SUCCEEDED"})
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [over, RUNNING][:limit])
+    result = command("stop", "--yes")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
+    assert "nobody holds the node; the newest run that goes on is r" in result.output
+
+
+def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(command, monkeypatch):
+    FakeDeployment.held = False
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [])
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped, FakeDeployment.reconciled) == (0, [], 1)
+    assert "no run goes on" in result.output and "the node pool has 0 replicas" in result.output
+
+
+def test_stop_gives_back_the_node_of_a_holder_that_step_functions_has_forgotten(command):
+    FakeDeployment.remembered = False
+    result = command("stop")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, [])
+    assert "r has already ended: Step Functions has forgotten it" in result.output and "released" in result.output
+
+
 def test_status_attaches_to_a_run_that_goes_on_and_ends_as_it_does(command):
     FakeDeployment.ends_as = "FAILED"
     result = command("status", "--watch", "--interval", "0.2")
