@@ -1,0 +1,1 @@
+"""Every figure, once: what records and servers' counters say, as numbers with their formulas."""
