@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
+
 from specdecode.experiment.model import Frozen
 from specdecode.measures.base import Block, Impossible, NoValue, Slo
 from specdecode.measures.counters import counted, other_k

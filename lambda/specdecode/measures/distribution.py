@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
+
 from specdecode.experiment.model import Frozen
 
 PERCENTILES = (25, 50, 75, 90, 95, 99)
