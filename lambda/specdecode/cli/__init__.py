@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
 from specdecode.aws import NoRegion
+from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
 from specdecode.escape import spell_out
 
@@ -61,5 +62,5 @@ def main() -> None:
         complain(str(error))
         sys.exit(EXIT_ENVIRONMENT)
     except (BotoCoreError, ClientError) as error:
-        complain(f"{error} (check AWS_PROFILE, AWS_REGION, and what the credentials allow)")
+        complain(f"{error} ({what_to_do(error)})")
         sys.exit(EXIT_ENVIRONMENT)

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import aws, layout, names
+from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
 from specdecode.experiment import Capacity
@@ -80,11 +81,9 @@ class Deployment:
             found = self.found_outputs
         except ClientError as error:
             text = error.response["Error"]["Message"]
-            raise stop_with(f"{self.stack}: {text} (check credentials)", EXIT_ENVIRONMENT) from None
+            raise stop_with(f"{self.stack}: {text} ({what_to_do(error)})", EXIT_ENVIRONMENT) from None
         except BotoCoreError as error:
-            raise stop_with(
-                f"AWS cannot be reached: {error} (check AWS_PROFILE and AWS_REGION)", EXIT_ENVIRONMENT
-            ) from None
+            raise stop_with(f"AWS cannot be asked: {error} ({what_to_do(error)})", EXIT_ENVIRONMENT) from None
         if found is None:
             hint = "deploy it with: npx cdk deploy SpecDecodeStack"
             where = self.session.region_name

@@ -55,7 +55,7 @@ def test_each_way_to_name_a_region_gets_every_command_past_it(command, how, monk
         monkeypatch.setenv(how, "us-west-2")
     asked = []
 
-    class Reached(Exception):
+    class Reached(BaseException):
         """The session was made."""
 
     def made(**given):

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show, stop_with
-from specdecode.cli.preflight import checks, registry, source
+from specdecode.cli.preflight import account, checks, registry, source
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
@@ -65,17 +65,15 @@ def preflight(
         say(f"{len(failed)} of {len(found)} would fail" if failed else "nothing that was looked at would fail")
     if pin:
         _pin(loaded, deployment)
-    raise typer.Exit(EXIT_ENVIRONMENT if any(check.verdict == "fail" for check in found) else 0)
+    raise typer.Exit(EXIT_ENVIRONMENT if _fails(found) else 0)
 
 
 def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
     """Before a run is started: end the command with 3 and every problem, if it would fail; say what is only odd."""
     facts = source.of_outputs(deployment.outputs, stack=deployment.stack)
     found = list(checks.before_a_run(_ask(deployment, facts, deployed=True), deployment, experiment))
-    problems = [check for check in found if check.verdict != "ok"]
-    for check in problems:
-        complain(f"{check.verdict}: {check.name}: {check.detail}\n      {check.fix}")
-    if any(check.verdict == "fail" for check in problems):
+    _complain_of(found)
+    if _fails(found):
         raise stop_with("nothing was started (`specdecode preflight` looks at the rest too)", EXIT_ENVIRONMENT)
 
 
@@ -92,16 +90,37 @@ def table(found: list[Check]) -> Table:
 
 
 def _checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
+    """Credentials first, then the stack: without them the others could only repeat it. Settings need neither."""
+    accounts: list[str] = []
     deployed: list[DeploymentFacts] = []
-    found = looked("stack", lambda: _stack(deployment, deployed))
-    if any(check.verdict == "fail" for check in found):
+    found = looked("credentials", lambda: account.credentials(deployment.client, accounts))
+    if not _fails(found):
+        found += looked("stack", lambda: _stack(deployment, deployed))
+    if _fails(found) and not settings:
         return found
-    facts = deployed[0] if deployed and not settings else source.of_checkout(settings)
+    try:
+        facts = deployed[0] if deployed and not settings else source.of_checkout(settings)
+    except typer.Exit:
+        _complain_of(found)
+        raise
+    if _fails(found):
+        return [*found, Check("settings", "ok", f"{', '.join(settings)} can be deployed")]
+    found += account.place(facts, account=accounts[0] if accounts else None, region=deployment.session.region_name)
     ask = _ask(deployment, facts, deployed=bool(deployed))
     console = Console(stderr=True)
     with console.status("") if console.is_terminal and not quiet else nullcontext() as status:
         tell = status.update if status is not None else lambda _: None
         return [*found, *checks.everything(ask, deployment, experiment, http=registry.http, say=tell)]
+
+
+def _complain_of(found: list[Check]) -> None:
+    for check in found:
+        if check.verdict != "ok":
+            complain(f"{check.verdict}: {check.name}: {check.detail}\n      {check.fix}")
+
+
+def _fails(found: list[Check]) -> bool:
+    return any(check.verdict == "fail" for check in found)
 
 
 def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:

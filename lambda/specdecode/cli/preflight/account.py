@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.preflight.check import Check
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
 
-def credentials(ask: Ask) -> Iterator[Check]:
-    """Whose they are, and whether they are of the account and in the region of the deployment."""
-    found = ask.client("sts").get_caller_identity()
+def credentials(client: Callable[[str], Any], accounts: list[str]) -> Iterator[Check]:
+    """Whose they are. The account's number is put into `accounts`."""
+    found = client("sts").get_caller_identity()
+    accounts.append(found["Account"])
     yield Check("credentials", "ok", found["Arn"])
-    yield from place(ask.facts, account=found["Account"], region=ask.region)
 
 
-def place(facts: DeploymentFacts, *, account: str, region: str) -> Iterator[Check]:
-    """The session's account and region against the deployment's."""
-    if facts.account not in (None, account):
+def place(facts: DeploymentFacts, *, account: str | None, region: str) -> Iterator[Check]:
+    """The session's account (None: not known) and region against the deployment's."""
+    if account is not None and facts.account not in (None, account):
         fix = f"take credentials of {facts.account} (--profile), or change the setting `account`"
         yield Check("account", "fail", f"the deployment goes to {facts.account}, the credentials are of {account}", fix)
     if facts.region == region:

@@ -11,36 +11,10 @@ import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode.aws import NoRegion
+from specdecode.cli.aws_errors import DENIED, EXPIRED, what_to_do
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
 Verdict = Literal["ok", "warn", "fail"]
-
-DENIED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AuthorizationError",
-        "AuthorizationErrorException",
-        "NotAuthorized",
-        "UnauthorizedOperation",
-    }
-)
-"""Codes with which AWS says that these credentials may not look (EC2, SNS and others have their own)."""
-
-EXPIRED = frozenset(
-    {
-        "AuthFailure",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "IncompleteSignature",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "RequestExpired",
-        "SignatureDoesNotMatch",
-        "UnrecognizedClientException",
-    }
-)
-"""Codes with which AWS says that the credentials are nobody's any more."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +50,7 @@ def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
     except ClientError as error:
         return [refused(name, error)]
     except BotoCoreError as error:
-        return [Check(name, "fail", f"could not look: {error}", "check credentials, region and network, and try again")]
+        return [Check(name, "fail", f"could not look: {error}", what_to_do(error))]
     except Exception as error:
         detail = f"could not look at {name}: {type(error).__name__}: {error}"
         return [Check(name, "fail", detail, "look in the console; this is an error of specdecode: please report it")]
@@ -86,7 +60,7 @@ def refused(name: str, error: ClientError) -> Check:
     """What AWS answered instead of a fact."""
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     if code in DENIED:
-        return Check(name, "warn", f"you may not look: {code}", f"allow {error.operation_name}, or look in the console")
+        return Check(name, "warn", f"you may not look: {code}", what_to_do(error))
     if code in EXPIRED:
-        return Check(name, "fail", f"{code}: {text}", "renew the credentials (`aws sso login`, or new keys)")
-    return Check(name, "fail", f"{error.operation_name}: {code}: {text}", "try again; if it stays, look in the console")
+        return Check(name, "fail", f"{code}: {text}", what_to_do(error))
+    return Check(name, "fail", f"{error.operation_name}: {code}: {text}", what_to_do(error))

@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
 
-from tests.specdecode.cli.preflight.aws import ACCOUNT, Aws, error, hours, verdicts
+from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, Aws, error, hours, verdicts
 
 IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
 ROOT = Path(__file__).resolve().parents[4]
@@ -20,7 +20,7 @@ TRN2 = "trn2.48xlarge"
 @pytest.mark.parametrize(
     "look",
     [
-        account.credentials,
+        lambda ask: account.credentials(ask.client, []),
         quotas.vcpus,
         quotas.network,
         quotas.functions,
@@ -44,20 +44,24 @@ def test_what_may_not_be_looked_at_is_a_warning_and_nothing_else_is(look):
 @pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired", "InvalidClientTokenId", "AuthFailure"])
 def test_expired_credentials_are_a_failure(code):
     aws = Aws(GetCallerIdentity=error(code, "it is over"))
-    (check,) = looked("credentials", lambda: account.credentials(aws.ask()))
+    (check,) = looked("credentials", lambda: account.credentials(aws.client, []))
     assert (check.verdict, "aws sso login" in check.fix) == ("fail", True)
 
 
 @pytest.mark.parametrize("raised", [error("InternalError"), EndpointConnectionError(endpoint_url="https://sts")])
 def test_what_cannot_be_looked_at_is_a_failure(raised):
-    (check,) = looked("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).ask()))
+    (check,) = looked("credentials", lambda: account.credentials(Aws(GetCallerIdentity=raised).client, []))
     assert check.verdict == "fail"
 
 
 def test_credentials_of_the_account_and_the_region():
-    aws = Aws(GetCallerIdentity=IDENTITY)
-    assert verdicts(account.credentials(aws.ask(account=ACCOUNT))) == {"credentials": "ok", "region": "ok"}
-    found = {check.name: check for check in account.credentials(aws.ask(account="4" * 12, region="us-west-2"))}
+    accounts = []
+    assert verdicts(account.credentials(Aws(GetCallerIdentity=IDENTITY).client, accounts)) == {"credentials": "ok"}
+    assert accounts == [ACCOUNT]
+    facts = FACTS.model_copy(update={"account": ACCOUNT})
+    assert verdicts(account.place(facts, account=ACCOUNT, region="us-east-2")) == {"region": "ok"}
+    assert verdicts(account.place(facts, account=None, region="us-east-2")) == {"region": "ok"}
+    found = {check.name: check for check in account.place(facts, account="4" * 12, region="us-west-2")}
     assert found["account"].verdict == found["region"].verdict == "fail"
     assert "export AWS_REGION=us-east-2" in found["region"].fix
 

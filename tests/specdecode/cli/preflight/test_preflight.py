@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from botocore.exceptions import NoCredentialsError
 from specdecode.cli import app
 from specdecode.cli import preflight as command
 from specdecode.cli.preflight import checks, models, registry, source
@@ -21,7 +22,7 @@ from typer.testing import CliRunner
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
 from tests.specdecode.cli.preflight.test_checks_of_aws import IDENTITY, network, reservation, vcpus, zones
-from tests.specdecode.cli.preflight.test_leftovers import NO_STACK, NOTHING, only
+from tests.specdecode.cli.preflight.test_leftovers import NOTHING, only
 from tests.specdecode.tasks.aws_fake import FakeS3
 
 TOPIC = f"arn:aws:sns:us-east-2:{ACCOUNT}:alerts"
@@ -157,10 +158,17 @@ def test_settings_that_are_given_are_checked_against_a_deployed_stack(world):
 def test_expired_credentials_are_said_once(world):
     world.outputs = None
     world.aws.answers["DescribeStacks"] = error("ExpiredToken", "The security token included in the request is expired")
+    world.aws.answers["GetCallerIdentity"] = error("ExpiredToken")
     shown = found(code=3)
-    assert list(shown) == ["stack"] and "aws sso login" in shown["stack"]["fix"]
-    world.aws.answers |= {"DescribeStacks": NO_STACK, "GetCallerIdentity": error("ExpiredToken")}
-    assert [name for name, check in found(code=3).items() if check["verdict"] == "fail"] == ["credentials"]
+    assert list(shown) == ["credentials"] and "aws sso login" in shown["credentials"]["fix"]
+
+
+def test_settings_are_checked_without_credentials_too(world):
+    world.aws.answers["GetCallerIdentity"] = NoCredentialsError()
+    shown = found("-c", "alert_email=you@example.com", code=3)
+    assert {name: check["verdict"] for name, check in shown.items()} == {"credentials": "fail", "settings": "ok"}
+    both = called("-c", "regoin=x", code=2).output
+    assert "did you mean region?" in both and "export AWS_ACCESS_KEY_ID" in both
 
 
 def test_only_what_may_not_be_looked_at_leaves_the_exit_code_at_0(world):

@@ -1,0 +1,75 @@
+"""What to do about an error of AWS: the same words in every command."""
+
+from __future__ import annotations
+
+import botocore.session
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    EndpointConnectionError,
+    InvalidRegionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+
+DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "AuthorizationErrorException",
+        "NotAuthorized",
+        "UnauthorizedOperation",
+    }
+)
+"""Codes with which AWS says that these credentials may not look (EC2, SNS and others have their own)."""
+
+EXPIRED = frozenset(
+    {
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+"""Codes with which AWS says that the credentials are nobody's any more."""
+
+LOG_IN = "`aws sso login` (with the same --profile), then try again"
+RENEW = "renew the credentials (`aws sso login`, or new keys)"
+GIVE = (
+    "`aws sso login` and give that --profile, or "
+    "export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, if there is one)"
+)
+
+
+def what_to_do(error: BotoCoreError | ClientError) -> str:
+    """One line for the person who typed the command. It asks nobody: profiles are read from the AWS configuration."""
+    if isinstance(error, ClientError):
+        return _of_an_answer(error)
+    if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
+        return GIVE
+    if isinstance(error, (SSOError, TokenRetrievalError)):
+        return LOG_IN
+    if isinstance(error, ProfileNotFound):
+        there = ", ".join(sorted(botocore.session.Session().available_profiles)) or "none"
+        return f"choose another with --profile or AWS_PROFILE; the profiles that exist: {there}"
+    if isinstance(error, (EndpointConnectionError, InvalidRegionError)):
+        return "does that region exist? If it does, check the network"
+    return "check the network and the AWS configuration, and try again"
+
+
+def _of_an_answer(error: ClientError) -> str:
+    code = error.response["Error"]["Code"]
+    if code in DENIED:
+        return f"allow {error.operation_name}, or look in the console"
+    if code in EXPIRED:
+        return RENEW
+    return "try again; if it stays, look in the console"
