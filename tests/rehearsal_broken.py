@@ -80,6 +80,10 @@ def mailbox(cloud: Cloud) -> Iterator[list[str]]:
     url = sqs.create_queue(QueueName="alerts-mailbox")["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
     topic = physical(cloud, "AlertsTopic")
+    let_in = {"Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"}, "Action": "sqs:SendMessage"}
+    statement = let_in | {"Resource": arn, "Condition": {"ArnEquals": {"aws:SourceArn": topic}}}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
     subscription = sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn)["SubscriptionArn"]
     texts: list[str] = []
     try:
