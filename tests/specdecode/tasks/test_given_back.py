@@ -28,7 +28,7 @@ DAMAGES = {
     "wrong types": b'{"holder": 7, "queue": {}}',
     "a field too few": b'{"holder": {"run_id": "run-1"}, "queue": []}',
     "nested without end": b"[" * 100_000,
-    "huge": b'{"holder": null, "queue": [], "more": "' + b"x" * LARGEST + b'"}',
+    "huge": b'{"holder": null, "queue": []}' + b" " * LARGEST,
 }
 damaged = pytest.mark.parametrize("data", DAMAGES.values(), ids=DAMAGES)
 
