@@ -682,7 +682,7 @@ def test_the_backstop_ends_what_nobody_watches_over(cloud):
             cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
         ):
             cloud.until(
-                lambda: "no heartbeat" in str(broken.invoke(cloud, backstop)["why"]) or run.deployment.stop(run.arn),
+                lambda: "has not worked" in str(broken.invoke(cloud, backstop)["why"]) or run.deployment.stop(run.arn),
                 what="a backstop that sees that nobody watches and nothing runs",
             )
             cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")

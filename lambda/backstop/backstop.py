@@ -64,7 +64,7 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
     `started`: when each execution began that runs; None where Step Functions cannot be asked.
     """
     minutes = f"{limits.window.total_seconds() / 60:.0f} min"
-    looks = int(limits.window.total_seconds() // PERIOD_S) - 1
+    looks = max(1, int(limits.window.total_seconds() // PERIOD_S) - 1)
     if sum(1 for beat in watched.beats if beat) >= looks:
         if len(watched.lease_age_s) >= looks and not any(watched.lease_age_s):
             # Whatever the watchdog counts: it counts what Kubernetes knows, and an instance may be unknown to it.

@@ -360,3 +360,9 @@ def test_it_imports_nothing_that_it_could_share():
 def test_it_looks_as_often_as_the_watchdog_counts():
     assert giving_back.WATCHDOG_PERIOD_MINUTES * 60 == backstop.PERIOD_S
     assert giving_back.BACKSTOP_WINDOW_MINUTES == 2 * giving_back.CLAIM_GRACE_MINUTES
+
+
+def test_silence_is_silence_however_short_the_window():
+    limits = backstop.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION)
+    found = backstop.judge(backstop.Watched(), (), now=NOW, limits=limits)
+    assert "no run goes on" in found.why

@@ -35,7 +35,6 @@ KUBECTL_OPTIONS = {
     "delete": {"--namespace", "--all", "--selector"},
     "scale": {"--replicas"},
 }
-"""What they do is tried in tests/rehearsal/kubernetes/test_runbook.py."""
 S3_COMMANDS = {"cp": {"--recursive"}}
 """`aws s3` is no API: its own commands and options."""
 CUSTOMIZED = {("eks", "update-kubeconfig"): {"--name", "--region"}}
