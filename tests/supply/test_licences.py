@@ -25,7 +25,7 @@ def parts() -> tuple[Part, ...]:
 def vendored_files() -> Iterator[Path]:
     """What was copied into the repository and says whose it is."""
     yield from (path for path in (ROOT / "assets" / "report" / "vendor").iterdir() if path.suffix == ".js")
-    yield from (ROOT / "rehearsal" / "kubernetes" / "schemas").iterdir()
+    yield ROOT / "rehearsal" / "kubernetes" / "schemas" / "karpenter.yaml"
     yield from (ROOT / "rehearsal" / "engine" / "weights").rglob("*.safetensors")
 
 

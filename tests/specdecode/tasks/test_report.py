@@ -90,7 +90,7 @@ def test_the_run_pays_for_the_node_until_it_was_given_back():
 
 def test_the_engines_counters_are_what_the_benchmark_found():
     world = measured()
-    found = {"variant": "sd", "case": "repeat-line", "drafts": 120, "draft_tokens": 800, "accepted_tokens": 680}
+    found = {"variant": "sd", "case": "repeat-line", "drafts": 160, "draft_tokens": 800, "accepted_tokens": 680}
     servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
     world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
     report.report(world.given("run-1"), world.rt)
