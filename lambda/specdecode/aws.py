@@ -51,3 +51,8 @@ def client(service: str, *, config: Config | None = None) -> Any:
     if not _process:
         choose()
     return _process[0].client(service, config=config)
+
+
+def profiles() -> list[str]:
+    """The names of the profiles in the AWS configuration, in order."""
+    return sorted(botocore.session.Session().available_profiles)

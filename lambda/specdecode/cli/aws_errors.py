@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import botocore.session
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
@@ -14,6 +13,8 @@ from botocore.exceptions import (
     SSOError,
     TokenRetrievalError,
 )
+
+from specdecode import aws
 
 DENIED = frozenset(
     {
@@ -59,7 +60,7 @@ def what_to_do(error: BotoCoreError | ClientError) -> str:
     if isinstance(error, (SSOError, TokenRetrievalError)):
         return LOG_IN
     if isinstance(error, ProfileNotFound):
-        there = ", ".join(sorted(botocore.session.Session().available_profiles)) or "none"
+        there = ", ".join(aws.profiles()) or "none"
         return f"choose another with --profile or AWS_PROFILE; the profiles that exist: {there}"
     if isinstance(error, (EndpointConnectionError, InvalidRegionError)):
         return "does that region exist? If it does, check the network"

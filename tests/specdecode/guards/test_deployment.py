@@ -12,7 +12,7 @@ import botocore.session
 import pytest
 from botocore.stub import Stubber
 from specdecode import names
-from specdecode.guards import heartbeat, log_groups
+from specdecode.guards import handler, heartbeat, log_groups
 from specdecode.guards.waiting import REFUSED_S, SECOND_DEADLINE, SOON_S
 
 from tests.specdecode.guards.world import Context, World
@@ -226,8 +226,9 @@ class Unreadable(Watchdog):
 
 @pytest.mark.parametrize("watchdog", [Watchdog(slow=1000), Unreadable()])
 def test_a_heartbeat_that_cannot_be_read_lets_the_deployment_pass_and_is_logged(
-    world: World, caplog: pytest.LogCaptureFixture, watchdog: Watchdog
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, watchdog: Watchdog
 ) -> None:
+    monkeypatch.setattr(handler.LOGGER, "propagate", True)  # the functions' own set-up of the log turns it off
     assert beat(world, watchdog)["Status"] == "SUCCESS"
     assert (world.slept, watchdog.calls) == (heartbeat.READABLE_S, 1)
     assert timedelta(seconds=heartbeat.READABLE_S) < heartbeat.SEEN_WITHIN
