@@ -1,0 +1,19 @@
+"""Sets of prompts: the data model, and readers for the formats in which people have theirs."""
+
+from specdecode.prompts.bound import fewest_tokens
+from specdecode.prompts.model import ANY_LENGTH, LONG_FROM, Length, PromptRow, PromptSet
+from specdecode.prompts.reading import BadLine, BadPromptSet, digest, read_set, set_name
+
+__all__ = [
+    "ANY_LENGTH",
+    "LONG_FROM",
+    "BadLine",
+    "BadPromptSet",
+    "Length",
+    "PromptRow",
+    "PromptSet",
+    "digest",
+    "fewest_tokens",
+    "read_set",
+    "set_name",
+]

@@ -1,0 +1,144 @@
+"""One record of a prompt file as a PromptRow. The keys say which format it is.
+
+Own          {"id", "category", "turns": ["…"], "system"?, "output_tokens"?}
+Spec-Bench   {"question_id", "category", "turns": ["…"], "reference"?}
+             hemingkx/Spec-Bench, data/spec_bench/question.jsonl (FastChat's question files have the same form)
+SPEED-Bench  the same, with "source", "src_id", "sub_category" …: the file that `prepare_data.py` of NVIDIA's
+             Model-Optimizer (examples/specdec_bench, datasets/speed.py) makes, turned from Parquet into JSON Lines.
+             A turn that still begins with its placeholder has no text yet.
+ShareGPT     {"id"?, "conversations": [{"from": "human" | "gpt" | "system", "value": "…"}, …]}, mostly one JSON array
+             (vllm, vllm/benchmarks/datasets.py, ShareGPTDataset, which skips those of fewer than two messages)
+vLLM custom  {"prompt": "…", "output_tokens"?} (the same file, CustomDataset); `max_tokens` is read too
+OpenAI       {"messages": [{"role", "content"}, …], "max_tokens"?}: the last one is the question, what is before it
+             is sent as it is (API reference, chat completions)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from specdecode.prompts.model import PromptRow
+
+NOT_STATED = "prompts"
+"""Category of records that have none."""
+PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
+"""How a turn of SPEED-Bench begins whose text must still be fetched (TURNS_PLACEHOLDER in datasets/speed.py)."""
+ROLES = ("system", "developer", "user", "assistant", "tool")
+ASKS, ANSWERS, INSTRUCTS = ("human", "user"), ("gpt", "chatgpt", "assistant", "bing", "bard"), ("system",)
+"""Names that ShareGPT's files give the speakers."""
+
+
+class NoQuestion(ValueError):
+    """A conversation in which nobody asks anything."""
+
+
+def row_of(entry: Any, *, line: int) -> PromptRow:
+    """The prompt of one record. Raises ValueError (NoQuestion is one), in words for its author."""
+    if isinstance(entry, str):
+        entry = {"prompt": entry}
+    if not isinstance(entry, dict):
+        raise ValueError("is no JSON object")
+    for key, read in FORMATS.items():
+        if key in entry:
+            fields = {"id": f"line-{line}", **read(entry)}
+            return PromptRow.model_validate_json(json.dumps(fields))
+    raise ValueError(f"has none of the keys {', '.join(FORMATS)}")
+
+
+def category_of(value: Any) -> str:
+    """A category as a name: `Math Reasoning`, `math_reasoning` -> `math-reasoning`."""
+    if value is None:
+        return NOT_STATED
+    if not isinstance(value, str):
+        raise ValueError("category is no text")
+    return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:40].strip("-") or NOT_STATED
+
+
+def _turns(entry: dict[str, Any]) -> dict[str, Any]:
+    if "question_id" not in entry and "src_id" not in entry:
+        return entry  # our own format: it must be right as it is
+    turns = entry["turns"]
+    texts = turns if isinstance(turns, list) else []
+    if any(isinstance(turn, str) and turn.startswith(PLACEHOLDER) for turn in texts):
+        raise ValueError("SPEED-Bench without its texts: run its `prepare_data.py` first, then convert what it made")
+    return {**_id(entry, "question_id"), "category": category_of(entry.get("category")), "turns": turns}
+
+
+def _conversations(entry: dict[str, Any]) -> dict[str, Any]:
+    said = entry["conversations"]
+    if not isinstance(said, list):
+        raise ValueError("conversations is no list")
+    turns, system = [], None
+    for message in said:
+        who, text = (message.get("from"), message.get("value")) if isinstance(message, dict) else (None, None)
+        if not isinstance(text, str) or who not in (*ASKS, *ANSWERS, *INSTRUCTS):
+            raise ValueError(f"conversations: each has `from` ({', '.join((*ASKS, *ANSWERS, *INSTRUCTS))}) and `value`")
+        if who in ASKS:
+            turns.append(text)
+        elif who in INSTRUCTS:
+            system = text
+    if len(said) < 2 or not any(turn.strip() for turn in turns):
+        raise NoQuestion("nobody asks anything")
+    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": turns}
+    return row if system is None else {**row, "system": system}
+
+
+def _messages(entry: dict[str, Any]) -> dict[str, Any]:
+    messages = entry["messages"]
+    if not isinstance(messages, list) or not all(isinstance(m, dict) and m.get("role") in ROLES for m in messages):
+        raise ValueError(f"messages is no list of messages, each with a role ({', '.join(ROLES)})")
+    if not messages or messages[-1]["role"] != "user":
+        raise ValueError("messages: the last one must be the user's, it is what is asked")
+    *before, last = messages
+    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": [_words(last)]}
+    if before and before[0]["role"] == "system":
+        row["system"], before = _words(before[0]), before[1:]
+    return {**row, "history": before, **_output(entry)}
+
+
+def _words(message: dict[str, Any]) -> str:
+    """The text of a message; its parts joined where they are all text."""
+    content = message.get("content")
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        if len(texts) == len(content) and all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+    if not isinstance(content, str):
+        raise ValueError("messages: a content is neither text nor a list of text parts (images cannot be sent)")
+    return content
+
+
+def _prompt(entry: dict[str, Any]) -> dict[str, Any]:
+    prompt = entry["prompt"]
+    if not isinstance(prompt, str):
+        raise ValueError("prompt is no text")
+    row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": [prompt]}
+    return {**row, **_output(entry)}
+
+
+def _output(entry: dict[str, Any]) -> dict[str, Any]:
+    """The longest answer by either of its names; pandas writes whole numbers as 10.0 where some are missing."""
+    for key in ("output_tokens", "max_tokens"):
+        value = entry.get(key)
+        if value is not None:
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value) or value < 1:
+                raise ValueError(f"{key} is not a positive whole number")
+            return {"output_tokens": int(value)}
+    return {}
+
+
+def _id(entry: dict[str, Any], key: str) -> dict[str, Any]:
+    value = entry.get(key)
+    return {} if value is None else {"id": str(value)}
+
+
+FORMATS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "turns": _turns,
+    "conversations": _conversations,
+    "messages": _messages,
+    "prompt": _prompt,
+}
+"""The key that only this format has -> its reader."""

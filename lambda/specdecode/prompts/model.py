@@ -1,0 +1,99 @@
+"""One prompt, and a set of them. Plain frozen data; where it comes from is `reading`'s subject."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from specdecode.prompts.bound import fewest_tokens
+
+SetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
+"""Of a set or a category: it becomes a part of keys and file names."""
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Length = Literal["all", "short", "long"]
+"""Which prompts of a category: short ones have fewer than LONG_FROM characters."""
+ANY_LENGTH: Length = "all"
+LONG_FROM = 2000
+"""Characters from which on a prompt is long: some 500 tokens of English."""
+MAX_TEXT = 2**20
+"""Characters of one turn."""
+
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class PromptRow(_Frozen):
+    """One prompt, or the user's side of one conversation."""
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    category: SetName
+    turns: Annotated[tuple[Text, ...], Field(min_length=1, max_length=100)]
+    """What the user says, turn after turn. The answers between are the server's own."""
+    system: Text | None = None
+    """The system message."""
+    output_tokens: Annotated[int, Field(ge=1, le=2**20)] | None = None
+    """Longest answer; unset, the workload's."""
+    history: tuple[dict[str, Any], ...] = ()
+    """Messages before the first turn that are sent as they are (OpenAI `messages`, a recorded conversation)."""
+
+    def messages(self, turn: int = 0) -> list[dict[str, Any]]:
+        """The first turn as a chat: system message, history, question."""
+        system = [] if self.system is None else [{"role": "system", "content": self.system}]
+        return [*system, *self.history, {"role": "user", "content": self.turns[turn]}]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one text without a system message or a history: what any endpoint takes."""
+        return self.system is None and not self.history
+
+    @property
+    def text(self) -> str:
+        """All that the first request carries, without the chat template."""
+        return "\n".join(part for message in self.messages() if (part := _content(message)))
+
+    @property
+    def is_long(self) -> bool:
+        return len(self.text) >= LONG_FROM
+
+    @property
+    def fewest_tokens(self) -> int:
+        """A lower bound of the first request's tokens (`fewest_tokens`)."""
+        return fewest_tokens(self.text)
+
+
+def _content(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+class PromptSet(_Frozen):
+    """A whole file of prompts."""
+
+    name: SetName
+    version: Annotated[str, StringConstraints(max_length=40)] = ""
+    """As the file's header says; most formats have none."""
+    licence: Annotated[str, StringConstraints(max_length=200)] = ""
+    """The same."""
+    sha256: Sha256
+    """Of the file's bytes."""
+    structured: tuple[SetName, ...] = ()
+    """Categories whose answers are predictable, as the header says."""
+    rows: Annotated[tuple[PromptRow, ...], Field(min_length=1)]
+    skipped: int = 0
+    """Conversations without a question, which vLLM's ShareGPT reader passes over too."""
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """In the order in which they first appear."""
+        return tuple(dict.fromkeys(row.category for row in self.rows))
+
+    def of(self, category: str, length: Length = ANY_LENGTH) -> tuple[PromptRow, ...]:
+        """The prompts of a category, in the file's order."""
+        rows = (row for row in self.rows if row.category == category)
+        return tuple(row for row in rows if length == ANY_LENGTH or row.is_long == (length == "long"))

@@ -1,0 +1,161 @@
+"""From the bytes of a file to a PromptSet: whole, or refused with one line for each thing that is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from specdecode.prompts.formats import NoQuestion, row_of
+from specdecode.prompts.model import PromptRow, PromptSet, SetName
+from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, json_lines, parse_json
+
+MAX_ROWS = 200_000
+SHOWN = 20
+"""Bad lines that a message spells out."""
+PARQUET = b"PAR1"
+
+
+class BadLine(NamedTuple):
+    """What is wrong with one line (or one entry of a JSON array, by the line that it begins on)."""
+
+    line: int
+    problem: str
+
+
+class BadPromptSet(ValueError):
+    """A file that is no set of prompts: all that is wrong with it, each with its line."""
+
+    def __init__(self, name: str, problems: list[BadLine]) -> None:
+        self.problems = tuple(problems)
+        lines = [f"line {line}: {problem}" if line else problem for line, problem in problems[:SHOWN]]
+        more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+        super().__init__(f"{name}: " + "\n".join([*lines, *more]))
+
+
+class Header(BaseModel):
+    """First line of a file of our own format: `{"set": {"name": …, "version": …, "licence": …}}`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: SetName
+    version: str = ""
+    licence: str = ""
+    structured: tuple[SetName, ...] = ()
+
+
+def digest(data: bytes) -> str:
+    """The hash by which a set is named: SHA-256 of the file, as `sha256sum` prints it."""
+    return sha256(data).hexdigest()
+
+
+def set_name(stem: str) -> str:
+    """A file's name as a set's: lower case, other characters as hyphens."""
+    return re.sub(r"[^a-z0-9.]+", "-", stem.lower()).strip("-.")[:40].strip("-.") or "prompts"
+
+
+def read_set(data: bytes, *, name: str) -> PromptSet:
+    """The set in a file's bytes, called `name` unless its header says otherwise. Raises BadPromptSet.
+
+    JSON Lines, or one JSON array (ShareGPT). Each record is read by the keys that it has (`formats.row_of`).
+    """
+    text = _text(data, name)
+    header, skipped = Header(name=name), 0
+    rows: list[PromptRow] = []
+    problems: list[BadLine] = []
+    seen: dict[str, int] = {}
+    for number, (line, entry) in enumerate(_records(text)):
+        try:
+            if isinstance(entry, Exception):
+                raise entry
+            if number == 0 and isinstance(entry, dict) and entry.keys() == {"set"}:
+                header = Header.model_validate_json(json.dumps(entry["set"]))
+                continue
+            row = row_of(entry, line=line)
+            if row.id in seen:
+                raise ValueError(f"id {row.id!r} is that of line {seen[row.id]} already")
+            seen[row.id] = line
+            rows.append(row)
+        except NoQuestion:
+            skipped += 1
+        except ValueError as error:
+            problems.append(BadLine(line, _said(error)))
+        if len(rows) > MAX_ROWS:
+            raise BadPromptSet(name, [BadLine(line, f"more than {MAX_ROWS} prompts: split the file")])
+    if problems:
+        raise BadPromptSet(name, problems)
+    if not rows:
+        raise BadPromptSet(name, [BadLine(0, "no prompt in it (`specdecode prompts check --help` shows the formats)")])
+    return _whole(header, rows, skipped, data, name)
+
+
+def _whole(header: Header, rows: list[PromptRow], skipped: int, data: bytes, name: str) -> PromptSet:
+    found = {row.category for row in rows}
+    if unknown := [category for category in header.structured if category not in found]:
+        raise BadPromptSet(name, [BadLine(1, f"structured: no prompt is of category {', '.join(unknown)}")])
+    try:
+        return PromptSet(**header.model_dump(), sha256=digest(data), rows=tuple(rows), skipped=skipped)
+    except ValidationError as error:
+        raise BadPromptSet(name, [BadLine(1, _said(error))]) from None
+
+
+def _text(data: bytes, name: str) -> str:
+    if data.startswith(PARQUET):
+        fix = "make JSON Lines of it: pandas.read_parquet(FILE).to_json('prompts.jsonl', orient='records', lines=True)"
+        raise BadPromptSet(name, [BadLine(0, f"a Parquet file, which is not read here: {fix}")])
+    if len(data) > MAX_FILE_BYTES:
+        raise BadPromptSet(name, [BadLine(0, f"larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise BadPromptSet(name, [BadLine(line, "not UTF-8 text")]) from None
+
+
+def _records(text: str) -> Iterator[tuple[int, Any]]:
+    """Line (from 1) and value of every record; the error in its place where it is no JSON."""
+    if text.lstrip().startswith("["):
+        yield from _array(text)
+        return
+    for number, line in json_lines(text):
+        try:
+            yield number, parse_json(line)
+        except Unreadable as error:
+            yield number, error
+
+
+def _array(text: str) -> Iterator[tuple[int, Any]]:
+    """The entries of one JSON array, each with the line that it begins on."""
+    decoder, at, line, counted = json.JSONDecoder(), text.index("[") + 1, 1, 0
+    separator = re.compile(r"\s*")
+    while True:
+        at = separator.match(text, at).end()  # type: ignore[union-attr]
+        line, counted = line + text.count("\n", counted, at), at
+        if text[at : at + 1] == "]" and not text[at + 1 :].strip():
+            return
+        try:
+            _, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            yield line, Unreadable(f"not JSON ({error if isinstance(error, ValueError) else 'nested too deeply'})")
+            return
+        try:
+            yield line, parse_json(text[at:end])
+        except Unreadable as error:
+            yield line, error
+        at = separator.match(text, end).end()  # type: ignore[union-attr]
+        if text[at : at + 1] == ",":
+            at += 1
+        elif text[at : at + 1] != "]":
+            yield line, Unreadable("not JSON (the array goes on without a comma, or never ends)")
+            return
+
+
+def _said(error: ValueError) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"

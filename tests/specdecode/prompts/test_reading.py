@@ -1,0 +1,176 @@
+"""A prompt file is read whole, in the formats that people have, or refused with one line for each bad line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from specdecode.prompts import BadPromptSet, PromptSet, digest, read_set, set_name
+
+OWN = [
+    {"set": {"name": "tickets", "version": "3", "licence": "ours", "structured": ["triage"]}},
+    {"id": "a", "category": "triage", "turns": ["Which team?"], "system": "Answer with a word.", "output_tokens": 8},
+    {"id": "b", "category": "chat", "turns": ["Hello.", "And now?"]},
+]
+
+
+def lines(*records: Any) -> bytes:
+    return "".join(json.dumps(record) + "\n" for record in records).encode()
+
+
+def read(data: bytes) -> PromptSet:
+    return read_set(data, name="given")
+
+
+def problems(data: bytes) -> list[tuple[int, str]]:
+    with pytest.raises(BadPromptSet) as refused:
+        read(data)
+    return [(line, said) for line, said in refused.value.problems]
+
+
+def test_our_own_format() -> None:
+    found = read(lines(*OWN))
+    assert (found.name, found.version, found.licence, found.structured) == ("tickets", "3", "ours", ("triage",))
+    assert found.sha256 == digest(lines(*OWN))
+    assert found.categories == ("triage", "chat")
+    first, second = found.rows
+    assert first.output_tokens == 8
+    assert first.messages() == [
+        {"role": "system", "content": "Answer with a word."},
+        {"role": "user", "content": "Which team?"},
+    ]
+    assert second.turns == ("Hello.", "And now?")
+
+
+def test_spec_bench() -> None:
+    """As in hemingkx/Spec-Bench, data/spec_bench/question.jsonl: numbers as ids, underscores, a reference."""
+    found = read(
+        lines(
+            {"question_id": 81, "category": "math_reasoning", "turns": ["2 + 2?"], "reference": ["4"]},
+            {"question_id": 82, "category": "writing", "turns": ["A poem.", "Shorter."]},
+        )
+    )
+    assert [(row.id, row.category, len(row.turns)) for row in found.rows] == [
+        ("81", "math-reasoning", 1),
+        ("82", "writing", 2),
+    ]
+
+
+def test_speed_bench_and_its_placeholders() -> None:
+    row = {"question_id": "x1", "category": "coding", "sub_category": None, "source": "s", "src_id": "7"}
+    assert read(lines({**row, "turns": ["Sort a list."], "multiturn": False})).rows[0].category == "coding"
+    unfetched = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE USING SPECDEC_BENCH\n\n{question}"
+    ((line, said),) = problems(lines({**row, "turns": ["ok"]}, {**row, "question_id": "x2", "turns": [unfetched]}))
+    assert line == 2
+    assert "prepare_data.py" in said
+    ((_, said),) = problems(b"PAR1\x15\x04")
+    assert "to_json" in said
+
+
+def test_sharegpt_as_one_array_over_many_lines() -> None:
+    conversations = [
+        {
+            "id": "QWJhYvA_0",
+            "conversations": [
+                {"from": "system", "value": "Be brief."},
+                {"from": "human", "value": "Hi"},
+                {"from": "gpt", "value": "Hello!"},
+                {"from": "human", "value": "Why?"},
+            ],
+        },
+        {"id": "empty", "conversations": []},
+        {"id": "only-an-answer", "conversations": [{"from": "gpt", "value": "a"}, {"from": "gpt", "value": "b"}]},
+    ]
+    found = read(json.dumps(conversations, indent=2).encode())
+    assert found.skipped == 2
+    (row,) = found.rows
+    assert (row.id, row.system, row.turns) == ("QWJhYvA_0", "Be brief.", ("Hi", "Why?"))
+
+
+def test_vllms_custom_lines() -> None:
+    found = read(lines({"prompt": "Capital of India?", "output_tokens": 10}, {"prompt": "Iran?", "max_tokens": 15.0}))
+    assert [(row.id, row.turns, row.output_tokens) for row in found.rows] == [
+        ("line-1", ("Capital of India?",), 10),
+        ("line-2", ("Iran?",), 15),
+    ]
+
+
+def test_openai_messages_are_sent_as_they_are() -> None:
+    history = [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "rain"},
+    ]
+    asked = {"role": "user", "content": [{"type": "text", "text": "So an"}, {"type": "text", "text": "umbrella?"}]}
+    system = {"role": "system", "content": "Short."}
+    (row,) = read(lines({"messages": [system, *history, asked], "max_tokens": 20})).rows
+    assert row.messages() == [system, *history, {"role": "user", "content": "So an\numbrella?"}]
+    assert row.output_tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"question": "?"}, "none of the keys"),
+        ([1], "no JSON object"),
+        ({"id": "a", "category": "X y", "turns": ["a"]}, "category"),
+        ({"id": "a", "category": "x", "turns": []}, "turns"),
+        ({"id": "a", "category": "x", "turns": [" "]}, "turns.0"),
+        ({"id": "a", "category": "x", "turns": ["a"], "sytem": "b"}, "sytem"),
+        ({"prompt": "a", "output_tokens": 0}, "positive"),
+        ({"prompt": "a", "output_tokens": True}, "positive"),
+        ({"prompt": ["a"]}, "prompt is no text"),
+        ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "last one"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "images"),
+        ({"messages": [{"role": "robot", "content": "a"}]}, "role"),
+        ({"conversations": [{"from": "alien", "value": "a"}, {"from": "human", "value": "a"}]}, "from"),
+        ({"set": {"name": "late"}}, "none of the keys"),
+    ],
+)
+def test_one_bad_line_is_named_and_nothing_is_loaded(record: Any, said: str) -> None:
+    good = {"prompt": "fine"}
+    found = problems(lines(good, good, record, good))
+    assert [line for line, _ in found] == [3]
+    assert said in found[0][1]
+
+
+def test_every_bad_line_is_named_at_once() -> None:
+    data = lines({"prompt": "a"}) + b"{not json}\n\n" + lines({"prompt": ""}) + b'{"prompt": "\\ud800"}\n'
+    assert [line for line, _ in problems(data)] == [2, 4, 5]
+    assert [line for line, _ in problems(b'{"prompt": "a"}\n{"prompt": "\xff"}\n')] == [2]
+    assert problems(lines(OWN[1], OWN[1])) == [(2, "id 'a' is that of line 1 already")]
+    assert [line for line, _ in problems(b'[\n{"prompt": "a"},\n{"prompt": 3}\n')] == [3, 3]
+    assert [line for line, _ in problems(b"")] == [0]
+
+
+BAD = st.sampled_from(
+    [b"{", b"[]", b"7", b"null", b'{"prompt": null}', b'{"turns": "a"}', b'{"messages": {}}', b"\xc3("]
+) | st.binary(min_size=1, max_size=30).map(lambda junk: b"{" + junk.replace(b"\n", b""))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(good=st.integers(0, 5), bad=BAD, after=st.integers(0, 5))
+def test_200_malformed_files_are_refused_with_the_line_and_no_other(good: int, bad: bytes, after: int) -> None:
+    fine = [b'{"prompt": "a question"}'] * (good + after + 1)
+    data = b"\n".join([*fine[: good + 1], bad, *fine[good + 1 :]])
+    found = problems(data)
+    assert [line for line, _ in found] == [good + 2]
+    assert found[0][1]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_bytes_are_a_set_or_refused(data: bytes) -> None:
+    try:
+        assert read(data).rows
+    except BadPromptSet as error:
+        assert error.problems
+
+
+def test_a_files_name_becomes_a_sets() -> None:
+    assert set_name("My Tickets (2026)") == "my-tickets-2026"
+    assert set_name("---") == "prompts"
+    assert set_name("x" * 60) == "x" * 40
