@@ -30,6 +30,7 @@ SMALL = {
     "workload.cases": ["repeat-line"],
     "workload.requests": 2,
     "workload.output_tokens": 32,
+    "workload.rounds": 1,
     "deadlines.capacity": 1,
     "deadlines.serve": 1,
 }

@@ -37,7 +37,7 @@ def test_a_deadline_that_is_longer_makes_its_step_s_bound_longer():
     def serve(plan):
         return next(bound.minutes for bound in bounds.waiting_bounds(plan) if bound.cause == "`Serve`")
 
-    assert serve(plan_of("qwen3-32b", **{"deadlines.serve": 100})) - serve(plan_of("qwen3-32b")) == 10
+    assert serve(plan_of("qwen3-32b", **{"deadlines.serve": 55})) - serve(plan_of("qwen3-32b")) == 10
 
 
 def test_a_task_is_given_up_after_its_tries_and_pauses():

@@ -163,7 +163,7 @@ def _notes(
         if len(groups) > 1:
             notes.append(
                 "The arms ran on different device groups and did not swap them: a difference between the groups would "
-                "look like a difference between the arms. Two rounds (workload.rounds=2) separate them."
+                "look like a difference from the base. Two rounds (workload.rounds=2) separate them."
             )
     meaning = "a speed-up smaller than that counts as no difference."
     if experiment.sweep is Sweep.ADAPTIVE:

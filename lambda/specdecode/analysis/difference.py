@@ -10,7 +10,7 @@ from specdecode.analysis.alike import incomparable, paths
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Verdict
 from specdecode.analysis.statistics import combine, log_mean
 from specdecode.analysis.verdict import estimate
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.model import Experiment, Frozen
 
 OVER_RUNS = "Student's t on the log speed-ups of the runs"
 BETWEEN = "ratio of two sets of runs; Welch's t on the log speed-ups of the runs"
@@ -207,11 +207,10 @@ def settings(before: Comparison, after: Comparison) -> list[str]:
         old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
         if old != new:
             found.append(f"{name}: {old} -> {new}")
-    words = {"title", "description", "deadlines"}
-    return [
-        *found,
-        *paths(
-            before.experiment.model_dump(mode="json", exclude=words),
-            after.experiment.model_dump(mode="json", exclude=words),
-        ),
-    ]
+    return [*found, *paths(_question(before.experiment), _question(after.experiment))]
+
+
+def _question(experiment: Experiment) -> dict[str, object]:
+    """All that was asked, with the rounds that it came to; not its words, nor how long anybody waited."""
+    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
+    return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}

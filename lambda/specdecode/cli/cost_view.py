@@ -20,6 +20,11 @@ def cost_lines(bill: Bill) -> list[str]:
     if bill.node_hours.high:
         hours, node = bill.node_hours, bill.node
         lines.append(f"node      {span(hours)} h, {money(node)} at ${bill.price_per_node_hour:.2f} an hour")
+        if bill.rounds > 1:
+            more = bill.more_rounds
+            low, high, dollars = more.low * 60, more.high * 60, money(more.scaled(bill.price_per_node_hour))
+            lines.append(f"rounds    {bill.rounds}; after the first: {low:.0f} to {high:.0f} min, {dollars} of it")
+            lines.append("          arms swap device groups; --set workload.rounds=1 leaves them where they are")
         if unused := UNUSED.get(bill.capacity):
             lines.append(f"          {TERMS[bill.capacity]}, {unused}")
         longest = f"{bill.longest_node_hours:.1f} h of the node"

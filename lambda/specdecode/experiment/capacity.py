@@ -22,8 +22,6 @@ TERMS: dict[CapacityType, str] = {
 ACCEPT_COST_ABOVE = 500.0
 """US dollars that a run may cost at most without somebody having accepted more."""
 
-DEVICES = 16
-"""Neuron devices of a trn2.48xlarge."""
 CORES_PER_DEVICE = 8
 """Physical NeuronCores of a device."""
 HBM_GIB_PER_DEVICE = 96

@@ -17,6 +17,9 @@ Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 
+DEVICES = 16
+"""Neuron devices of a trn2.48xlarge."""
+
 MOST_DRAFTED = 32
 """Largest k of an experiment."""
 
@@ -237,8 +240,9 @@ class Workload(Frozen):
     """Of prompts and arrivals; LLMPerf's own by default."""
     load: Load = Load.INTERLEAVED
     """Order in which the arms of a wave are loaded."""
-    rounds: int = Field(default=1, ge=1, le=20)
-    """How often the whole set of cases is measured; arms swap device groups between rounds."""
+    rounds: int | None = Field(default=None, ge=1, le=20)
+    """How often the whole set of cases is measured; arms swap device groups between rounds. By default 2 where arms
+    share the node, so that each runs on each device group, else 1; 1 in an adaptive sweep, whose arms share a group."""
     ignore_eos: bool = False
     """Ask for answers of exactly `output_tokens`."""
 
@@ -286,6 +290,24 @@ class Experiment(Frozen):
     def has_endpoints(self) -> bool:
         """Whether the arms are servers that already run: nothing is compiled, served or held for them."""
         return any(variant.endpoint is not None for variant in self.variants)
+
+    @property
+    def side_by_side(self) -> int:
+        """How many arms are served at a time: those that fit on the node together; all, where they run elsewhere."""
+        if self.has_endpoints:
+            return len(self.variants)
+        return max(1, DEVICES // max(1, self.serving.devices))
+
+    @property
+    def rounds(self) -> int:
+        """`workload.rounds`, or its default: 2 where arms sit on different device groups of the node.
+
+        An adaptive sweep measures its best arms again, and swaps the groups then: 1 is enough.
+        """
+        if self.workload.rounds is not None:
+            return self.workload.rounds
+        alone = self.has_endpoints or min(self.side_by_side, len(self.variants)) == 1
+        return 1 if alone or self.sweep is Sweep.ADAPTIVE else 2
 
     def variant(self, name: str) -> Variant:
         """The variant called `name`; KeyError if there is none."""

@@ -22,6 +22,9 @@ class Bill(Frozen):
     node_hours: Range
     node: Range
     """Dollars for `node_hours`."""
+    rounds: int
+    more_rounds: Range
+    """Node hours, of `node_hours`, that the rounds after the first take."""
     longest_node_hours: float
     """If every step lasts until its deadline."""
     staging_gb: float
@@ -68,6 +71,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         price_per_node_hour=plan.price_per_node_hour,
         node_hours=plan.node_hours,
         node=plan.cost,
+        rounds=plan.experiment.rounds,
+        more_rounds=plan.more_rounds,
         longest_node_hours=longest,
         staging_gb=fetched,
         staging=Range(

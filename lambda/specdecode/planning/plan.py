@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -70,6 +71,8 @@ class Plan(Frozen):
     """How long the state machine waits between two looks."""
     worst_case_events: int
     node_hours: Range
+    more_rounds: Range = Range(low=0, high=0)
+    """Node hours, of `node_hours`, that the rounds after the first take."""
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
@@ -134,10 +137,8 @@ def make_plan(
     steps = make_steps(experiment, most, missing)
     poll_seconds = choose_poll_seconds(steps)
     events = worst_case_events(steps, poll_s=poll_seconds)
-    hours = Range(
-        low=node_minutes(experiment, engine, fewest, missing).low,
-        high=node_minutes(experiment, engine, most, missing).high,
-    ).scaled(1 / 60)
+    hours = _node_hours(experiment, engine, (fewest, most), missing)
+    one_round = _node_hours(experiment, engine, (_first_rounds(experiment, w) for w in (fewest, most)), missing)
     return Plan(
         experiment=experiment,
         engine=engine,
@@ -156,6 +157,7 @@ def make_plan(
         poll_seconds=poll_seconds,
         worst_case_events=events,
         node_hours=hours,
+        more_rounds=Range(low=hours.low - one_round.low, high=hours.high - one_round.high),
         price_per_node_hour=capacity.price_per_node_hour,
         cost=hours.scaled(capacity.price_per_node_hour),
         assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
@@ -169,6 +171,21 @@ def make_plan(
             *check_endpoints(experiment),
         ),
     )
+
+
+def _node_hours(
+    experiment: Experiment, engine: Engine, waves: Iterable[tuple[Wave, ...]], missing: frozenset[str]
+) -> Range:
+    """`waves`: the fewest and the most that the run may take."""
+    fewest, most = (node_minutes(experiment, engine, item, missing) for item in waves)
+    return Range(low=fewest.low, high=most.high).scaled(1 / 60)
+
+
+def _first_rounds(experiment: Experiment, waves: tuple[Wave, ...]) -> tuple[Wave, ...]:
+    """The waves without those that repeat what a wave before them measures (of a sweep: in the same step)."""
+    if experiment.rounds == 1:
+        return waves
+    return tuple(wave for wave in waves if wave.round % experiment.rounds == 0)
 
 
 ENDPOINTS_ASSUMED = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Name
-from specdecode.planning.waves import Wave, arms_per_wave, make_wave
+from specdecode.planning.waves import Wave, make_wave
 
 MOST_STEPS = 16
 """In 300 simulated sweeps of 22 arms the advisor asked for 14 compiles at most, and for 6 on average."""
@@ -69,15 +69,16 @@ def sweep_waves(experiment: Experiment, engine: Engine, arms: Sequence[str]) -> 
     """The waves of a sweep that takes `arms` in this order.
 
     Every step measures the baseline beside its arm, in rounds of its own, so that each arm is compared with what the
-    same node did at the same time. The order within a step is the same in all: what a device group costs or gains,
-    it does so to all arms alike.
+    same node did at the same time. What a device group costs or gains, it does so to all arms alike, since their order
+    is the same in all first rounds; a second round of an arm, in its step or in a later one, has the other order.
     """
     baseline = next(variant.name for variant in experiment.variants if variant.compare_to is None)
-    size, rounds = arms_per_wave(experiment), experiment.workload.rounds
+    size, rounds = experiment.side_by_side, experiment.rounds
     groups: list[tuple[int, list[str]]] = []
     for step, arm in enumerate(arms):
         for turn in range(rounds):
-            names = [baseline, arm] if turn % 2 == 0 else [arm, baseline]
+            times = arms[:step].count(arm) * rounds + turn
+            names = [baseline, arm] if times % 2 == 0 else [arm, baseline]
             round_ = step * rounds + turn
             groups += [(round_, names)] if size > 1 else [(round_, [name]) for name in names]
     return tuple(make_wave(experiment, engine, at, round_, names) for at, (round_, names) in enumerate(groups))

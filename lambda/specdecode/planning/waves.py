@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from specdecode.experiment.capacity import DEVICES
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Label, Name
 from specdecode.planning.fingerprint import fingerprint
@@ -34,34 +33,26 @@ class Wave(Frozen):
     arms: tuple[Arm, ...] = Field(min_length=1)
 
 
-def arms_per_wave(experiment: Experiment) -> int:
-    """How many arms fit on a trn2.48xlarge; all, where they run elsewhere."""
-    if experiment.has_endpoints:
-        return len(experiment.variants)
-    return max(1, DEVICES // max(1, experiment.serving.devices))
-
-
 def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
     """The waves of an experiment.
 
-    All arms fit together: one wave a round, the order of the arms (and so their device groups) reversed in every
-    other round. They don't: waves in the order of the variants, and every baseline once more at the very end
-    (A-B-A), so that drift between first and last wave is measured. A wave that measures a baseline again counts as
-    the next round, with all its arms.
+    As many arms as fit together are a wave, in the order of the variants. Every other round goes backwards, waves and
+    arms, so that the arms of a wave swap their device groups and what drifts with time weighs on all arms alike. One
+    round of several waves has every baseline once more at its very end (A-B-A), so that drift is measured; that wave
+    counts as the next round, with all its arms.
     """
-    size = arms_per_wave(experiment)
+    size, rounds = experiment.side_by_side, experiment.rounds
     names = [variant.name for variant in experiment.variants]
-    rounds = experiment.workload.rounds
-    if len(names) <= size:
-        groups = [(r, names if r % 2 == 0 else names[::-1]) for r in range(rounds)]
-    else:
-        groups = [(r, group) for r in range(rounds) for group in _packed(names, size=size)]
+    forwards = _packed(names, size=size)
+    backwards = [group[::-1] for group in reversed(forwards)]
+    groups = [(r, group) for r in range(rounds) for group in (backwards if r % 2 else forwards)]
+    if rounds == 1 and len(forwards) > 1:
         for baseline in (variant.name for variant in experiment.variants if variant.compare_to is None):
             last = groups[-1][1]
             if len(last) < size and baseline not in last:
-                groups[-1] = (rounds, [*last, baseline])
+                groups[-1] = (1, [*last, baseline])
             else:
-                groups.append((rounds, [baseline]))
+                groups.append((1, [baseline]))
     return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
 
 

@@ -43,7 +43,7 @@ def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
     """One for each measured step, of its own rounds: an arm against the baseline that served beside it."""
     records = list(read_records(rt.store, run.state.run_id))
     context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
-    rounds = run.plan.experiment.workload.rounds
+    rounds = run.plan.experiment.rounds
     lost = {wave.round // rounds for wave in run.plan.waves if wave.index in run.state.lost}
     return [
         compare(

@@ -150,7 +150,7 @@ def run(
     acceptance = acceptance or {"repeat": 0.92, "sonnet": 0.45}
     rng = random.Random(seed)
     clock = 0.0
-    for round_number in range(tested.workload.rounds):
+    for round_number in range(tested.rounds):
         for case in tested.workload.cases:
             for variant in tested.variants:
                 k = variant.speculation.num_speculative_tokens if variant.speculation else 0

@@ -108,6 +108,6 @@ def test_the_api_server_takes_it(double, kubectl):  # noqa: F811
     if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
         double.namespace(names.NAMESPACE)
     printed = CliRunner().invoke(app, ["manifests", "qwen3-32b", "--set", "serving.neuron_metrics=true"]).output
-    assert printed.count("name: neuron-monitor") == 2
+    assert printed.count("name: neuron-monitor") == 4, "beside two servers in each of two waves"
     said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=printed).stdout.splitlines()
     assert said and all(line.endswith("created (server dry run)") for line in said)

@@ -77,8 +77,8 @@ def test_the_longest_run_is_longer_than_any_estimate_and_all_its_deadlines_on_th
 
 
 def test_a_longer_deadline_costs_more_at_most_and_a_queue_costs_nothing():
-    hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 300}).most - bill_of("qwen3-32b").most
-    assert hour == pytest.approx(prices.NODE.usd)
+    hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 90}).most - bill_of("qwen3-32b").most
+    assert hour == pytest.approx(prices.NODE.usd), "half an hour in each of two waves"
     staging = bill_of("qwen3-32b", overrides={"deadlines.staging": 240}).most - bill_of("qwen3-32b").most
     assert staging == pytest.approx(prices.STAGING_NODE_HIGH.usd)
 
@@ -151,3 +151,26 @@ def test_what_stands_there_is_named_and_counted():
     more = standing_parts(gateways=3, endpoints=9, keys=2)
     assert standing_price(more) - standing_price() == pytest.approx(2 * 0.05 + 9 * 0.01 + 1 / 730)
     assert standing_price(standing_parts(system_node_type="m7i.large")) < standing_price()
+
+
+def test_rounds_after_the_first_are_in_the_bill_with_what_they_take_alone():
+    """A round loads both servers again and measures again: that, and no compile, no start of a node."""
+    bill, single = bill_of("qwen3-32b"), bill_of("qwen3-32b", overrides={"workload.rounds": 1})
+    experiment, engine = plan_of("qwen3-32b").experiment, plan_of("qwen3-32b").engine
+    again = load_minutes(experiment, engine, "sd").high + benchmark_minutes(experiment, engine, arms=2).high
+    assert (bill.rounds, single.rounds) == (2, 1)
+    assert bill.more_rounds.high * 60 == pytest.approx(again)
+    assert bill.node_hours.low - bill.more_rounds.low == pytest.approx(single.node_hours.low)
+    assert bill.node_hours.high - bill.more_rounds.high == pytest.approx(single.node_hours.high)
+    assert (single.more_rounds.low, single.more_rounds.high) == (0, 0)
+
+
+def test_rounds_after_the_first_of_a_sweep_are_those_of_all_its_steps():
+    twice, once = (bill_of("qwen3-32b-tuning", overrides={"workload.rounds": rounds}) for rounds in (2, 1))
+    assert twice.node_hours.high - twice.more_rounds.high == pytest.approx(once.node_hours.high)
+    assert twice.more_rounds.low > 0
+
+
+def test_the_presets_of_one_comparison_need_nobodys_consent():
+    for name in ("qwen3-32b", "qwen3-32b-latency", "rehearsal"):
+        assert bill_of(name).to_accept is None, name

@@ -57,7 +57,7 @@ def test_a_capacity_block_that_is_over_does_not_matter(world):
 
 
 def test_two_such_runs_wait_for_each_other_and_not_for_the_node(world):
-    world.run_through("node-run", until="Serve", request={"experiment": "rehearsal"})
+    world.run_through("node-run", until="Serve", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
     begin(world)
     begin(world, "run-2")
     assert turn.turn(world.given("run-1"), world.rt).done

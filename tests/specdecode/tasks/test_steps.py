@@ -268,7 +268,7 @@ def test_the_queue_moves_in_order_and_the_node_is_handed_over():
 
 def test_a_plan_that_no_history_holds_is_refused_as_the_experiment_s_fault():
     changes = {"sweep": "grid", "workload.rounds": 20, "serving.devices": 16, "serving.tensor_parallel_size": 64}
-    with pytest.raises(InvalidExperiment, match="461 waves"):
+    with pytest.raises(InvalidExperiment, match="460 waves"):
         World().plan(request={"experiment": "qwen3-32b-tuning", "set": changes})
 
 

@@ -45,7 +45,7 @@ WAITING: dict[str, Step] = {
     "StopArms": stop_arms.stop_arms,
 }
 MACHINE = "arn:aws:states:us-east-2:000000000000:stateMachine:pipeline"
-DEFAULT = {"experiment": "rehearsal", "set": {"accuracy": True}}
+DEFAULT = {"experiment": "rehearsal", "set": {"accuracy": True, "workload.rounds": 1}}
 """What a run is asked for unless a test says otherwise: every step there is."""
 LOOKS = 500
 SCORES = b'{"results": {"gsm8k": {"exact_match,flexible-extract": 0.8, "exact_match_stderr,flexible-extract": 0.05}}}'

@@ -47,7 +47,7 @@ def hbm(case: Case) -> Iterator[Finding]:
 def fits_node(case: Case) -> Iterator[Finding]:
     """CPUs, memory and disk of everything that is on the node at once."""
     resources, experiment = case.engine.resources, case.experiment
-    together = max(1, node.DEVICES // max(1, experiment.serving.devices))
+    together = experiment.side_by_side
     heaviest = sorted((case.experiment.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
     benchmark, monitor = resources.benchmark, node.MONITOR
     monitors = len(heaviest) if experiment.serving.neuron_metrics else 0
