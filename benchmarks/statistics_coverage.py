@@ -1,6 +1,6 @@
 """How often the comparison's intervals and verdicts are right, on simulated runs whose truth is known.
 
-    python benchmarks/statistics_coverage.py [--runs 2000] [--json > benchmarks/results/statistics.json]
+    python benchmarks/statistics_coverage.py [--runs 2000] [--write]
 
 - one prompt type: how often the 95% interval contains the true speed-up, paired by prompt and unpaired;
 - a kind of prompts: types are drawn with a spread between them, requests with noise within; how often the interval
@@ -8,7 +8,7 @@
 - verdicts at a known true speed-up;
 - several runs a side that differ between themselves: how often a change is said that is none.
 
-docs/metrics.md prints the tables.
+`--write` puts the figures into benchmarks/results/statistics.json and the tables into docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from specdecode.measures.arm import measure_arm
 
 from tests.specdecode.analysis.simulate import request
 
+BEGIN = "<!-- tables of benchmarks/statistics_coverage.py -->"
+END = "<!-- end of tables -->"
 TRUE = 1.5
 NOISES: dict[str, Callable[[random.Random], float]] = {
     "normal": lambda rng: max(0.05, rng.gauss(1.0, 0.1)),
@@ -47,6 +49,8 @@ TYPES: dict[str, Callable[[random.Random], float]] = {
     "normal": lambda rng: rng.gauss(0.0, 1.0),
     "uniform": lambda rng: rng.uniform(-math.sqrt(3), math.sqrt(3)),
     "skewed": lambda rng: rng.expovariate(1.0) - 1.0,
+    "skewed down": lambda rng: 1.0 - rng.expovariate(1.0),
+    "one in five": lambda rng: 2.0 if rng.random() < 0.2 else -0.5,
 }
 """What a prompt type's log speed-up differs from the kind's mean by, in units of the spread; mean 0, deviation 1."""
 SPREADS = (0.0, 0.1, 0.3)
@@ -139,7 +143,7 @@ def measure(runs: int) -> dict[str, Any]:
                 **over_types(types=types, spread=spread, shape=shape, centre=TRUE, runs=runs),
             }
             for shape in TYPES
-            for types in (5, 10)
+            for types in (5, 10, 20)
             for spread in (SPREADS if shape == "normal" else SPREADS[1:])
         ],
         "same_kinds": [
@@ -199,13 +203,24 @@ def tables(results: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
+def write(results: dict[str, Any]) -> None:
+    """The figures into their file, the tables into the document."""
+    root = Path(__file__).resolve().parents[1]
+    (root / "benchmarks" / "results" / "statistics.json").write_text(json.dumps(results, indent=1) + "\n")
+    document = root / "docs" / "metrics.md"
+    before, rest = document.read_text().split(BEGIN)
+    document.write_text(f"{before}{BEGIN}\n\n{tables(results)}\n\n{END}{rest.split(END)[1]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     results = measure(given.runs)
-    print(json.dumps(results, indent=1) if given.json else tables(results))
+    print(tables(results))
+    if given.write:
+        write(results)
 
 
 if __name__ == "__main__":

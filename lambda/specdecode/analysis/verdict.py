@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from specdecode.analysis.parts import Estimate
 from specdecode.analysis.result import Verdict
-from specdecode.analysis.statistics import CONFIDENCE, LogMean, t_quantile
+from specdecode.analysis.statistics import CONFIDENCE, NOMINAL, LogMean, t_quantile
 from specdecode.measures.arm import ArmCase
 
 MAX_FAILED = 0.05
@@ -26,7 +26,7 @@ class Judgement(NamedTuple):
     settle: str = ""
 
 
-def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = CONFIDENCE) -> Estimate:
+def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOMINAL) -> Estimate:
     """The speed-up and its interval, from the log scale."""
     interval = stat.interval(confidence)
     return Estimate(
@@ -59,7 +59,7 @@ def spread(found: Estimate) -> str:
 
 
 def judge(
-    found: Estimate | None, *, drift: float = 1.0, unit: str = "requests", confidence: float = CONFIDENCE
+    found: Estimate | None, *, drift: float = 1.0, unit: str = "requests", confidence: float = NOMINAL
 ) -> Judgement:
     """No relevant difference if the whole interval lies within RELEVANT of 1 (an equivalence test); else pays if all of
     it lies above `drift` (>= 1), costs if all of it lies below 1/drift, else it cannot be told.
@@ -105,7 +105,7 @@ def _needed(found: Estimate, unit: str, confidence: float) -> str:
     return f"about {n:,} {unit} ({found.n} were compared)"
 
 
-def log_stat(found: Estimate, confidence: float = CONFIDENCE) -> LogMean:
+def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
     """The log mean behind an interval of n - 1 degrees of freedom."""
     if found.low is None or found.high is None or found.n < 2:
         return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)

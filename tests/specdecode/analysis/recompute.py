@@ -114,7 +114,7 @@ def differences(base: list[Record], other: list[Record], metric: str) -> list[fl
     return [sign * (b[i] - a[i]) for i in sorted(set(a) & set(b))]
 
 
-def bounds(mean: float, variance: float, df: float, level: float = 0.95) -> tuple[float, float, float]:
+def bounds(mean: float, variance: float, df: float, level: float = 0.96) -> tuple[float, float, float]:
     half = t_quantile(df, level) * math.sqrt(variance)
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
@@ -198,7 +198,7 @@ def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[st
         name, n = f"{variant} {group['group']} {estimate['metric']}", len(means)
         check.same(f"{name} ratio", estimate["ratio"], math.exp(statistics.fmean(means)))
         _, low, high = (
-            bounds(statistics.fmean(means), statistics.variance(means) / n, n - 1, 0.975) if many else (0, None, None)
+            bounds(statistics.fmean(means), statistics.variance(means) / n, n - 1, 0.99) if many else (0, None, None)
         )
         check.same(f"{name} low", estimate["low"], low)
         check.same(f"{name} high", estimate["high"], high)

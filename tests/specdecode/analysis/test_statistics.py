@@ -71,7 +71,9 @@ def test_one_pair_gives_a_ratio_without_an_interval() -> None:
 def test_the_paired_interval_is_the_textbook_one() -> None:
     found = log_mean([0.1, 0.2, 0.3, 0.4])
     half = 3.182446305 * math.sqrt((0.05 / 3) / 4)
-    assert found.interval() == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half)))
+    assert found.interval(0.95) == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half)))
+    half = 3.481908760 * math.sqrt((0.05 / 3) / 4)
+    assert found.interval() == pytest.approx((math.exp(0.25 - half), math.exp(0.25 + half))), "96%, called 95%"
 
 
 def test_a_speedup_and_its_inverse_are_mirror_images() -> None:
@@ -120,19 +122,18 @@ def test_the_documented_coverage_is_the_measured_one(monkeypatch: pytest.MonkeyP
 
     results = json.loads((ROOT / "benchmarks" / "results" / "statistics.json").read_text())
     assert results["runs"] == 2000
-    assert all(0.94 <= row["coverage"] <= 0.97 for row in results["coverage"])
-    assert all(row["next"] >= 0.94 for row in results["types"]), "what is said of the next prompt type"
-    assert all(row["mean"] >= 0.94 for row in results["types"] if row["shape"] != "skewed")
-    assert all(row["mean"] >= 0.91 for row in results["types"])
+    assert all(0.95 <= row["coverage"] <= 0.98 for row in results["coverage"])
+    known = [row for row in results["types"] if row["shape"] != "one in five" or row["types"] >= 20]
+    assert len(known) >= 28 and all(row["mean"] >= 0.94 and row["next"] >= 0.94 for row in known)
     for row in results["verdicts"]:
         found = row["verdicts"]
         if row["true"] == 1.0:
-            assert found.get("pays", 0) + found.get("costs", 0) <= 0.06
+            assert found.get("pays", 0) + found.get("costs", 0) <= 0.05
         if row["true"] >= 1.05:
             assert found.get("no relevant difference", 0) <= 0.05
     for row in results["same_kinds"]:
         assert row["verdicts"].get("pays", 0) + row["verdicts"].get("costs", 0) <= 0.05
-    assert all(row["said"] <= 0.06 for row in results["changes"])
+    assert all(row["said"] <= 0.05 for row in results["changes"])
     assert statistics_coverage.tables(results) in (ROOT / "docs" / "metrics.md").read_text()
     again = statistics_coverage.verdicts(n=8, noise=0.1, true=1.0, runs=100)
     assert again["cannot tell"] + again.get("no relevant difference", 0) >= 0.88
