@@ -590,10 +590,26 @@ def test_three_runs_one_stopped_while_waiting_one_while_holding(cloud):
         cloud.note(f"three runs queued: {what}", "queue", run, cause="-")
 
 
-@pytest.mark.parametrize(("data", "what"), [(b"\x00 no JSON", "garbage"), (b"", "empty")])
+def _held_for_ever(since: str | None) -> bytes:
+    """A lease that reads well and cannot be true."""
+    claim = {"run_id": "somebody", "execution_arn": "arn", "queued_at": "2026-01-01T00:00:00Z", "held_since": since}
+    return json.dumps({"holder": claim}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"\x00 no JSON", "garbage"),
+        (b"", "empty"),
+        (b'{"holder": 7, "queue": {"a": []}}', "of wrong types"),
+        (b'{"holder": null}' + b" " * (5 << 20), "huge (5 MiB)"),
+        (_held_for_ever("2096-01-01T00:00:00Z"), "of a time to come"),
+        (_held_for_ever(None), "of no time at all"),
+    ],
+)
 def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
     """The run ends at its next look, the node goes, the document is kept aside, and the queue begins anew by itself."""
-    run = cloud.start(f"lease-{what}", LONG)
+    run = cloud.start(f"lease-{what.partition(' (')[0].replace(' ', '-')}", LONG)
     cloud.until_step(run, "Benchmark")
     broken.stored(cloud, layout.CAPACITY_KEY, data)
     end = cloud.ended(run)
@@ -622,14 +638,22 @@ def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
     succeeds(cloud, run, fault="documents have fields of a newer version", where="Serve")
 
 
-def test_the_run_s_record_is_damaged(cloud):
-    run = cloud.start("record-damaged", LONG)
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        ("state.json", b"", "empty"),
+        ("state.json", b" " * (9 << 20), "huge (9 MiB)"),
+        ("plan.json", b'{"experiment": []}', "of wrong types"),
+    ],
+)
+def test_the_run_s_record_is_damaged(cloud, name, data, what):
+    run = cloud.start(f"{name[:-5]}-damaged", LONG)
     cloud.until_step(run, "Benchmark")
-    broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"")
+    broken.stored(cloud, layout.run_key(run.run_id, name), data)
     fails(
         cloud,
         run,
-        fault="the run's `state.json` is empty",
+        fault=f"the run's `{name}` is {what}",
         where="Benchmark",
         error="StateDamaged",
         row="stored-damaged",

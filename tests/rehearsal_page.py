@@ -1,4 +1,4 @@
-"""The parts of docs/reliability.md that the fault cases write; what people wrote around them stays."""
+"""The parts of docs/reliability.md that end-to-end cases write; what people wrote around them stays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
-BY = "written by tests/rehearsal_faults.py"
+WRITERS = {
+    "faults": "tests/rehearsal_faults.py",
+    "overhead": "tests/rehearsal_faults.py",
+    "hardships": "tests/rehearsal_hardship.py",
+}
+"""Part -> the file whose run writes it."""
 HEAD = ["| fault | where | execution | cause, as the user reads it | took |", "|---|---|---|---|---|"]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
 Row = tuple[str, ...]
@@ -53,7 +58,7 @@ def replaced(text: str, name: str, lines: Sequence[str]) -> str:
 
 
 def _begin(name: str) -> str:
-    return f"<!-- {name}: {BY} -->"
+    return f"<!-- {name}: written by {WRITERS[name]} -->"
 
 
 def _end(name: str) -> str:

@@ -69,7 +69,8 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
         if len(watched.lease_age_s) >= looks and not any(watched.lease_age_s):
             # Whatever the watchdog counts: it counts what Kubernetes knows, and an instance may be unknown to it.
             return Judgement(f"for {minutes} no run has held the node", limits.window, lasts=False)
-        if watched.lease_age_s and watched.lease_age_s[-1] > limits.holding.total_seconds():
+        # A negative age would mean that the node is held since a time to come.
+        if watched.lease_age_s and not 0 <= watched.lease_age_s[-1] <= limits.holding.total_seconds():
             return Judgement(f"a run has held the node for longer than {_hours(limits.holding)}", limits.window)
         if len(watched.without_lease) >= looks and all(watched.without_lease):
             return Judgement(f"for {minutes} there has been a node too many", limits.holding, lasts=False)

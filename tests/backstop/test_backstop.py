@@ -273,6 +273,12 @@ def test_a_stuck_run_s_instance_is_ended(aws):
     assert look(aws)["closed"], "it would be launched again for the run that is stuck"
 
 
+def test_a_run_that_has_held_the_node_since_a_time_to_come_is_stuck(aws):
+    aws.beats(lease_age=-300_000_000)
+    aws.executions = [NOW - timedelta(hours=61)]
+    assert look(aws)["ended"] == ["i-old"]
+
+
 def test_the_run_after_a_stuck_one_keeps_its_node(aws):
     aws.beats()
     aws.metrics["LeaseAge"] = [HOLDING.total_seconds() + 600, 100.0, 400.0, 700.0, 1000.0, 1300.0]

@@ -6,14 +6,27 @@ one server at once would measure each other.
 The NodePool's replicas follow this document: 1 while somebody holds it, 0 otherwise. When the holder leaves, the
 first in the queue becomes the holder in the same write, so that the node is handed over and not bought twice.
 
-Fields that this version does not know are passed over: a newer one wrote them before it was rolled back.
+Fields that this version does not know are passed over: a newer one wrote them before it was rolled back. What cannot
+be true is no lease at all (`impossible`): a wrong time would keep the node from everybody who goes by it (ADR 134).
 """
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from specdecode import names
+
+LONGEST_QUEUE = 300
+"""Claims that may wait. The watchdog may have to ask Step Functions for each by name within its three minutes:
+DescribeExecution gives 250 to 300 at once and 10 to 15 more a second (Step Functions quotas, API action throttling)."""
+SKEW = timedelta(minutes=5)
+"""How far the clocks of two functions may be apart."""
+
+
+class QueueFull(Exception):
+    """LONGEST_QUEUE runs wait already."""
 
 
 class Claim(BaseModel):
@@ -56,10 +69,38 @@ class Lease(BaseModel):
         return 0 if self.held_by(run_id) else None
 
 
+def impossible(lease: Lease, *, now: datetime) -> str | None:
+    """What of `lease` cannot be true at `now`, in words; None where everything can.
+
+    Ages and limits are counted from its times, and a claim is asked after by its name.
+    """
+    if len(lease.queue) > LONGEST_QUEUE:
+        return f"{len(lease.queue)} claims wait, of which there can be {LONGEST_QUEUE}"
+    run_ids = [claim.run_id for claim in lease.claims]
+    if len(set(run_ids)) < len(run_ids):
+        return "a run stands in it twice"
+    for claim in lease.claims:
+        if not names.is_run_id(claim.run_id):
+            return f"{claim.run_id[:100]!r} is no run's id"
+        if claim.queued_at > now + SKEW:
+            return f"{claim.run_id} has waited since {claim.queued_at.isoformat()}, which is yet to come"
+    if lease.holder is not None:
+        since = lease.holder.held_since
+        if since is None:
+            return "nobody knows since when the holder holds it"
+        if since > now + SKEW:
+            return f"the holder holds it since {since.isoformat()}, which is yet to come"
+        if since < lease.holder.queued_at - SKEW:
+            return f"the holder holds it since {since.isoformat()}, before it asked"
+    return None
+
+
 def request(lease: Lease, *, run_id: str, execution_arn: str, now: datetime) -> Lease:
-    """Join the queue, or hold the node at once if nobody does. Asking again changes nothing."""
+    """Join the queue, or hold the node at once if nobody does. Asking again changes nothing. Raises QueueFull."""
     if lease.position(run_id) is not None:
         return lease
+    if len(lease.queue) >= LONGEST_QUEUE:
+        raise QueueFull(f"{LONGEST_QUEUE} runs wait already: start this one later")
     claim = Claim(run_id=run_id, execution_arn=execution_arn, queued_at=now)
     return _promote(lease.model_copy(update={"queue": (*lease.queue, claim)}), now=now)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from specdecode import layout
-from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease import Lease, impossible
 
 LARGEST = 1 << 20
 """Bytes of a document that are read: a hundred claims are 26 KiB (docs/reliability.md)."""
@@ -26,7 +27,9 @@ class LeaseContended(Exception):
 
 
 class LeaseDamaged(Exception):
-    """What is stored is no lease: trying again cannot help. Nobody can prove by it that the node is theirs."""
+    """What is stored is no lease, or cannot be true: trying again cannot help. Nobody can prove by it that the node is
+    theirs.
+    """
 
 
 class LeaseStore:
@@ -39,11 +42,13 @@ class LeaseStore:
         bucket: str,
         key: str = layout.CAPACITY_KEY,
         sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._s3 = s3
         self._bucket = bucket
         self._key = key
         self._sleep = sleep
+        self._now = now
 
     def read(self) -> Lease:
         """What holds now; nobody, where there is no document. Raises LeaseDamaged, or boto3's errors."""
@@ -102,11 +107,14 @@ class LeaseStore:
         if len(data) > LARGEST:
             raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is larger than {LARGEST} bytes")
         try:
-            return Lease.model_validate_json(data), answer["ETag"]
+            lease = Lease.model_validate_json(data)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the document"
             raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is no lease: {where}: {first['msg']}") from None
+        if wrong := impossible(lease, now=self._now()):
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} cannot be true: {wrong}")
+        return lease, answer["ETag"]
 
     def _write(self, lease: Lease, condition: dict[str, str]) -> None:
         self._s3.put_object(

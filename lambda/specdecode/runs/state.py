@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
@@ -10,9 +10,14 @@ from specdecode import layout
 from specdecode.analysis.context import DeviceGroup, Failure
 from specdecode.runs.store import Store
 
+LARGEST = 8 << 20
+"""Bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one would
+cost a function its memory."""
+Document = TypeVar("Document", bound=BaseModel)
+
 
 class StateDamaged(Exception):
-    """What is stored is no run's record: trying again cannot help."""
+    """What is stored is no run's record or plan: trying again cannot help."""
 
 
 class RunState(BaseModel):
@@ -49,14 +54,22 @@ class RunState(BaseModel):
 
 def load_state(store: Store, run_id: str) -> RunState | None:
     """The run's record, or None where it has none. Raises StateDamaged."""
-    key = layout.run_key(run_id, "state.json")
-    data = store.read(key)
+    return load_document(store, layout.run_key(run_id, "state.json"), RunState, "run's record")
+
+
+def load_document(store: Store, key: str, kind: type[Document], what: str) -> Document | None:
+    """A document of ours, or None where there is none. Raises StateDamaged, which calls it `what`."""
+    data = store.read(key, at_most=LARGEST + 1)
+    if data is None:
+        return None
+    if len(data) > LARGEST:
+        raise StateDamaged(f"{store.url(key)} is no {what}: it is larger than {LARGEST} bytes")
     try:
-        return None if data is None else RunState.model_validate_json(data)
+        return kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the document"
-        raise StateDamaged(f"{store.url(key)} is no run's record: {where}: {first['msg']}") from None
+        raise StateDamaged(f"{store.url(key)} is no {what}: {where}: {first['msg']}") from None
 
 
 def save_state(store: Store, state: RunState) -> None:

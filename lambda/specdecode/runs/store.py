@@ -22,10 +22,10 @@ class Store:
         self.s3 = s3
         self.bucket = bucket
 
-    def read(self, key: str) -> bytes | None:
-        """The object's bytes, or None if it does not exist."""
+    def read(self, key: str, *, at_most: int | None = None) -> bytes | None:
+        """The object's bytes, or its first `at_most`; None if it does not exist."""
         try:
-            data: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+            data: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read(at_most)
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
                 return None

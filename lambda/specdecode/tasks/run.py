@@ -9,7 +9,7 @@ from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
 from specdecode.runs import PLAN
-from specdecode.runs.state import RunState, load_state
+from specdecode.runs.state import RunState, load_document, load_state
 from specdecode.runs.store import Store
 from specdecode.tasks.errors import InvalidExperiment
 from specdecode.tasks.runtime import Runtime, StepInput
@@ -47,11 +47,12 @@ class Run:
 
 
 def load_run(store: Store, run_id: str) -> Run:
-    """The run's plan and state; InvalidExperiment if Plan never stored them."""
-    data, state = store.read(layout.run_key(run_id, PLAN)), load_state(store, run_id)
-    if data is None or state is None:
+    """The run's plan and state; InvalidExperiment if Plan never stored them. Raises StateDamaged."""
+    plan = load_document(store, layout.run_key(run_id, PLAN), Plan, "run's plan")
+    state = load_state(store, run_id)
+    if plan is None or state is None:
         raise InvalidExperiment(f"run {run_id} has no plan in s3://{store.bucket}/{layout.run_prefix(run_id)}")
-    return Run(plan=Plan.model_validate_json(data), state=state)
+    return Run(plan=plan, state=state)
 
 
 def render_context(given: StepInput, rt: Runtime) -> RenderContext:

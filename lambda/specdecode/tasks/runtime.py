@@ -11,12 +11,13 @@ from functools import cache, cached_property
 from typing import Any
 
 from botocore.config import Config
-from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from specdecode import aws, layout
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.planning.events import LONGEST_POLL_S
 from specdecode.runs.store import Store
 from specdecode.tasks import logs
 from specdecode.tasks.errors import InvalidExperiment, StepFailed
@@ -48,7 +49,8 @@ class Progress(BaseModel):
 
     done: bool
     message: str
-    wait_s: int = 60
+    wait_s: int = Field(default=60, ge=1, le=LONGEST_POLL_S)
+    """Bounded, whatever a stored plan says: nobody looks at the run meanwhile."""
 
 
 @dataclass
@@ -80,12 +82,12 @@ class Runtime:
     @cached_property
     def lease(self) -> LeaseStore:
         """Of the node."""
-        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket)
+        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, now=self.now)
 
     @cached_property
     def turns(self) -> LeaseStore:
         """Of the servers that already run, whichever they are."""
-        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, key=layout.ENDPOINTS_KEY)
+        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, key=layout.ENDPOINTS_KEY, now=self.now)
 
 
 @cache

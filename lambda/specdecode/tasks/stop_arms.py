@@ -21,7 +21,9 @@ def stop_arms(given: StepInput, rt: Runtime) -> Progress:
             change_state(rt.store, given.run_id, stopping_since=None)
         return Progress(done=True, message="no workload is left")
     state = load_state(rt.store, given.run_id)
-    since = (state and state.stopping_since) or rt.now()
+    if state is None:
+        raise StateDamaged(f"run {given.run_id} has no record in which to keep since when it is stopped")
+    since = min(state.stopping_since or rt.now(), rt.now())
     change_state(rt.store, given.run_id, stopping_since=since)
     text = f"{len(left)} objects are still going: {', '.join(left[:5])}"
     age = rt.now() - since

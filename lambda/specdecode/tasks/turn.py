@@ -25,7 +25,11 @@ def turn(given: StepInput, rt: Runtime) -> Progress:
 def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore) -> tuple[Claim, Progress | None]:
     """The run's claim in `queue` and how it waits, or None once it holds. CapacityUnavailable after QUEUE_LIMIT."""
     now = rt.now()
-    lease = queue.update(partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now))
+    join = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now)
+    try:
+        lease = queue.update(join)
+    except leases.QueueFull as full:
+        raise CapacityUnavailable(str(full)) from None
     position = lease.position(given.run_id)
     claim = next(claim for claim in lease.claims if claim.run_id == given.run_id)
     if not position:

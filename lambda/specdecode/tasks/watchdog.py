@@ -191,8 +191,9 @@ def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
 
 
 def _age_s(lease: Lease, now: datetime) -> float:
+    """0 while nobody holds the node, and more from the first moment on, whatever the clocks say (LeaseStore)."""
     holder = lease.holder
-    return (now - holder.held_since).total_seconds() if holder and holder.held_since else 0.0
+    return max(1.0, (now - holder.held_since).total_seconds()) if holder and holder.held_since else 0.0
 
 
 def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:

@@ -7,11 +7,13 @@ from datetime import timedelta
 
 import pytest
 from specdecode import layout, names
-from specdecode.cluster.lease import Lease
+from specdecode.cluster import lease as leases
+from specdecode.cluster.lease import LONGEST_QUEUE, SKEW, Lease, QueueFull
 from specdecode.cluster.lease_store import LARGEST, LeaseDamaged
+from specdecode.runs import state
 from specdecode.runs.state import StateDamaged, load_state
 from specdecode.tasks import acquire, inspect, nodes, release, stop_arms, watchdog
-from specdecode.tasks.errors import ServeNotReady
+from specdecode.tasks.errors import CapacityUnavailable, ServeNotReady, TeardownStuck
 
 from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.cluster_fake import status
@@ -31,6 +33,26 @@ DAMAGES = {
     "huge": b'{"holder": null, "queue": []}' + b" " * LARGEST,
 }
 damaged = pytest.mark.parametrize("data", DAMAGES.values(), ids=DAMAGES)
+
+
+def lease_of(run_id: str = "run-1", *, queue: int = 0, twice: bool = False, **claim: object) -> bytes:
+    """A lease that reads well, of times before and after World.time, 2026-08-01 12:00 UTC."""
+    holder = {"run_id": run_id, "execution_arn": arn(run_id), "queued_at": "2026-08-01T11:00:00Z"}
+    waiting = [holder | {"run_id": run_id if twice else f"q-{number}"} for number in range(queue)]
+    return json.dumps({"holder": holder | {"held_since": "2026-08-01T11:30:00Z"} | claim, "queue": waiting}).encode()
+
+
+IMPOSSIBLE = {
+    "held since a time to come": lease_of(held_since="2036-01-01T00:00:00Z"),
+    "held since the end of all times": lease_of(held_since="9999-12-31T23:59:59-23:59"),
+    "held since nobody knows when": lease_of(held_since=None),
+    "held before it was asked for": lease_of(held_since=-1),
+    "waiting since a time to come": lease_of(queue=1).replace(b"11:00:00Z", b"13:00:00Z", 2).replace(b"13", b"11", 1),
+    "a run that stands in it twice": lease_of(queue=1, twice=True),
+    "an id that is none": lease_of("x" * 300),
+    "more than the watchdog can ask after": lease_of(queue=LONGEST_QUEUE + 1),
+}
+false_times = pytest.mark.parametrize("data", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 
 
 def held(step: str = "Benchmark") -> World:
@@ -109,6 +131,94 @@ def test_a_damaged_queue_of_other_servers_keeps_no_node(data):
     watch(world)
     assert world.rt.turns.read() == Lease()
     assert kept_aside(world) == [data]
+
+
+@false_times
+@pytest.mark.parametrize("step", STEPS)
+def test_what_cannot_be_true_ends_the_run_as_if_it_could_not_be_read(step, data):
+    world = held(step)
+    world.s3.objects[layout.CAPACITY_KEY] = data
+    with pytest.raises(LeaseDamaged, match=r"capacity.json cannot be true"):
+        world.finish(step)
+    world.clean_up(LeaseDamaged("s3://bucket/state/capacity.json cannot be true"))
+    assert (world.replicas, world.workloads()) == (0, [])
+
+
+@false_times
+def test_what_cannot_be_true_never_blinds_the_watchdog(data):
+    """The node is gone at its first look, a person is told, and the age that StuckRun goes by is 0 or true."""
+    world = held()
+    world.s3.objects[layout.CAPACITY_KEY] = data
+    found = watch(world)
+    assert (world.replicas, found.replicas, found.lease_age_s) == (0, 0, 0)
+    assert "cannot be true" in str(found.problems)
+    assert (kept_aside(world), metrics(world)["WatchdogProblems"]) == ([data], 1)
+
+
+def test_clocks_that_differ_a_little_damage_nothing():
+    world = held()
+    begun = world.rt.lease.read().holder.held_since
+    world.time = begun - SKEW + timedelta(seconds=1)
+    assert watch(world).lease_age_s == 1, "held, though the age would be negative: the backstop takes 0 for nobody"
+    assert world.replicas == 1
+
+
+def test_the_queue_has_an_end():
+    lease = Lease()
+    for number in range(LONGEST_QUEUE + 1):
+        lease = leases.request(lease, run_id=f"r-{number}", execution_arn="arn", now=World().time)
+    assert leases.impossible(lease, now=World().time) is None
+    with pytest.raises(QueueFull, match="start this one later"):
+        leases.request(lease, run_id="one-more", execution_arn="arn", now=World().time)
+    assert leases.request(lease, run_id="r-7", execution_arn="arn", now=World().time) == lease, "asking again"
+
+
+def test_a_full_queue_refuses_a_run_with_what_to_do():
+    world = World()
+    world.run_through(until="StageModels")
+    world.s3.objects[layout.CAPACITY_KEY] = lease_of("other", queue=LONGEST_QUEUE)
+    with pytest.raises(CapacityUnavailable, match="300 runs wait already: start this one later"):
+        world.finish("AcquireCapacity")
+
+
+def test_a_stored_plan_cannot_make_a_step_sleep_for_ever():
+    world = World(node_comes=False)
+    world.run_through(until="StageModels")
+    key = layout.run_key("run-1", "plan.json")
+    world.s3.objects[key] = json.dumps(json.loads(world.s3.objects[key]) | {"poll_seconds": 10**9}).encode()
+    with pytest.raises(ValueError, match="wait_s"):
+        world.finish("AcquireCapacity")
+
+
+@pytest.mark.parametrize("name", ["state.json", "plan.json"])
+@pytest.mark.parametrize("data", [b"[]", b"{", b'{"run_id": 7}', b" " * (state.LARGEST + 1)], ids=lambda data: data[:9])
+def test_a_run_s_documents_are_read_to_a_bound_and_end_the_run_at_once(name, data):
+    world = held()
+    world.s3.objects[layout.run_key("run-1", name)] = data
+    with pytest.raises(StateDamaged, match=f"{name} is no run's"):
+        world.finish("Benchmark")
+
+
+@pytest.mark.parametrize("since", ["2036-01-01T00:00:00Z", None])
+def test_stopping_ends_in_time_whatever_the_record_says_since_when(since):
+    world = held()
+    world.cluster.react = lambda: None
+    for pod in world.cluster.all("Pod"):
+        pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
+    key = layout.run_key("run-1", "state.json")
+    world.s3.objects[key] = json.dumps(json.loads(world.s3.objects[key]) | {"stopping_since": since}).encode()
+    with pytest.raises(TeardownStuck):
+        world.finish("StopArms")
+
+
+def test_stopping_ends_in_time_though_the_record_is_gone():
+    world = held()
+    world.cluster.react = lambda: None
+    for pod in world.cluster.all("Pod"):
+        pod["metadata"]["deletionTimestamp"] = "2026-08-01T12:00:00Z"
+    del world.s3.objects[layout.run_key("run-1", "state.json")]
+    with pytest.raises(StateDamaged, match="has no record"):
+        world.finish("StopArms")
 
 
 @damaged
