@@ -33,6 +33,7 @@ from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning.warnings import check_alike, check_support
 
 Reference = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")]
 Overrides = Annotated[
@@ -69,11 +70,16 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     """
     with _refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
+    engine = None if experiment.has_endpoints else load_engine(experiment.engine)
+    warnings = check_support(experiment, engine) + check_alike(experiment, engine) if engine else []
     if as_json:
-        say_json({"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []})
+        valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
+        say_json({**valid, "warnings": warnings})
     else:
-        where = "servers that already run" if experiment.has_endpoints else experiment.engine
+        where = "servers that already run" if engine is None else engine.name
         say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {where})")
+        for warning in warnings:
+            say(f"warning: {warning}")
 
 
 def plan(

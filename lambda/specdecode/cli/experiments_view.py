@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -110,11 +111,12 @@ def _sweep_lines(plan: Plan) -> list[str]:
 
 def engines_table(engines: Iterable[Engine]) -> Table:
     table = Table(title="Engines")
-    for column in ("engine", "what it is", "methods", "models", "AMI"):
+    for column in ("engine", "what it is", "methods", "models", "AMI", "support"):
         table.add_column(column, no_wrap=column == "engine")
     for engine in engines:
         methods = ", ".join(engine.methods) or "none"
-        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine))
+        ends = f"ends: {engine.support.ends}; then {engine.support.successor}" if engine.support else ""
+        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine), ends)
     return table
 
 
@@ -123,7 +125,9 @@ def engine_tables(engine: Engine) -> list[Table | str]:
     methods.add_column("method", no_wrap=True)
     methods.add_column("answer")
     for method, support in engine.methods.items():
-        methods.add_row(method, f"yes (--speculative-config method {support.vllm_method!r}) {support.note}".strip())
+        of = f"for {', '.join(support.families)} " if support.families else ""
+        answer = f"yes {of}(--speculative-config method {support.vllm_method!r}) {support.note}"
+        methods.add_row(method, answer.strip())
     for method, reason in engine.refused.items():
         methods.add_row(method, f"no: {reason}")
     lines = [
@@ -134,6 +138,9 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
         f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
         f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
+        f"per request {engine.metrics.per_request or 'no figures of speculation'}",
+        *([f"in every arm {json.dumps(engine.neuron_config)}"] if engine.neuron_config else []),
+        *([f"support   {engine.support.sentence(engine.name)}"] if engine.support else []),
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]

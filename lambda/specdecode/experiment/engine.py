@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from specdecode.experiment import settable
+from specdecode.experiment.capabilities import Defaults, FamilySupport, MethodSupport, Quantization, Support
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
 
 AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
@@ -52,16 +53,6 @@ class Reads(StrEnum):
     """One process, file after file."""
     RANKS = "ranks"
     """Every rank by itself."""
-
-
-class MethodSupport(Frozen):
-    """How an engine is asked for one speculation method."""
-
-    vllm_method: str
-    """`method` in `--speculative-config`."""
-    neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron configuration that the method needs."""
-    note: str = ""
 
 
 class Runtime(Frozen):
@@ -139,6 +130,8 @@ class Metrics(Frozen):
     draft_tokens: str | None = None
     accepted_tokens: str | None = None
     accepted_per_position: str | None = None
+    per_request: str | None = None
+    """Arguments that make answers say how many drafts were accepted; None: there are none."""
     note: str = ""
 
 
@@ -178,8 +171,15 @@ class Engine(Frozen):
     """Why the methods that it lacks are lacking."""
     greedy_only: bool
     """Speculation ignores the temperature, so that only temperature 0 compares like with like."""
-    quantizations: tuple[Literal["bf16", "fp8"], ...] = ("bf16",)
+    quantizations: tuple[Quantization, ...] = ("bf16",)
     model_families: tuple[Name, ...]
+    families: dict[Name, FamilySupport] = Field(default_factory=dict)
+    """What some families of `model_families` need beside the rest."""
+    neuron_config: dict[str, Any] = Field(default_factory=dict)
+    """Neuron configuration of every arm, speculating or not, so that both compile alike; an experiment's own wins."""
+    defaults: Defaults = Defaults()
+    support: Support | None = None
+    """None: nothing is announced."""
     runtime: Runtime
     serve_args: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""

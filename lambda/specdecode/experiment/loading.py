@@ -55,7 +55,21 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
 
 @cache
 def _engine(path: Path) -> Engine:
-    return _validate(Engine, _document(path))
+    """An engine's file, over the one that it `extends`; there, what it sets to null is left out."""
+
+    def parent(name: str) -> dict[str, Any]:
+        beside = path.with_name(f"{name}.yaml")
+        if not beside.is_file():
+            raise documents.refused(f"{path.name}: extends", f"no engine is called {name!r}", "name one beside it")
+        return _document(beside)
+
+    document = expand.inherit(_document(path), preset=parent)
+    if "extends" in _document(path):
+        document = {
+            key: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+            for key, value in document.items()
+        }
+    return _validate(Engine, document)
 
 
 def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None) -> Experiment:

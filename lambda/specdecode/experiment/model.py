@@ -45,6 +45,7 @@ class ModelKind(StrEnum):
     MODEL = "model"
     EAGLE = "eagle"
     EAGLE3 = "eagle3"
+    DFLASH = "dflash"
     MEDUSA = "medusa"
 
 
@@ -103,6 +104,7 @@ class Method(StrEnum):
     FUSED_DRAFT = "fused-draft"
     EAGLE = "eagle"
     EAGLE3 = "eagle3"
+    DFLASH = "dflash"
     MEDUSA = "medusa"
 
 
@@ -159,6 +161,8 @@ class Variant(Frozen):
     """Unset for an arm without speculative decoding."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Added to the serving's, key by key; may differ between arms only on purpose."""
+    extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)
+    """Added to the serving's; may differ between arms only on purpose."""
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
     """Added to the serving's."""
     endpoint: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = None

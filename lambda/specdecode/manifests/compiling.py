@@ -10,6 +10,7 @@ from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
+from specdecode.experiment.effective import serving_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import compile_name, labels
 from specdecode.manifests.pods import (
@@ -27,7 +28,6 @@ from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.events import HEALTHY_SHARE
-from specdecode.planning.fingerprint import serving_env
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from specdecode import layout, names
+from specdecode.experiment.effective import arguments, family, neuron_config
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.manifests.pods import word
-from specdecode.planning.fingerprint import fingerprint, neuron_config
+from specdecode.planning.fingerprint import fingerprint
 
 LOCAL = "local"
 """Folder below the working directory with what a server was given a copy of."""
@@ -45,8 +46,9 @@ def serve_words(
     if variant.speculation:
         told = speculative_config(experiment, variant, engine)
         words.append(f"--speculative-config {_json_word(told, local=local)}")
-    words += [word(a.replace("{max_num_seqs}", str(serving.max_num_seqs))) for a in engine.serve_args]
-    return words + [word(argument) for argument in serving.extra_args]
+    if overrides := family(experiment, variant, engine).hf_overrides:
+        words.append(f"--hf-overrides {_json_word(overrides)}")
+    return words + [word(argument) for argument in arguments(experiment, variant, engine)]
 
 
 def served_model(experiment: Experiment) -> str:
@@ -63,10 +65,12 @@ def speculative_config(experiment: Experiment, variant: Variant, engine: Engine)
     """What `--speculative-config` says; the draft's folder is relative to a mark for the working directory."""
     speculation = variant.speculation
     assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)
+    native = engine.dialect is Dialect.NATIVE_PLUGIN  # whose pages give a head no length: it has the target's
+    length = speculation.draft_max_model_len or (None if native else experiment.serving.max_model_len)
     return {
         "model": f"{_HERE}/{speculation.draft.prefix.rstrip('/')}",
         "num_speculative_tokens": speculation.num_speculative_tokens,
-        "max_model_len": speculation.draft_max_model_len or experiment.serving.max_model_len,
+        **({"max_model_len": length} if length else {}),
         "method": engine.methods[speculation.method].vllm_method,
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 from specdecode import layout, names
 from specdecode.exits import Exit
 from specdecode.experiment.capacity import COPY_STREAMS
+from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine, Probe, Resources
 from specdecode.experiment.model import EnvName
 from specdecode.manifests.api_keys import server_env
@@ -21,7 +22,6 @@ from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, HOME, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, artifact_path, serve_words
 from specdecode.planning import Arm, Plan
-from specdecode.planning.fingerprint import serving_env
 from specdecode.planning.loading import COPY_MARGIN, is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}

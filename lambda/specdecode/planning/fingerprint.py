@@ -6,20 +6,9 @@ import json
 from hashlib import sha256
 from typing import Any
 
+from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef, Variant
-
-
-def neuron_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
-    """The Neuron configuration of one arm: shared, then the method's, then the variant's own."""
-    speculation = variant.speculation
-    method = engine.methods[speculation.method].neuron_config if speculation else {}
-    return {**experiment.serving.neuron_config, **method, **variant.neuron_config}
-
-
-def serving_env(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, str]:
-    """The environment of one arm's server, later ones winning: engine, experiment, variant."""
-    return {**engine.env, **experiment.serving.env, **variant.env}
 
 
 def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
@@ -37,7 +26,8 @@ def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[s
         "logical_neuron_core": serving.logical_neuron_core,
         "max_num_seqs": serving.max_num_seqs,
         "max_model_len": serving.max_model_len,
-        "extra_args": [*engine.serve_args, *serving.extra_args],
+        "extra_args": arguments(experiment, variant, engine),
+        "hf_overrides": family(experiment, variant, engine).hf_overrides,
         "env": {k: v for k, v in serving_env(experiment, variant, engine).items() if k not in engine.runtime_env},
         "neuron_config": neuron_config(experiment, variant, engine),
         "speculation": speculation

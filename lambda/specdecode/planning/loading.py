@@ -7,9 +7,9 @@ one reader of a mount is far from filling the link, however wide that is. The fi
 from __future__ import annotations
 
 from specdecode.experiment.capacity import COPY_STREAMS, LINK_GBPS, NodeStorage
+from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads
 from specdecode.experiment.model import Experiment, Variant
-from specdecode.planning.fingerprint import neuron_config
 
 STREAM = 0.75
 """GB/s of one reader of one file through Mountpoint: 6 Gbit/s by plain reads on a 40 Gbit/s instance (issue 833 of

@@ -24,12 +24,14 @@ from specdecode.planning.sweep import (
     sweep_waves,
 )
 from specdecode.planning.warnings import (
+    check_alike,
     check_benchmark,
     check_endpoints,
     check_history,
     check_monitor,
     check_revisions,
     check_start,
+    check_support,
     check_window,
 )
 from specdecode.planning.waves import Arm, Wave, make_waves
@@ -162,6 +164,8 @@ def make_plan(
         cost=hours.scaled(capacity.price_per_node_hour),
         assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
         warnings=(
+            *check_support(experiment, engine),
+            *check_alike(experiment, engine),
             *check_revisions(models.values()),
             *check_monitor(experiment),
             *check_history(events),

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
+from specdecode.experiment.effective import differences
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, load_minutes
@@ -33,6 +34,28 @@ def check_monitor(experiment: Experiment) -> list[str]:
         "serving.neuron_metrics: neuron-monitor runs beside every server while it is measured; what that costs, and "
         "whether it sees devices of a DRA claim, nobody has shown: take figures to be published from a run without it"
     ]
+
+
+def check_support(experiment: Experiment, engine: Engine) -> list[str]:
+    """Whether the engine's library has an announced end."""
+    return [engine.support.sentence(engine.name)] if engine.support and not experiment.has_endpoints else []
+
+
+def check_alike(experiment: Experiment, engine: Engine) -> list[str]:
+    """What a speculating arm and the arm that it is compared with do not share beside speculation."""
+    if experiment.has_endpoints:
+        return []
+    out = []
+    for variant in experiment.variants:
+        if variant.compare_to and variant.speculation:
+            found = [
+                str(one) for one in differences(experiment, variant, experiment.variant(variant.compare_to), engine)
+            ]
+            if found:
+                out.append(
+                    f"{variant.name} differs from {variant.compare_to} not in speculation alone: {'; '.join(found)}"
+                )
+    return out
 
 
 def check_history(events: int) -> list[str]:

@@ -8,15 +8,34 @@ import kubernetes_validate
 import pytest
 import yaml
 from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset
+from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
 
 def test_the_generations_that_matter_are_there():
-    assert {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.29.0-sdk2.33.0"} == {
-        name for name in engine_names() if not name.startswith("rehearsal-")
-    }
+    natives = {"0.21.0-sdk2.31.1", "0.24.0-sdk2.32.0", "0.29.0-sdk2.33.0"}
+    shipped = {name for name in engine_names() if not name.startswith("rehearsal-")}
+    assert shipped == {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1"} | natives
+    for engine in map(load_engine, natives):
+        assert engine.dialect is Dialect.NATIVE_PLUGIN and engine.metrics.trusted and engine.support is None
+
+
+def test_an_engine_that_extends_another_has_all_that_it_does_not_change():
+    newest, older = load_engine("0.29.0-sdk2.33.0"), load_engine("0.24.0-sdk2.32.0")
+    assert newest.env.keys() - older.env.keys() == {"VLLM_NEURON_BACKEND"}, "null takes a key away"
+    assert set(newest.methods) - set(older.methods) == {Method.DFLASH}
+    assert (older.settable_env, older.probes, older.artifact) == (newest.settable_env, newest.probes, newest.artifact)
+    assert older.image != newest.image and older.runtime.version == "2.34.10"
+
+
+def test_an_engine_that_extends_none_that_is_there_says_so(tmp_path):
+    root = tmp_path / "assets"
+    shutil.copytree(assets_dir(), root)
+    (root / "engines" / "mine.yaml").write_text("extends: yours\nname: mine\n")
+    with pytest.raises(ExperimentError, match="no engine is called 'yours'"):
+        load_engine("mine", root=root)
 
 
 @pytest.mark.parametrize("name", engine_names())
@@ -78,7 +97,8 @@ name: acme
 title: Our own model on an image of tomorrow
 engine: 0.42.0-sdk2.40.0
 target: {id: acme/Big-70B, revision: v3, family: acme-lm, import_prefix: imports/big/, size_gib: 140}
-serving: {devices: 16, tensor_parallel_size: 64, max_num_seqs: 2, max_model_len: 4096}
+serving:
+  {devices: 16, tensor_parallel_size: 64, max_num_seqs: 2, max_model_len: 4096, extra_args: [--no-async-scheduling]}
 variants:
   - {name: base, label: Base}
   - name: medusa
@@ -101,7 +121,7 @@ def test_new_engine_and_model_pair_by_data_alone(tmp_path):
     )
     text = text.replace("  medusa: the native plugin has no Medusa; no image serves it\n", "")
     text = text.replace("methods:\n", "methods:\n  medusa: {vllm_method: medusa}\n").replace(
-        "[llama3,", "[acme-lm, llama3,"
+        "model_families: [llama3,", "model_families: [acme-lm, llama3,"
     )
     (root / "engines" / "0.42.0-sdk2.40.0.yaml").write_text(text)
     (root / "experiments" / "acme.yaml").write_text(NEW_EXPERIMENT)

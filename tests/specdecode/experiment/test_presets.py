@@ -76,7 +76,7 @@ def test_405b_separates_quantization_from_speculation():
     kept = fp8.neuron_config["modules_to_not_convert"]
     assert len(kept) == 3 + 126 and "layers.125.self_attn" in kept
     added = {k: v for k, v in sd.neuron_config.items() if fp8.neuron_config.get(k) != v}
-    assert set(added) == {"trace_tokengen_model", "draft_model_modules_to_not_convert"}
+    assert set(added) == {"draft_model_modules_to_not_convert"}
     assert not any("-" in key for key in [*sd.neuron_config, *e.serving.neuron_config])
 
 
@@ -107,7 +107,6 @@ def test_405b_has_every_flag_of_its_tutorial():
         "quantization_type": "per_channel_symmetric",
         "rmsnorm_quantize_kernel_enabled": True,
     }
-    assert e.variant("sd-fp8").neuron_config["trace_tokengen_model"] is False
     assert len(e.variant("sd-fp8").neuron_config["draft_model_modules_to_not_convert"]) == 2 + 2 * 16
 
 

@@ -6,6 +6,19 @@ import pytest
 from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
 from specdecode.experiment.rules import RULES, check
 
+NATIVE = "0.29.0-sdk2.33.0"
+LLAMA = {"id": "acme/llama", "family": "llama3", "size_gib": 15}
+HEAD = {"id": "acme/head", "kind": "dflash", "family": "llama3", "size_gib": 2}
+NATIVELY = {"engine": NATIVE, "serving.neuron_config": {}, "target": LLAMA, "workload.thinking": None}
+DFLASH = {
+    **NATIVELY,
+    "variants.sd.speculation": {"method": "dflash", "draft": HEAD, "num_speculative_tokens": 9},
+    "serving.extra_args": [
+        "--no-async-scheduling",
+        "--no-enable-chunked-prefill",
+        "--disable-hybrid-kv-cache-manager",
+    ],
+}
 EAGLE = {"id": "acme/eagle", "kind": "eagle", "family": "qwen3", "size_gib": 2}
 BROKEN = {
     # rule: (preset, overrides, AMI, field, part of the message)
@@ -20,6 +33,62 @@ BROKEN = {
     ),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
+    "method-family": (
+        "qwen3-32b",
+        {
+            "engine": "0.16.0-sdk2.31.1",
+            "variants.sd.speculation": {
+                "method": "eagle3",
+                "draft": EAGLE | {"kind": "eagle3"},
+                "num_speculative_tokens": 5,
+            },
+        },
+        None,
+        "variants.sd.speculation.method",
+        "no eagle3 for qwen3",
+    ),
+    "method-needs": (
+        "rehearsal",
+        {**DFLASH, "variants.sd.speculation.num_speculative_tokens": 8},
+        None,
+        "variants.sd.speculation.num_speculative_tokens",
+        "trained for none",
+    ),
+    "arms-alike": (
+        "rehearsal",
+        {
+            **NATIVELY,
+            "variants.sd.speculation": {
+                "method": "eagle3",
+                "draft": {**HEAD, "kind": "eagle3"},
+                "num_speculative_tokens": 3,
+            },
+        },
+        None,
+        "variants.sd",
+        "--async-scheduling: off against on",
+    ),
+    "native-buckets": (
+        "rehearsal",
+        {**DFLASH, "serving.neuron_config": {"num_seqs_buckets": [1, 2]}},
+        None,
+        "serving.neuron_config.num_seqs_buckets",
+        "end with max_num_seqs, which is 4",
+    ),
+    "native-segments": (
+        "rehearsal",
+        {**DFLASH, "serving.neuron_config": {"kv_segment_size_buckets": [600]}},
+        None,
+        "serving.neuron_config.kv_segment_size_buckets",
+        "[600]",
+    ),
+    "native-cpu-compile": (
+        "rehearsal",
+        {**DFLASH, "serving.env": {"VLLM_NEURON_CPU_COMPILE": "1"}},
+        None,
+        "variants.sd.env.VLLM_NEURON_CPU_COMPILE",
+        "without devices",
+    ),
     "draft-kind": (
         "qwen3-32b",
         {"variants.sd.speculation.method": "eagle"},
@@ -174,7 +243,7 @@ def test_all_violations_are_reported_together():
         ({"variants.base.quantization": "fp8"}, "quantization"),
         ({"target.rescale_fp8": True}, "quantization"),
         ({"serving.extra_args": ["--speculative-config", "{}"]}, "settable-argument"),
-        ({"engine": "0.29.0-sdk2.33.0"}, "model-family"),
+        ({"engine": "0.21.0-sdk2.31.1"}, "model-family"),
     ],
 )
 def test_further_ways_to_break_a_rule(overrides, rule):

@@ -70,7 +70,7 @@ def test_it_may_publish_and_reach_aws_where_other_servers_may_not(ctx):
 
 
 def test_the_plan_says_what_it_costs():
-    (warning,) = plan_of(ON).warnings
+    (warning,) = [text for text in plan_of(ON).warnings if "support" not in text]
     assert "neuron_metrics" in warning and "nobody has shown" in warning
 
 

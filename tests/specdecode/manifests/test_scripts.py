@@ -276,7 +276,9 @@ def test_the_compile_command_is_the_serving_command(plan, ctx):
     for arm in plan.waves[0].arms:
         compiled = engine_of(compile_job(plan, arm, ctx))["command"][2]
         served = engine_of(serving(plan, arm, ctx)[0])["command"][2]
-        assert compiled.rsplit(" -- ", 1)[1] == served.rsplit("exec ", 1)[1]
+        mapping = '"on_device_sampling_config": {"top_k": 1, "do_sample": false}, '  # the artifact has it
+        assert mapping in compiled
+        assert compiled.rsplit(" -- ", 1)[1].replace(mapping, "") == served.rsplit("exec ", 1)[1]
 
 
 @pytest.mark.parametrize("compiling", [True, False])

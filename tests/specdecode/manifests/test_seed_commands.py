@@ -7,13 +7,19 @@ import shlex
 
 import pytest
 from specdecode.experiment import load_engine, load_preset
+from specdecode.experiment.effective import serving_env
 from specdecode.manifests.serve_command import serve_words
-from specdecode.planning.fingerprint import serving_env
 
 ABSENT = "(absent)"
 LOCAL = "weights lie in a local folder, since a hub id makes the loader save them in fp32 and needs the network"
 NAMED = "all arms serve under the target's id, so that they get the same requests"
 POD = "the pod's own address"
+GREEDY = "in both arms: by itself the fork samples over 256 tokens in one arm and takes the argmax in the other"
+SEQUENCE = "in both arms: by itself the fork has it in the one without speculation alone"
+ALIKE = {
+    "--override-neuron-config.on_device_sampling_config": GREEDY,
+    "--override-neuron-config.sequence_parallel_enabled": SEQUENCE,
+}
 INHERITS = "the Neuron loader builds the draft with the target's length, whatever is said"
 UNEQUAL = "in both arms: without it the baseline starts slower and the comparison is unequal"
 V1 = "the image is the V0 fork; the tutorial's setting, for all presets of this engine"
@@ -36,7 +42,7 @@ COMMANDS = [
         """VLLM_NEURON_FRAMEWORK=neuronx-distributed-inference VLLM_USE_V1=0 vllm serve Qwen/Qwen3-32B
            --tensor-parallel-size 64 --max-num-seqs 1 --max-model-len 6400
            --override-neuron-config '{"save_sharded_checkpoint": true}'""",
-        {"--port": POD},
+        {"--port": POD, **ALIKE},
     ),
     (
         TUTORIAL,
@@ -47,7 +53,7 @@ COMMANDS = [
            --override-neuron-config '{"save_sharded_checkpoint": true, "enable_fused_speculation": true}'
            --speculative-config '{"model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 7, "max_model_len": 2048,
                                   "method": "eagle"}'""",
-        {"--port": POD, f"{SPEC}.max_model_len": INHERITS, **DRAFT},
+        {"--port": POD, f"{SPEC}.max_model_len": INHERITS, **DRAFT, **ALIKE},
     ),
     (
         README,
@@ -55,7 +61,7 @@ COMMANDS = [
         "base",
         """VLLM_NEURON_FRAMEWORK=neuronx-distributed-inference vllm serve Qwen/Qwen3-32B --tensor-parallel-size 32
            --max-num-seqs 4 --max-model-len 1024 --override-neuron-config '{"save_sharded_checkpoint": true}'""",
-        {"--port": POD, "VLLM_USE_V1": V1},
+        {"--port": POD, "VLLM_USE_V1": V1, **ALIKE},
     ),
     (
         README,
@@ -66,7 +72,7 @@ COMMANDS = [
            --override-neuron-config '{"save_sharded_checkpoint": true, "enable_fused_speculation": true}'
            --speculative-config '{"model": "Qwen/Qwen3-1.7B", "num_speculative_tokens": 7, "max_model_len": 2048,
                                   "method": "eagle"}'""",
-        {"--port": POD, "VLLM_USE_V1": V1, f"{SPEC}.max_model_len": INHERITS, **DRAFT},
+        {"--port": POD, "VLLM_USE_V1": V1, f"{SPEC}.max_model_len": INHERITS, **DRAFT, **ALIKE},
     ),
     (
         MANIFEST,
@@ -74,7 +80,7 @@ COMMANDS = [
         "base",
         """VLLM_NEURON_FRAMEWORK=neuronx-distributed-inference vllm serve Qwen/Qwen3-32B --tensor-parallel-size 32
            --max-num-seqs 4 --max-model-len 1024""",
-        {"--port": POD, "VLLM_USE_V1": V1, "--override-neuron-config.save_sharded_checkpoint": UNEQUAL},
+        {"--port": POD, "VLLM_USE_V1": V1, "--override-neuron-config.save_sharded_checkpoint": UNEQUAL, **ALIKE},
     ),
     (
         MANIFEST,
@@ -90,6 +96,7 @@ COMMANDS = [
             f"{SPEC}.num_speculative_tokens": "README and article: 7, and the article calls larger windows slower",
             "--override-neuron-config.enable_fused_speculation": "the fork's default, said aloud as in the README",
             **DRAFT,
+            **ALIKE,
         },
     ),
     (
@@ -144,6 +151,7 @@ COMMANDS = [
             "--override-neuron-config.quantization-type": "ignored with a hyphen",
             "--override-neuron-config.quantization_type": "with underscores it takes effect",
             "--override-neuron-config.save_sharded_checkpoint": UNEQUAL,
+            "--override-neuron-config.trace_tokengen_model": "unknown to NxD Inference 0.6, which warns and ignores it",
             "--override-neuron-config.modules_to_not_convert": "NxD Inference 0.6 demands it with quantized kernels",
             "--override-neuron-config.draft_model_modules_to_not_convert": "the draft is bf16",
             "--override-neuron-config.context_encoding_buckets": "kernels fail on buckets of 1024 or less",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from specdecode.experiment import Engine, load_engine, load_preset
+from specdecode.experiment.capabilities import FamilySupport
 from specdecode.experiment.model import Experiment, Method, ModelKind, ModelRef, Serving, Speculation, Variant
 from specdecode.planning import fingerprint
 
@@ -32,11 +33,14 @@ DECIDES = {
     (Variant, "speculation"): None,
     (Variant, "neuron_config"): {},
     (Variant, "env"): {},
+    (Variant, "extra_args"): ("--block-size", "32"),
     (Variant, "target"): None,
     (Engine, "image"): "public.ecr.aws/neuron/other:1",
     (Engine, "digest"): "sha256:" + "0" * 64,
     (Engine, "serve_args"): ("--no-enable-prefix-caching",),
     (Engine, "env"): {},
+    (Engine, "neuron_config"): {"deterministic": True},
+    (Engine, "families"): {"llama3": FamilySupport(hf_overrides={"quantization_config": {}})},
 }
 DOES_NOT = {
     (ModelRef, "family"): "other",

@@ -6,10 +6,11 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import endpoints, engine, inputs, load, node, sweep
+from specdecode.experiment.rules import alike, endpoints, engine, inputs, load, native, node, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
+_NATIVE = "guides/reference-configuration.md of the native plugin"
 _DRA = "Neuron DRA documentation (deploy/eks/dra)"
 RULES: dict[str, tuple[Rule, str]] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
@@ -17,6 +18,9 @@ RULES: dict[str, tuple[Rule, str]] = {
     "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (engine.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
+    "method-family": (engine.method_family, "the model code: NxD Inference's models/, the native plugin's registry"),
+    "method-needs": (engine.method_needs, "the method's tutorial and example for the native plugin"),
+    "arms-alike": (alike.arms_alike, "assets/engines: what an engine takes by itself, with and without speculation"),
     "draft-kind": (engine.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
     "draft-of-family": (engine.draft_family, _LEVIATHAN),
     "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),
@@ -35,6 +39,9 @@ RULES: dict[str, tuple[Rule, str]] = {
         "NxD Inference's NeuronConfig: attn_cls, quantized_checkpoints_path",
     ),
     "neuron-config-key": (engine.neuron_keys, "NxD Inference: NeuronConfig warns of unexpected keyword arguments"),
+    "native-buckets": (native.buckets, _NATIVE),
+    "native-segments": (native.segments, _NATIVE),
+    "native-cpu-compile": (native.compiling_without_devices, "design/compilation/cpu_compilation.md of the plugin"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
     "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),

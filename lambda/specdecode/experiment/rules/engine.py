@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specdecode.experiment.effective import arguments, family, flags
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method, ModelKind
+from specdecode.experiment.rules import native
 from specdecode.experiment.rules.case import Case, Finding
 
 _KIND_OF = {
@@ -13,8 +15,14 @@ _KIND_OF = {
     Method.FUSED_DRAFT: ModelKind.MODEL,
     Method.EAGLE: ModelKind.EAGLE,
     Method.EAGLE3: ModelKind.EAGLE3,
+    Method.DFLASH: ModelKind.DFLASH,
     Method.MEDUSA: ModelKind.MEDUSA,
 }
+_UNKNOWN = {
+    "trace_tokengen_model": "leave it out: fused speculation traces no token generation model",
+    "pad_token_id": "leave it out: it is an argument of inference_demo's generation",
+}
+"""Keys of published lines that NxD Inference 0.6 does not know (NeuronConfig, models/config.py)."""
 _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 
@@ -40,6 +48,45 @@ def method(case: Case) -> Iterator[Finding]:
                 f"{case.engine.name} cannot do {speculation.method}: {reason}",
                 f"this engine can do {can}; `specdecode engines` shows which engine can do what",
             )
+
+
+def method_family(case: Case) -> Iterator[Finding]:
+    """The model code of a family must have the method; a family that is not served at all is `model_family`'s."""
+    for variant in case.experiment.variants:
+        speculation, target = variant.speculation, case.experiment.target_of(variant)
+        support = case.engine.methods.get(speculation.method) if speculation else None
+        if speculation is None or support is None or support.families is None or target.family is None:
+            continue
+        if target.family in case.engine.model_families and target.family not in support.families:
+            yield (
+                f"variants.{variant.name}.speculation.method",
+                f"{case.engine.name} has no {speculation.method} for {target.family}: its model code lacks the heads",
+                f"families with {speculation.method} there: {', '.join(support.families)} (docs/reference/engines.md)",
+            )
+
+
+def method_needs(case: Case) -> Iterator[Finding]:
+    """Numbers of tokens that heads were trained for, and arguments without which the method does not start."""
+    for variant in case.experiment.variants:
+        speculation = variant.speculation
+        support = case.engine.methods.get(speculation.method) if speculation else None
+        if speculation is None or support is None:
+            continue
+        k, field = speculation.num_speculative_tokens, f"variants.{variant.name}"
+        if support.tokens and k not in support.tokens:
+            message = f"{speculation.method} heads draft a whole block: {k} tokens were trained for none"
+            can = ", ".join(map(str, support.tokens))
+            yield f"{field}.speculation.num_speculative_tokens", message, f"give what the head has: one of {can}"
+        given = flags(arguments(case.experiment, variant, case.engine))
+        wanted = flags(list(support.needs_args))
+        missing = [
+            one
+            for one, (flag, value) in zip(support.needs_args, wanted.items(), strict=True)
+            if given.get(flag) != value
+        ]
+        if missing:
+            message = f"{speculation.method} does not start without {' '.join(missing)}"
+            yield f"{field}.extra_args", message, "add them to serving.extra_args, so that both arms have them"
 
 
 def draft_kind(case: Case) -> Iterator[Finding]:
@@ -75,9 +122,15 @@ def draft_family(case: Case) -> Iterator[Finding]:
 def quantization(case: Case) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         field, target = f"variants.{variant.name}", case.experiment.target_of(variant)
-        if variant.quantization not in case.engine.quantizations:
-            can = ", ".join(case.engine.quantizations)
-            yield f"{field}.quantization", f"{case.engine.name} has no {variant.quantization}", f"it has {can}"
+        of_family = family(case.experiment, variant, case.engine).quantizations
+        has = case.engine.quantizations if of_family is None else of_family
+        if variant.quantization not in has:
+            what = f"{variant.quantization}{f' for {target.family}' if of_family else ''}"
+            yield f"{field}.quantization", f"{case.engine.name} has no {what}", f"it has {', '.join(has)}"
+        elif case.engine.dialect is Dialect.NATIVE_PLUGIN:
+            if target.rescale_fp8:
+                message = "the native plugin loads a static FP8 checkpoint (ModelOpt) as it was published"
+                yield f"{field}.target.rescale_fp8", message, "leave it out"
         elif variant.quantization == "fp8":
             if not target.rescale_fp8 and not target.import_prefix:
                 message = f"{target.id} holds OCP FP8 (up to 448), and Neuron's FP8_EXP4 ends at 240"
@@ -99,16 +152,19 @@ def neuron_keys(case: Case) -> Iterator[Finding]:
             if "-" in key:
                 message = f"{key!r} has a hyphen: the library warns and ignores it, so that nothing changes"
                 yield f"{field}.{key}", message, f"write {key.replace('-', '_')}"
+            elif key in _UNKNOWN and case.engine.dialect is not Dialect.NATIVE_PLUGIN:
+                yield (
+                    f"{field}.{key}",
+                    f"{key!r} is unknown to NxD Inference, which warns and ignores it",
+                    _UNKNOWN[key],
+                )
 
 
 def dialect(case: Case) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:
         yield from _no_neuron_config(case)
-    if case.engine.dialect is not Dialect.NATIVE_PLUGIN:
-        return
-    if "save_sharded_checkpoint" in case.experiment.serving.neuron_config:
-        message = "save_sharded_checkpoint belongs to NxD Inference, which the native plugin does not use"
-        yield "serving.neuron_config.save_sharded_checkpoint", message, "leave it out"
+    elif case.engine.dialect is Dialect.NATIVE_PLUGIN:
+        yield from native.moved_keys(case)
 
 
 def _no_neuron_config(case: Case) -> Iterator[Finding]:

@@ -21,8 +21,11 @@ def variables(case: Case) -> Iterator[Finding]:
 
 
 def arguments(case: Case) -> Iterator[Finding]:
-    for problem in settable.argument_problems(case.experiment.serving.extra_args, case.engine.settable_args):
-        yield "serving.extra_args", problem, _fix(case)
+    given = {"serving.extra_args": case.experiment.serving.extra_args}
+    given |= {f"variants.{variant.name}.extra_args": variant.extra_args for variant in case.experiment.variants}
+    for field, words in given.items():
+        for problem in settable.argument_problems(words, case.engine.settable_args):
+            yield field, problem, _fix(case)
 
 
 def configuration(case: Case) -> Iterator[Finding]:

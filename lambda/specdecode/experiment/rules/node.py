@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.experiment import capacity as node
+from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Case, Finding
 
@@ -14,13 +15,23 @@ def tensor_parallel(case: Case) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
         return
     cores = serving.devices * node.CORES_PER_DEVICE // serving.logical_neuron_core
-    if serving.devices and serving.tensor_parallel_size != cores:
+    if case.engine.dialect is Dialect.NATIVE_PLUGIN:
+        yield from _within(serving.tensor_parallel_size, cores)
+    elif serving.devices and serving.tensor_parallel_size != cores:
         yield (
             "serving.tensor_parallel_size",
             f"{serving.devices} devices at LNC {serving.logical_neuron_core} are {cores} logical cores, "
             f"not {serving.tensor_parallel_size}",
             f"set it to {cores}, or change serving.devices or serving.logical_neuron_core",
         )
+
+
+def _within(ranks: int, cores: int) -> Iterator[Finding]:
+    """The native plugin takes as many cores as it has ranks, of those that it sees; a claim's others are idle."""
+    if ranks > cores or ranks & (ranks - 1):
+        message = f"{ranks} ranks: the native plugin takes a power of two, up to the {cores} logical cores of the claim"
+        sizes = ", ".join(str(2**n) for n in range(cores.bit_length()) if 2**n <= cores)
+        yield "serving.tensor_parallel_size", message, f"set it to one of {sizes}" if sizes else "claim devices"
 
 
 def claim(case: Case) -> Iterator[Finding]:
@@ -33,14 +44,19 @@ def claim(case: Case) -> Iterator[Finding]:
 
 
 def hbm(case: Case) -> Iterator[Finding]:
-    room = case.experiment.serving.devices * node.HBM_GIB_PER_DEVICE
+    serving = case.experiment.serving
+    room, more = serving.devices * node.HBM_GIB_PER_DEVICE, "claim 16 devices"
+    if case.engine.dialect is Dialect.NATIVE_PLUGIN:  # a rank has its own core's share
+        room = serving.tensor_parallel_size * node.HBM_GIB_PER_DEVICE * 2 // node.CORES_PER_DEVICE
+        more = "raise serving.tensor_parallel_size"
     for variant in case.experiment.variants:
-        weights = case.experiment.weights_gib(variant)
-        if case.experiment.serving.devices and weights > room:
+        unpacked = family(case.experiment, variant, case.engine).loaded_per_stored
+        weights = case.experiment.weights_gib(variant) + (unpacked - 1) * case.experiment.target_of(variant).size_gib
+        if serving.devices and weights > room:
             yield (
                 f"variants.{variant.name}",
                 f"{weights:g} GiB of weights do not fit into {room} GiB of device memory",
-                "claim 16 devices, or choose quantized weights",
+                f"{more}, or choose quantized weights",
             )
 
 

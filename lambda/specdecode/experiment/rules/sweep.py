@@ -34,6 +34,6 @@ def adaptive(case: Case) -> Iterator[Finding]:
 def _is_arm(variant: Variant, baseline: Variant) -> bool:
     same = all(
         getattr(variant, field) == getattr(baseline, field)
-        for field in ("target", "quantization", "neuron_config", "env")
+        for field in ("target", "quantization", "neuron_config", "extra_args", "env")
     )
     return variant.compare_to == baseline.name and variant.speculation is not None and same

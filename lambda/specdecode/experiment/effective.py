@@ -1,0 +1,130 @@
+"""What a server is told and what it takes by itself: one arm's effective configuration, and how two arms differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specdecode.experiment.capabilities import FamilySupport
+from specdecode.experiment.engine import Dialect, Engine
+from specdecode.experiment.model import Experiment, Variant
+
+OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
+"""What keys of NxD Inference that are about the draft alone begin with."""
+DRIVES_A_DEVICE = (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN, Dialect.NATIVE_PLUGIN)
+
+
+def family(experiment: Experiment, variant: Variant, engine: Engine) -> FamilySupport:
+    """What the family of the arm's target needs of the engine."""
+    return engine.families.get(experiment.target_of(variant).family or "", FamilySupport())
+
+
+def neuron_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """The Neuron configuration of one arm, later ones winning: engine, family, experiment, method, variant."""
+    speculation = variant.speculation
+    method = engine.methods.get(speculation.method) if speculation else None
+    return {
+        **engine.neuron_config,
+        **family(experiment, variant, engine).neuron_config,
+        **experiment.serving.neuron_config,
+        **(method.neuron_config if method else {}),
+        **variant.neuron_config,
+    }
+
+
+def serving_env(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, str]:
+    """The environment of one arm's server, later ones winning: engine, experiment, variant."""
+    return {**engine.env, **experiment.serving.env, **variant.env}
+
+
+def arguments(experiment: Experiment, variant: Variant, engine: Engine) -> list[str]:
+    """Further arguments of `vllm serve`, later ones winning: engine, experiment, variant."""
+    serving = experiment.serving
+    own = [one.replace("{max_num_seqs}", str(serving.max_num_seqs)) for one in engine.serve_args]
+    return [*own, *serving.extra_args, *variant.extra_args]
+
+
+def flags(words: list[str]) -> dict[str, Any]:
+    """`--block-size 32 --no-async-scheduling` -> `{"--block-size": "32", "--async-scheduling": False}`."""
+    out: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        flag, equals, value = rest.pop(0).partition("=")
+        if equals:
+            out[flag] = value
+        elif rest and not rest[0].startswith("--"):
+            out[flag] = rest.pop(0)
+        elif flag.startswith("--no-"):
+            out["--" + flag.removeprefix("--no-")] = False
+        else:
+            out[flag] = True
+    return out
+
+
+def said(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """All that decides how fast one arm is and that we tell its server, but for its speculation."""
+    target = experiment.target_of(variant)
+    return {
+        "weights": f"{target.id}@{target.revision}",
+        "quantization": variant.quantization,
+        **neuron_config(experiment, variant, engine),
+        **flags(arguments(experiment, variant, engine)),
+        **{f"${name}": value for name, value in serving_env(experiment, variant, engine).items()},
+    }
+
+
+def effective(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+    """`said` over what the engine takes by itself, and under what speculation forces."""
+    defaults = engine.defaults
+    if variant.speculation is None:
+        return {**defaults.plain, **said(experiment, variant, engine)}
+    forced = {key: defaults.speculating[key] for key in defaults.forced}
+    return {**defaults.speculating, **said(experiment, variant, engine), **forced}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One setting that two arms do not share."""
+
+    setting: str
+    here: Any
+    there: Any
+    said: bool
+    """The experiment says it for one of the arms; else an engine's default does."""
+
+    def __str__(self) -> str:
+        return f"{self.setting}: {_shown(self.here)} against {_shown(self.there)}"
+
+
+def differences(experiment: Experiment, variant: Variant, baseline: Variant, engine: Engine) -> Iterator[Difference]:
+    """What `variant` and its `baseline` do not share beside speculation itself, engine's defaults included."""
+    if engine.dialect not in DRIVES_A_DEVICE:
+        return
+    ours: set[str] = set()
+    for one in (variant, baseline):
+        if one.speculation and (method := engine.methods.get(one.speculation.method)):
+            ours |= method.neuron_config.keys()
+    here, there = (effective(experiment, one, engine) for one in (variant, baseline))
+    spoken = _own(variant) | _own(baseline)
+    for setting in sorted((here.keys() | there.keys()) - ours):
+        if setting.startswith(OF_THE_DRAFT):
+            continue
+        if here.get(setting) != there.get(setting):
+            yield Difference(setting, here.get(setting), there.get(setting), said=setting in spoken)
+
+
+def _own(variant: Variant) -> set[str]:
+    """Settings that a variant says for itself."""
+    own = {*variant.neuron_config, *flags(list(variant.extra_args)), *(f"${name}" for name in variant.env)}
+    return own | ({"weights", "quantization"} if variant.target or variant.quantization != "bf16" else set())
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_shown(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return f"{len(value)} entries" if len(value) > 8 else str(value)
+    if value is None:
+        return "unset"
+    return str(value) if not isinstance(value, bool) else "on" if value else "off"

@@ -1,0 +1,28 @@
+"""The arms of a comparison of speculation differ in speculation alone, engine's defaults included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.experiment.effective import differences
+from specdecode.experiment.rules.case import Case, Finding
+
+
+def arms_alike(case: Case) -> Iterator[Finding]:
+    """A default that is another one under speculation must be said: nobody chose that difference.
+
+    What the experiment says for one arm alone is chosen: the plan and the report name it.
+    """
+    variants = {variant.name: variant for variant in case.experiment.variants}
+    for variant in case.experiment.variants:
+        baseline = variants.get(variant.compare_to or "")
+        if baseline is None or (variant.speculation is None) == (baseline.speculation is None):
+            continue
+        if variant.speculation and variant.speculation.method not in case.engine.methods:
+            continue  # `method` says it
+        for found in differences(case.experiment, variant, baseline, case.engine):
+            if not found.said:
+                flag = found.setting.startswith("--")
+                where = f"variants.{baseline.name}.extra_args" if flag else "serving.neuron_config"
+                message = f"{variant.name} and {baseline.name} differ in {found}, by defaults of {case.engine.name}"
+                yield f"variants.{variant.name}", message, f"say it in {where}, so that speculation alone differs"

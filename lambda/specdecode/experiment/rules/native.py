@@ -1,0 +1,123 @@
+"""Rules of the native Neuron plugin: what it refuses at its start, or takes and ignores, is refused here.
+
+Sources: Neuron 2.32's vllm-neuron/docs, guides/reference-configuration.md ("Compilation options", "What triggers
+recompilation"), design/vllm/additional-config.md and design/compilation/cpu_compilation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from specdecode.experiment.effective import arguments, effective, flags, neuron_config, serving_env
+from specdecode.experiment.engine import Dialect
+from specdecode.experiment.model import Variant
+from specdecode.experiment.rules.case import Case, Finding
+
+SEGMENTS = (512, 1024, 2048, 4096, 8192)
+BLOCK = 32
+"""Tokens of a KV block where `--block-size` says nothing."""
+MOVED = {
+    "save_sharded_checkpoint": "leave it out: ranks read their slices of the weights by themselves",
+    "context_encoding_buckets": "write num_batched_tokens_buckets",
+    "token_generation_buckets": "write decode_context_length_buckets",
+    "sequence_parallel_enabled": "leave it out: it is always on",
+    "enable_bucketing": "leave it out: it is always on",
+    "max_context_length": "leave it out: --max-num-batched-tokens says it",
+    "logical_nc_config": "leave it out: it is always 2",
+    "quantization_type": "leave it out: the checkpoint says it",
+}
+"""Keys of NxD Inference that the plugin does not read, and what to do (its migration guide)."""
+
+
+def moved_keys(case: Case) -> Iterator[Finding]:
+    """Keys of NxD Inference in a configuration of the native plugin."""
+    configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
+    configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
+    for field, config in configs.items():
+        for key in config:
+            if key in MOVED:
+                yield (
+                    f"{field}.{key}",
+                    f"{key} belongs to NxD Inference, which the native plugin does not use",
+                    MOVED[key],
+                )
+
+
+def buckets(case: Case) -> Iterator[Finding]:
+    """Buckets end where the batch ends."""
+    found: dict[str, tuple[str, str]] = {}
+    for variant in _arms(case):
+        config, given = _told(case, variant)
+        for key, flag, limit in (
+            ("num_batched_tokens_buckets", "--max-num-batched-tokens", given.get("--max-num-batched-tokens")),
+            ("num_seqs_buckets", "max_num_seqs", case.experiment.serving.max_num_seqs),
+        ):
+            sizes = _sizes(config.get(key))
+            if key in config and (not sizes or sorted(set(sizes)) != sizes or str(sizes[-1]) != str(limit)):
+                message = f"{key} {config[key]} must rise and end with {flag}, which is {limit or 'not said'}"
+                found.setdefault(_where(variant, key), (message, f"say {flag}, and end the buckets with it"))
+    yield from ((field, *said) for field, said in found.items())
+
+
+def segments(case: Case) -> Iterator[Finding]:
+    """Prefix caching needs segmented prefill, whose segments the kernel limits."""
+    found: dict[str, tuple[str, str]] = {}
+    for variant in _arms(case):
+        field = _where(variant, "kv_segment_size_buckets")
+        config, given = _told(case, variant)
+        sizes, block = _sizes(config.get("kv_segment_size_buckets")), _block(given)
+        cached = effective(case.experiment, variant, case.engine).get("--enable-prefix-caching")
+        if cached and not sizes:
+            message = "prefix caching needs segmented prefill, or the server does not start"
+            found.setdefault(field, (message, "say --no-enable-prefix-caching, or give kv_segment_size_buckets"))
+        odd = [size for size in sizes if size not in SEGMENTS or size % block]
+        if odd:
+            message = (
+                f"segments of {odd} tokens: each is one of {', '.join(map(str, SEGMENTS))}, and a multiple of the "
+            )
+            found.setdefault(field, (f"{message}block size {block}", "choose such sizes"))
+        elif sizes and config.get("num_batched_tokens_buckets", sizes) != sizes:
+            message = f"segments {sizes} differ from num_batched_tokens_buckets {config['num_batched_tokens_buckets']}"
+            found.setdefault(field, (message, "give both the same sizes"))
+    yield from ((field, *said) for field, said in found.items())
+
+
+def compiling_without_devices(case: Case) -> Iterator[Finding]:
+    """Speculation is not compiled on a CPU."""
+    for variant in _arms(case):
+        env = serving_env(case.experiment, variant, case.engine)
+        if variant.speculation and env.get("VLLM_NEURON_CPU_COMPILE", "0") not in ("0", ""):
+            field = f"variants.{variant.name}.env.VLLM_NEURON_CPU_COMPILE"
+            yield field, "the plugin cannot compile speculation without devices", "leave it out"
+
+
+def _arms(case: Case) -> tuple[Variant, ...]:
+    return case.experiment.variants if case.engine.dialect is Dialect.NATIVE_PLUGIN else ()
+
+
+def _where(variant: Variant, key: str) -> str:
+    """Field that says `key` for an arm: its own, or the one that all share."""
+    own = key in variant.neuron_config
+    return f"variants.{variant.name}.neuron_config.{key}" if own else f"serving.neuron_config.{key}"
+
+
+def _told(case: Case, variant: Variant) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Neuron configuration and flags of an arm."""
+    return (
+        neuron_config(case.experiment, variant, case.engine),
+        flags(arguments(case.experiment, variant, case.engine)),
+    )
+
+
+def _block(given: dict[str, Any]) -> int:
+    """Tokens of a block; the default where what is given is no number, which another rule says."""
+    said = str(given.get("--block-size", BLOCK))
+    return int(said) if said.isdecimal() and int(said) else BLOCK
+
+
+def _sizes(value: Any) -> list[int]:
+    """A list of whole numbers; empty where it is none."""
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        return []
+    return value

@@ -1,0 +1,58 @@
+"""docs/reference/engines.md: which engine takes which method for which family, and until when it is supported."""
+
+from __future__ import annotations
+
+from specdecode.experiment import Engine, engine_names, load_engine
+from specdecode.experiment.model import Method
+
+from tools.reference import page, table
+
+INTRODUCTION = """\
+From the files in `assets/engines`; `specdecode engines NAME` says the same of one, with all that an experiment may set.
+What a cell does not list is refused before anything is created. `yes`: model code and image have the method; nothing
+here was run by us on Trainium."""
+
+REASONS = "## Why not"
+
+
+def render() -> str:
+    """The page."""
+    engines = [load_engine(name) for name in engine_names()]
+    families = sorted({family for engine in engines for family in engine.model_families})
+    methods = list(Method)
+    rows = [
+        (f"`{engine.name}`", family, *(_cell(engine, method, family) for method in methods), _formats(engine, family))
+        for engine in engines
+        for family in families
+        if family in engine.model_families
+    ]
+    refused = [(f"`{engine.name}`", str(method), why) for engine in engines for method, why in engine.refused.items()]
+    support = [
+        (f"`{e.name}`", e.title, _ami(e), s.ends if (s := e.support) else "-", f"`{s.successor}`" if s else "-")
+        for e in engines
+    ]
+    return page(
+        "Engines",
+        INTRODUCTION,
+        table(("engine", "family", *map(str, methods), "weights"), rows),
+        "## Images and support",
+        table(("engine", "what it is", "AMI", "support ends with", "successor"), support),
+        REASONS,
+        table(("engine", "method", "reason"), refused),
+    )
+
+
+def _cell(engine: Engine, method: Method, family: str) -> str:
+    support = engine.methods.get(method)
+    if support is None or (support.families is not None and family not in support.families):
+        return "-"
+    return f"k = {', '.join(map(str, support.tokens))}" if support.tokens else "yes"
+
+
+def _formats(engine: Engine, family: str) -> str:
+    own = engine.families[family].quantizations if family in engine.families else None
+    return ", ".join(engine.quantizations if own is None else own)
+
+
+def _ami(engine: Engine) -> str:
+    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}"
