@@ -3,20 +3,19 @@
 (() => {
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
-  const palette = ["var(--arm)", "var(--c2)", "var(--c3)", "var(--c4)"];
   const labels = new Map(data.arms.map((arm) => [arm.name, arm.label]));
-  const colours = new Map();
-  let next = 0;
-  for (const arm of data.arms) colours.set(arm.name, arm.base ? "var(--base)" : palette[next++ % palette.length]);
+  const colours = new Map(data.arms.map((arm) => [arm.name, arm.colour]));
   const percent = (value) => `${Math.round(value * 100)}%`;
   const milliseconds = (value) => `${Number((value * 1000).toPrecision(3))} ms`;
+  // A chart and what the arrow keys read out of it, value by value.
+  const told = (readings, options) => Object.assign(Plot.plot(options), { readings });
   const style = { background: "transparent", fontSize: "13px" };
 
   function theory(index, width) {
     const model = data.theory[index];
     const points = model.points.map(([k, s, low, high]) => ({ k, s, low, high }));
     const measured = model.measured.map(([k, s, low, high, name]) => ({ k, s, low: low ?? s, high: high ?? s, name }));
-    return Plot.plot({
+    return told(points.map((d) => `k = ${d.k}: believed ${d.s.toFixed(2)}×`).concat(measured.map((d) => `k = ${d.k}: measured ${d.s.toFixed(2)}×`)), {
       width, height: Math.min(300, Math.max(220, width * 0.55)), marginLeft: 44, marginBottom: 40, style,
       x: { label: "speculative tokens per step, k", domain: [1, points.length], ticks: Math.min(8, points.length), tickFormat: "d" },
       y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, zero: false, nice: true, ticks: 5 },
@@ -35,23 +34,59 @@
     });
   }
 
-  function rows(index, field) {
-    return data.cases[index].arms.flatMap((arm) => arm[field].map((value) => ({ arm: arm.name, value })));
+  function share(index, width, metric) {
+    const arms = data.cases[index].arms.filter((arm) => arm[metric].length);
+    if (!arms.length) return null;
+    const most = Math.max(...arms.flatMap((arm) => arm[metric]));
+    const scale = most < 1 ? 1000 : 1;
+    const steps = arms.flatMap((arm) => arm[metric].map((value, i) => ({ arm: arm.name, value: value * scale, share: (i + 1) / arm[metric].length })));
+    const lines = arms.flatMap((arm) => [{ arm: arm.name, value: arm[metric][0] * scale, share: 0 }, ...steps.filter((d) => d.arm === arm.name)]);
+    const said = (d) => `${labels.get(d.arm)}: ${percent(d.share)} within ${Number(d.value.toPrecision(3))} ${scale === 1 ? "s" : "ms"}`;
+    return told(steps.map(said), {
+      width, height: 190, marginLeft: 44, marginRight: 20, marginBottom: 40, style,
+      x: { label: scale === 1 ? "seconds" : "milliseconds", nice: true, ticks: Math.max(2, Math.floor(width / 80)) },
+      y: { label: null, domain: [0, 1], tickFormat: percent, ticks: 4, grid: true },
+      marks: [
+        Plot.line(lines, { x: "value", y: "share", z: "arm", stroke: (d) => colours.get(d.arm), strokeWidth: 2, curve: "step-after" }),
+        Plot.dot(steps, { x: "value", y: "share", r: 2.5, fill: (d) => colours.get(d.arm) }),
+        Plot.tip(steps, Plot.pointer({ x: "value", y: "share", fill: "var(--card)", title: said })),
+      ],
+    });
   }
 
-  function tpot(index, width) {
-    const values = rows(index, "tpot");
-    if (!values.length) return null;
-    const arms = data.arms.map((arm) => arm.name).filter((name) => values.some((d) => d.arm === name));
-    return Plot.plot({
-      width, height: 52 + 34 * arms.length, marginLeft: 74, marginRight: 18, marginBottom: 40, style,
-      x: { label: "milliseconds per token", zero: true, nice: true, ticks: Math.max(2, Math.floor(width / 70)), tickFormat: (v) => `${Number((v * 1000).toPrecision(3))}` },
-      y: { label: null, domain: arms, tickFormat: (name) => labels.get(name).slice(0, 11), tickSize: 0 },
+  function timeline(index, width) {
+    const began = Math.min(...data.timeline.map((each) => each.began));
+    const all = data.timeline.flatMap((each) => each.sent.map(([at, took, failed]) => ({ arm: each.arm, case: each.case, at: each.began - began + at, took, failed })));
+    if (!all.length) return null;
+    const last = Math.max(...all.map((d) => d.at));
+    const [unit, per] = last > 7200 ? ["hours", 3600] : last > 180 ? ["minutes", 60] : ["seconds", 1];
+    for (const d of all) d.x = d.at / per;
+    const parts = new Map();
+    for (const each of data.timeline) {
+      const [round, process] = each.part;
+      const at = (each.began - began) / per;
+      const key = `${round}/${process}`;
+      if (!parts.has(key) || parts.get(key).at > at) parts.set(key, { at, name: process ? `round ${round + 1}, process ${process + 1}` : `round ${round + 1}` });
+    }
+    const marks = [...parts.values()].filter((d) => d.at > 0);
+    const arms = data.arms.map((arm) => arm.name).filter((name) => all.some((d) => d.arm === name));
+    const many = arms.length > 6;
+    const place = many ? { y: "arm" } : { y: "took", fy: "arm" };
+    const fine = all.filter((d) => !d.failed), bad = all.filter((d) => d.failed);
+    const short = (name) => labels.get(name).slice(0, 11);
+    const said = (d) => `${labels.get(d.arm)}, ${d.case}: after ${Number(d.x.toPrecision(3))} ${unit}, ${d.failed ? `failed (${d.failed}) after ` : ""}${milliseconds(d.took)}`;
+    return told(all.sort((a, b) => a.at - b.at).map(said), {
+      width, height: many ? 70 + 20 * arms.length : 70 + 120 * arms.length, marginLeft: many ? 84 : 58, marginRight: many ? 20 : 70, marginTop: 24, marginBottom: 40, style,
+      x: { label: `${unit} since the first request`, nice: true, ticks: Math.max(2, Math.floor(width / 90)) },
+      y: many ? { label: null, domain: arms, tickFormat: short } : { label: null, grid: true, ticks: 3, zero: true, nice: true, tickFormat: (v) => milliseconds(v) },
+      ...(many ? {} : { fy: { label: null, domain: arms, tickFormat: short, padding: 0.12 } }),
       marks: [
-        Plot.ruleX([0], { stroke: "var(--line)" }),
-        Plot.dot(values, { x: "value", y: "arm", r: 4, fill: (d) => colours.get(d.arm), fillOpacity: 0.4 }),
-        Plot.tickX(values, Plot.groupY({ x: "median" }, { x: "value", y: "arm", stroke: (d) => colours.get(d.arm), strokeWidth: 2.5 })),
-        Plot.tip(values, Plot.pointer({ x: "value", y: "arm", fill: "var(--card)", title: (d) => `${labels.get(d.arm)}\n${milliseconds(d.value)} per token` })),
+        ...(many ? [] : [Plot.frame({ stroke: "var(--line)" })]),
+        Plot.ruleX(marks, { x: "at", stroke: "var(--fg)", strokeDasharray: "4,3" }),
+        Plot.text(marks, { x: "at", text: "name", frameAnchor: "top", dy: -14, textAnchor: "start", fill: "var(--fg)", ...(many ? {} : { fy: () => arms[0] }) }),
+        Plot.dot(fine, { x: "x", ...place, r: 2.5, fill: (d) => colours.get(d.arm), fillOpacity: 0.55 }),
+        Plot.dot(bad, { x: "x", ...place, r: 5, symbol: "times", stroke: "var(--costs)", strokeWidth: 2 }),
+        Plot.tip(all, Plot.pointer({ x: "x", ...place, fill: "var(--card)", title: said })),
       ],
     });
   }
@@ -65,14 +100,15 @@
     if (!values.length) return null;
     const most = Math.max(...values.map((d) => d.tokens));
     const domain = Array.from({ length: most }, (_, i) => i + 1);
-    return Plot.plot({
+    const said = (d) => `${labels.get(d.arm)}\n${d.tokens} tokens: ${(d.share * 100).toFixed(1)}% of steps`;
+    return told(values.map(said), {
       width, height: 170, marginLeft: 44, marginBottom: 40, style,
       x: { label: "tokens in a step", domain, tickSize: 0 },
       y: { label: null, domain: [0, mostShare], tickFormat: percent, ticks: 4, grid: true },
       marks: [
         Plot.barY(values, { x: "tokens", y: "share", fill: (d) => colours.get(d.arm), fillOpacity: 0.85, mixBlendMode: "normal" }),
         Plot.ruleY([0], { stroke: "var(--muted)" }),
-        Plot.tip(values, Plot.pointerX({ x: "tokens", y: "share", fill: "var(--card)", title: (d) => `${labels.get(d.arm)}\n${d.tokens} tokens: ${(d.share * 100).toFixed(1)}% of steps` })),
+        Plot.tip(values, Plot.pointerX({ x: "tokens", y: "share", fill: "var(--card)", title: said })),
       ],
     });
   }
@@ -80,21 +116,23 @@
   function positions(index, width) {
     const values = data.cases[index].arms.flatMap((arm) => arm.positions.map((rate, i) => ({ arm: arm.name, position: i + 1, rate })));
     if (!values.length) return null;
-    return Plot.plot({
+    const said = (d) => `${labels.get(d.arm)}\nposition ${d.position}: ${percent(d.rate)}`;
+    return told(values.map(said), {
       width, height: 170, marginLeft: 44, marginBottom: 40, style,
       x: { label: "position of the draft token", ticks: Math.min(8, values.length), tickFormat: "d" },
       y: { label: null, domain: [0, 1], tickFormat: percent, ticks: 4, grid: true },
       marks: [
         Plot.lineY(values, { x: "position", y: "rate", z: "arm", stroke: (d) => colours.get(d.arm), strokeWidth: 2 }),
         Plot.dot(values, { x: "position", y: "rate", r: 3.5, fill: (d) => colours.get(d.arm) }),
-        Plot.tip(values, Plot.pointer({ x: "position", y: "rate", fill: "var(--card)", title: (d) => `${labels.get(d.arm)}\nposition ${d.position}: ${percent(d.rate)}` })),
+        Plot.tip(values, Plot.pointer({ x: "position", y: "rate", fill: "var(--card)", title: said })),
       ],
     });
   }
 
   function trend(index, width) {
     const values = data.trend[index].map(([at, gain, run]) => ({ at: new Date(at), gain, run }));
-    return Plot.plot({
+    const said = (d) => `${d.run}\n${d.gain.toFixed(2)}×`;
+    return told(values.map(said), {
       width, height: 230, marginLeft: 44, marginRight: 24, style,
       x: { label: null, type: "utc", nice: true, ticks: Math.max(2, Math.floor(width / 110)) },
       y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, ticks: 5, nice: true },
@@ -102,12 +140,12 @@
         Plot.ruleY([1], { stroke: "var(--muted)", strokeDasharray: "4,3" }),
         Plot.lineY(values, { x: "at", y: "gain", stroke: "var(--arm)", strokeWidth: 2 }),
         Plot.dot(values, { x: "at", y: "gain", r: 4, fill: "var(--arm)" }),
-        Plot.tip(values, Plot.pointerX({ x: "at", y: "gain", fill: "var(--card)", title: (d) => `${d.run}\n${d.gain.toFixed(2)}×` })),
+        Plot.tip(values, Plot.pointerX({ x: "at", y: "gain", fill: "var(--card)", title: said })),
       ],
     });
   }
 
-  const kinds = { theory, tpot, steps, positions, trend };
+  const kinds = { theory, share, timeline, steps, positions, trend };
   const observer = new ResizeObserver((entries) => {
     for (const entry of entries) draw(entry.target, Math.floor(entry.contentRect.width));
   });
@@ -116,12 +154,27 @@
     if (width < 40 || target.dataset.width === String(width)) return;
     target.dataset.width = String(width);
     const figure = target.closest("figure");
-    const chart = kinds[figure.dataset.chart](Number(figure.dataset.index), width);
+    const chart = kinds[figure.dataset.chart](Number(figure.dataset.index), width, figure.dataset.metric);
     const shown = chart ?? Object.assign(document.createElement("p"), { className: "none", textContent: "No values to show here." });
     if (chart) chart.setAttribute("aria-hidden", "true");
+    target.readings = chart?.readings ?? [];
     target.replaceChildren(shown);
   }
 
-  for (const target of document.querySelectorAll("figure.chart .plot")) observer.observe(target);
+  // Arrow keys, Home and End walk through a chart's values, which are shown below it and read aloud.
+  function walk(event) {
+    const target = event.currentTarget, last = (target.readings ?? []).length - 1, at = target.reading ?? -1;
+    const to = { ArrowRight: Math.min(last, at + 1), ArrowLeft: Math.max(0, at - 1), Home: 0, End: last }[event.key];
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    target.reading = to;
+    target.closest("figure").querySelector("output").textContent = `${target.readings[to].replaceAll("\n", ", ")} (${to + 1} of ${last + 1})`;
+  }
+
+  for (const target of document.querySelectorAll("figure.chart .plot")) {
+    target.after(document.createElement("output"));
+    target.addEventListener("keydown", walk);
+    observer.observe(target);
+  }
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((item) => { item.open = true; }));
 })();

@@ -20,12 +20,8 @@ from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
 from specdecode.measures.load_time import load_seconds
+from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord
-
-ONE_RUN = (
-    "All intervals are of this one run: another day, node or machine load is not in them. Repeat it, and "
-    "`specdecode compare RUN RUN …` gives an interval over runs."
-)
 
 
 def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> Comparison:
@@ -79,6 +75,7 @@ def compare_measured(
         created_at=context.finished_at,
         metrics=METRICS,
         arms=tuple(each.arm for each in arms.values()),
+        timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
         chains=tuple(chains),
         drift=moved,
@@ -135,7 +132,7 @@ def _notes(
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = [*context.notes, *_about_endpoints(experiment), ONE_RUN]
+    notes = [*context.notes, *_about_endpoints(experiment)]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

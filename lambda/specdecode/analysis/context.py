@@ -52,6 +52,16 @@ class Accuracy(Frozen):
     samples: int | None = None
 
 
+class Served(Frozen):
+    """How an arm was served, to be served again."""
+
+    variant: str
+    recipe: str
+    """Shell source to paste: fetches weights and artifact, then the `vllm serve` line of its pod."""
+    artifact: str = ""
+    """URL of the compiled artifact; empty where the engine compiles nothing."""
+
+
 class RunContext(Frozen):
     """A run around its records: when, on what, at which price, with which failures."""
 
@@ -63,6 +73,8 @@ class RunContext(Frozen):
     node_seconds: float | None = Field(default=None, ge=0)
     """How long a node was held for this run (acquired to released), in seconds; None where unknown."""
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
+    node: str = ""
+    """What the arms ran on: an instance type; empty where there is none of ours (servers that already ran)."""
     devices_per_node: int = Field(default=16, ge=1)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()
@@ -72,6 +84,9 @@ class RunContext(Frozen):
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
+    served: tuple[Served, ...] = ()
+    prompt_lengths: str = ""
+    """How the prompts' lengths were counted when they were made; the server's own counts are in the metrics."""
     sweep: tuple[SweepStep, ...] = ()
     """What an adaptive sweep decided, step by step."""
     raw_prefix: str = ""

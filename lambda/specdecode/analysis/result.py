@@ -14,6 +14,7 @@ from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
 from specdecode.measures.arm import ArmCase
+from specdecode.measures.timeline import Stretch
 
 SCHEMA_VERSION: Literal[2] = 2
 
@@ -211,6 +212,8 @@ class Comparison(Frozen):
     created_at: datetime
     metrics: tuple[MetricInfo, ...]
     arms: tuple[ArmCase, ...]
+    timeline: tuple[Stretch, ...] = ()
+    """The load as it went, the earliest stretch first."""
     pairs: tuple[Pair, ...]
     chains: tuple[Chain, ...]
     drift: tuple[Drift, ...]
@@ -253,6 +256,7 @@ class Comparison(Frozen):
         variants = {variant.name for variant in self.experiment.variants}
         cases = {case.name for case in self.experiment.workload.cases}
         measured = {(arm.variant, arm.case) for arm in self.arms}
+        loaded = {(stretch.variant, stretch.case) for stretch in self.timeline}
         known = {metric.name for metric in self.metrics}
         pairs = [*self.pairs, *(pair for chain in self.chains for pair in (*chain.links, chain.total))]
         needed = {(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)}
@@ -262,6 +266,7 @@ class Comparison(Frozen):
         lacking = [
             *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
             *(f"case {case}" for _, case in sorted(measured) if case not in cases),
+            *(f"load of {name} in {case}" for name, case in sorted(loaded - measured)),
             *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
             *(f"metric {name}" for name in sorted(used - known)),
         ]

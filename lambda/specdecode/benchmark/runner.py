@@ -36,8 +36,8 @@ class Benchmark:
     ) -> None:
         self._spec, self._endpoints, self._options, self._progress = spec, endpoints, options, progress
         self._results = Results(options.folder, run_id=spec.run_id)
-        self._counter, not_exact = token_counter(spec.tokenizer)
-        self._notes = [not_exact] if not_exact else []
+        self._counter, self._not_exact = token_counter(spec.tokenizer)
+        self._notes: list[str] = []
         self._delivery = Delivery(results=self._results, upload=options.upload)
         self._problems: list[str] = []
         self._arms: dict[str, Arm] = {}
@@ -54,8 +54,8 @@ class Benchmark:
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, self._raw_names())
         self._go_on()
-        for note in self._notes:
-            self._progress.message(note)
+        if self._not_exact:
+            self._progress.message(self._not_exact)
         loop_lag = LoopLag()
         watching = asyncio.create_task(loop_lag.watch())
         try:
@@ -205,7 +205,7 @@ class Benchmark:
     def _servers(self) -> Servers:
         return Servers(
             run_id=self._spec.run_id,
-            prompt_tokens=self._counter.description,
+            prompt_tokens=self._not_exact or self._counter.description,
             arms={name: arm.facts.facts(arm.client.endpoint.url) for name, arm in self._arms.items()},
             counters=tuple(self._counters),
             notes=tuple(self._notes),

@@ -133,6 +133,7 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
         price_per_node_hour=price,
         counters=servers.counters,
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
+        prompt_lengths=servers.prompt_tokens,
         raw_prefix=str(path),
         notes=servers.notes,
     )

@@ -201,6 +201,11 @@ class Engine(Frozen):
     source: str
 
     @property
+    def on_neuron(self) -> bool:
+        """Whether it opens Neuron devices."""
+        return self.runtime.version != "none"
+
+    @property
     def reference(self) -> str:
         """`image` as pods name it: with its digest, where one is known."""
         return _reference(self.image, self.digest)

@@ -10,11 +10,13 @@ from pydantic import BaseModel, ValidationError
 from specdecode import __version__, layout, names
 from specdecode.analysis import Comparison, RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.accuracy import NoScores
-from specdecode.analysis.context import Accuracy, Failure
+from specdecode.analysis.context import Accuracy, Failure, Served
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.measured import Arms
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
+from specdecode.experiment.deployment_facts import INSTANCE_TYPE
+from specdecode.manifests.recipe import artifact_key, recipe
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.llmperf_files import llmperf_run
@@ -157,12 +159,29 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         capacity_type="none" if elsewhere else capacity.type,
         device_groups=state.device_groups,
         counters=servers.counters,
-        versions={"specdecode": __version__} | ({} if elsewhere else {"engine image": plan.engine.reference}),
+        node=INSTANCE_TYPE if plan.engine.on_neuron and not elsewhere else "",
+        versions={"specdecode": __version__}
+        | ({} if elsewhere else {"engine": plan.engine.title, "engine image": plan.engine.reference}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
+        served=() if elsewhere else served(plan, bucket=rt.store.url("")),
+        prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
         notes=((plan.engine.caveat,) if plan.engine.caveat and not elsewhere else ()) + servers.notes,
+    )
+
+
+def served(plan: Plan, *, bucket: str) -> tuple[Served, ...]:
+    """How to serve each arm again. `bucket`: `s3://name/`."""
+    experiment, engine = plan.experiment, plan.engine
+    return tuple(
+        Served(
+            variant=variant.name,
+            recipe=recipe(experiment, variant, engine, bucket=bucket),
+            artifact=f"{bucket}{key}" if (key := artifact_key(experiment, variant, engine)) else "",
+        )
+        for variant in experiment.variants
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,13 @@ UNTOLD = """
   .map(e => e.closest('section').getAttribute('aria-labelledby') + ': ' + e.outerHTML.slice(0, 120))
 """
 """Figures that tell nothing when hovered."""
+
+WIDE = """
+[...document.querySelectorAll('table, pre')]
+  .filter(e => e.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right + 1)
+  .map(e => e.closest('section').getAttribute('aria-labelledby') + ': ' + e.outerHTML.slice(0, 90))
+"""
+"""What reaches beyond the text's right edge."""
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
 
@@ -120,6 +128,7 @@ def test_the_report_prints_light_and_whole(page_file: Path, tmp_path: Path) -> N
         await page.resize(718)
         features = [{"name": "prefers-color-scheme", "value": "dark"}]
         await page.call("Emulation.setEmulatedMedia", media="print", features=features)
+        await page.evaluate("dispatchEvent(new Event('beforeprint'))")
         await page.settle()
         colours = "(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))"
         cut = (
@@ -128,13 +137,46 @@ def test_the_report_prints_light_and_whole(page_file: Path, tmp_path: Path) -> N
         return {
             "colours": await page.evaluate(colours),
             "cut": await page.evaluate(cut),
+            "wide": await page.evaluate(WIDE),
             "overflow": await page.evaluate("document.documentElement.scrollWidth - window.innerWidth"),
         }
 
     seen = visit(tmp_path / "profile", steps)
+    assert seen["wide"] == [], "tables with columns beyond the paper's edge"
     assert seen["colours"] == ["rgb(255, 255, 255)", "rgb(0, 0, 0)"]
     assert seen["cut"] == 0
     assert seen["overflow"] <= 0
+
+
+def test_charts_are_walked_with_the_keyboard_and_read_out(page_file: Path, tmp_path: Path) -> None:
+    """Tab reaches every chart, its text says what it shows, and the arrow keys go through its values."""
+
+    async def steps(page: Page) -> dict[str, Any]:
+        await page.open(page_file, width=1200)
+        figures = "[...document.querySelectorAll('figure.chart .plot')]"
+        await page.evaluate("document.querySelector('[data-chart=share] .plot').focus()")
+        read = []
+        for key in ("ArrowRight", "ArrowRight", "End", "ArrowRight", "Home"):
+            await page.call("Input.dispatchKeyEvent", type="keyDown", key=key)
+            read.append(
+                await page.evaluate("document.activeElement.closest('figure').querySelector('output').textContent")
+            )
+        return {
+            "unreachable": await page.evaluate(
+                f"{figures}.filter(e => e.tabIndex !== 0 || !/[0-9]/.test(e.ariaLabel)).length"
+            ),
+            "unread": await page.evaluate(f"{figures}.filter(e => !e.readings?.length).map(e => e.ariaLabel)"),
+            "read": read,
+        }
+
+    seen = visit(tmp_path / "profile", steps)
+    assert seen["unreachable"] == 0
+    assert seen["unread"] == []
+    first, second, last, still, home = seen["read"]
+    assert re.fullmatch(r"Base: \d+% within [\d.]+ ms \(1 of \d+\)", first), first
+    assert "(2 of " in second and last == still and home == first
+    number, count = re.findall(r"\((\d+) of (\d+)\)", last)[0]
+    assert number == count
 
 
 def test_the_policy_stops_a_script_and_a_request(page_file: Path, tmp_path: Path) -> None:

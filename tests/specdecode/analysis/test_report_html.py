@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import random
 import re
 import resource
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.context import Accuracy, DeviceGroup, Failure
-from specdecode.analysis.report import render_html
+from specdecode.analysis.context import Accuracy, DeviceGroup, Failure, Served
+from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.result import Estimate
 from specdecode.experiment.model import PromptKind, Sweep, TestCase
@@ -178,3 +179,60 @@ def test_one_prompt_repeated_is_said_beside_the_verdict_and_remarks_are_said_onc
     assert text.count("8 requests of one prompt") == 2
     assert text.count("the interval covers timing noise") == 1
     assert "<strong>repeat, sonnet</strong>" in text
+
+
+def test_the_contents_lead_to_every_section_of_the_page() -> None:
+    """Also in a sweep, in a run of servers without a price, and where nothing could be compared."""
+    tested = experiment()
+    only_base = [record for record in run(tested) if record.variant == "base"]
+    pages = [
+        page(served=(Served(variant="sd", recipe="vllm serve x", artifact="s3://b/compiled/1/"),)),
+        render_html(sweep(12, 2)),
+        render_html(compare(experiment=tested, records=only_base, context=context(price_per_node_hour=None))),
+    ]
+    for text in pages:
+        toc = re.findall(r'<li><a href="#([^"]+)">', text[text.index('class="toc"') : text.index("</nav>")])
+        sections = re.findall(r'<section[^>]* aria-labelledby="([^"]+)"', text)
+        assert sections[0] == "answer-h"
+        assert set(toc) <= set(re.findall(r'id="([^"]+)"', text))
+        assert [name for name in sections[1:] if not re.search(r"-[2-9]$", name)] == toc
+
+
+def test_the_winners_command_and_artifact_are_on_the_page_and_the_losers_are_not() -> None:
+    served = tuple(
+        Served(variant=name, recipe=f"vllm serve {name} --x 'a b'", artifact=f"s3://b/compiled/{name}/")
+        for name in ("base", "sd")
+    )
+    fast = page(served=served)
+    assert "vllm serve sd --x &#39;a b&#39;" in fast and "s3://b/compiled/sd/" in fast
+    assert "vllm serve base" not in fast
+    tested = experiment()
+    slow = compare(
+        experiment=tested,
+        records=run(tested, acceptance={"repeat": 0.05, "sonnet": 0.05}),
+        context=context(served=served),
+    )
+    assert "vllm serve base" in render_html(slow) and "vllm serve base" in render_markdown(slow)
+    assert "s3://b/compiled/base/" in render_terminal(slow)
+
+
+def test_the_first_screen_says_on_what_at_which_load_and_how_sure() -> None:
+    tested = experiment(rounds=2)
+    around = context(node="trn2.48xlarge", versions={"engine": "Neuron vLLM 0.9.1"})
+    comparison = compare(experiment=tested, records=run(tested), context=around)
+    forms = (render_html(comparison), render_markdown(comparison), render_terminal(comparison, width=400))
+    for text in forms:
+        shown = " ".join(html.unescape(text).replace("\\", "").split())
+        for part in (
+            "Qwen/Qwen3-32B, tensor parallel 32",
+            "draft Qwen/Qwen3-1.7B, k=7, fused-draft",
+            "Neuron vLLM 0.9.1",
+            "trn2.48xlarge on demand, 8 of 16 devices for each arm",
+            "8 requests per prompt type and arm in each of 2 rounds, 4 at a time",
+            "about 64 tokens in and 200 out, greedy, arms in turns",
+            "each 95% interval is over the prompts of each type, in this one run",
+            "fewer than 5 structured and open-ended prompt types",
+        ):
+            assert part in shown, part
+    before_contents = forms[0][: forms[0].index('class="toc"')]
+    assert "How sure" in before_contents and comparison.recommendation in html.unescape(before_contents)

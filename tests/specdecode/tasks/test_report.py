@@ -73,6 +73,11 @@ def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
     assert len(answer.model_dump_json()) < 4096
     document = json.loads(world.s3.objects["runs/run-1/report.json"])
     assert document["run_id"] == "run-1"
+    (fastest,) = [item for item in document["context"]["served"] if item["variant"] == "sd"]
+    prefix = fastest["artifact"].removeprefix("s3://bucket/")
+    assert prefix.startswith("compiled/") and f"{prefix}COMPLETE.json" in world.s3.objects, "it is the one that served"
+    assert document["context"]["node"] == "", "an engine that opens no Neuron device ran on no Trainium"
+    assert fastest["artifact"] in world.s3.objects["runs/run-1/report.html"].decode()
     assert document["context"]["node_seconds"] > 0
     assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
 

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from specdecode.analysis.difference import TrendPoint
 from specdecode.analysis.report import numbers
-from specdecode.analysis.report.charts import chart_data
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import Comparison
 from specdecode.escape import line, plain, script_json
@@ -28,7 +27,8 @@ def render_html(comparison: Comparison) -> str:
 
     A content security policy in the page forbids every network request and every script but these three (by hash).
     """
-    return _page("report.html.j2", chart_data(comparison), c=comparison, view=ReportView(comparison))
+    view = ReportView(comparison)
+    return _page("report.html.j2", view.drawn.data, c=comparison, view=view)
 
 
 def render_trend(points: Sequence[TrendPoint]) -> str:

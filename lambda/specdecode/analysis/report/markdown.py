@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from specdecode.analysis.groups import figure as figure_of
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
-from specdecode.escape import markdown
+from specdecode.analysis.setting import setting, winner
+from specdecode.escape import line, markdown
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -19,6 +20,7 @@ def render_markdown(comparison: Comparison) -> str:
         _accuracy(comparison),
         _theory(comparison),
         _cost(comparison),
+        _serve(comparison),
         _failures(comparison),
         _formulas(comparison),
     )
@@ -37,6 +39,9 @@ def _head(comparison: Comparison) -> Iterator[str]:
     started = comparison.context.started_at
     when = f", {started:%Y-%m-%d %H:%M} UTC" if started.timestamp() > 0 else ""
     yield f"Run `{comparison.run_id}`{when}."
+    yield ""
+    for fact in setting(comparison):
+        yield f"- {fact.name}: {markdown(fact.text)}"
     yield ""
     for note in comparison.notes:
         yield f"> {markdown(note)}"
@@ -159,6 +164,18 @@ def _cost(comparison: Comparison) -> Iterator[str]:
             + (f" ({percent(cost.utilization)} of it)." if cost.utilization is not None else ".")
         )
         yield ""
+
+
+def _serve(comparison: Comparison) -> Iterator[str]:
+    if (found := winner(comparison)) is None:
+        return
+    yield f"## Serve {markdown(found.variant)} again"
+    yield ""
+    if found.artifact:
+        yield f"Artifact: `{found.artifact}`"
+        yield ""
+    yield from (f"    {text}" for text in map(line, found.recipe.splitlines()))
+    yield ""
 
 
 def _failures(comparison: Comparison) -> Iterator[str]:

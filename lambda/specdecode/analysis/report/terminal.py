@@ -8,6 +8,7 @@ from textwrap import fill
 
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
+from specdecode.analysis.setting import setting, winner
 from specdecode.escape import line
 
 COLOURS = {
@@ -22,7 +23,9 @@ HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step",
 def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
     """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
     said = [comparison.answer, comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"]
-    parts = [*(line(sentence) for sentence in said if sentence), ""]
+    parts = [*(_fill(line(sentence), width) for sentence in said if sentence), ""]
+    parts += [_fill(f"{fact.name}: {line(fact.text)}", width) for fact in setting(comparison)]
+    parts.append("")
     for pair in comparison.pairs:
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
@@ -30,13 +33,17 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
-    parts += [
-        fill(note, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-        for note in notes
-    ]
+    parts += [_fill(note, width) for note in notes]
     if comparison.cost and comparison.cost.total is not None:
         parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
+    if found := winner(comparison):
+        parts.append(f"serve {found.variant} again: the commands are in report.html and report.md")
+        parts += [f"artifact: {line(found.artifact)}"] if found.artifact else []
     return "\n".join(parts) + "\n"
+
+
+def _fill(text: str, width: int) -> str:
+    return fill(text, width=width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...]:

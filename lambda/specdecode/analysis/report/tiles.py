@@ -51,7 +51,7 @@ def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None)
 def _group(group: GroupResult, info: MetricInfo) -> Tile:
     return Tile(
         f"{group.group.capitalize()} prompts",
-        ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0]),
+        ratio(group.headline, info)._replace(text=figure(group).partition(" (")[0].replace("× to ", "–")),
         f"{group.verdict.value}, {reach(group)}",
         CLASSES[group.verdict],
     )

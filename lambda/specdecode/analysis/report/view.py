@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import yaml
 
-from specdecode.analysis.context import Accuracy
+from specdecode.analysis.context import Accuracy, Served
 from specdecode.analysis.groups import figure as group_figure
 from specdecode.analysis.recommend import cost_over
 from specdecode.analysis.report.axis import Axis
+from specdecode.analysis.report.contents import Entry, contents
+from specdecode.analysis.report.drawn import Drawn
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
@@ -23,8 +25,8 @@ from specdecode.analysis.result import (
     GroupResult,
     MetricInfo,
     Pair,
-    Theory,
 )
+from specdecode.analysis.setting import Fact, setting, winner
 from specdecode.analysis.wording import best_pair, title
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep, TestCase, Variant
@@ -169,10 +171,6 @@ class ReportView:
                 rows[speculation.draft.id][speculation.num_speculative_tokens] = total
         return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)
 
-    def theory_index(self, theory: Theory) -> int:
-        """Where a model stands in the charts' data."""
-        return self.comparison.theory.index(theory)
-
     def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
         """How a score differs from the baseline's."""
         for change in self.comparison.accuracy:
@@ -181,19 +179,30 @@ class ReportView:
         return None
 
     @property
+    def setting(self) -> tuple[Fact, ...]:
+        """Model, arms, engine, node, load and certainty."""
+        return setting(self.comparison)
+
+    @property
+    def winner(self) -> Served | None:
+        """How the recommended arm was served."""
+        return winner(self.comparison)
+
+    @cached_property
+    def contents(self) -> list[Entry]:
+        """The sections of this page, as they follow each other."""
+        return contents(self)
+
+    @property
     def dated(self) -> bool:
         """Whether it is known when this was measured."""
         return self.comparison.context.started_at.timestamp() > 0
 
-    @property
-    def has_samples(self) -> bool:
-        """Whether there are single requests to show."""
-        return any(arm.samples for arm in self.comparison.arms)
-
-    @property
-    def has_positions(self) -> bool:
-        """Whether the engine's counters told acceptance by position."""
-        return any(arm.accepted_per_position for arm in self.comparison.arms)
+    @cached_property
+    def drawn(self) -> Drawn:
+        """What the charts show."""
+        shown = list(dict.fromkeys(name for pair in self.pairs for name in (pair.baseline, pair.variant)))
+        return Drawn(self.comparison, shown)
 
     @property
     def experiment_text(self) -> str:

@@ -1,0 +1,105 @@
+"""Under which conditions an answer holds: on what, at which load, how sure. One text for every form of the report."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from specdecode.analysis.context import Served
+from specdecode.analysis.groups import MIN_TYPES
+from specdecode.analysis.recommend import recommended
+from specdecode.analysis.result import Comparison, Pair
+from specdecode.analysis.wording import best_pair
+from specdecode.experiment.capacity import TERMS
+from specdecode.experiment.model import Load, Variant
+
+ORDER = {
+    Load.INTERLEAVED: "arms in turns",
+    Load.SEQUENTIAL: "one arm after the other",
+    Load.SIMULTANEOUS: "all arms at once",
+}
+
+
+class Fact(NamedTuple):
+    """One line of the conditions."""
+
+    name: str
+    text: str
+
+
+def setting(comparison: Comparison) -> tuple[Fact, ...]:
+    """Model, arms of the answer, engine, node, load and certainty, each in a line; what is not known has none."""
+    best = best_pair(comparison.pairs) if comparison.pairs else None
+    return (
+        Fact("Model", _model(comparison)),
+        *((Fact("Arms", _arms(comparison, best)),) if best else ()),
+        *_engine(comparison),
+        Fact("Load", _load(comparison)),
+        Fact("How sure", _sure(best)),
+    )
+
+
+def winner(comparison: Comparison) -> Served | None:
+    """How the recommended arm was served; None where that is not known, or nothing was compared."""
+    name = recommended(comparison)
+    return next((item for item in comparison.context.served if item.variant == name), None)
+
+
+def _model(comparison: Comparison) -> str:
+    experiment, serving = comparison.experiment, comparison.experiment.serving
+    if experiment.has_endpoints:
+        return experiment.target.id
+    return (
+        f"{experiment.target.id}, tensor parallel {serving.tensor_parallel_size}, up to {serving.max_num_seqs} "
+        f"sequences of {serving.max_model_len:,} tokens"
+    )
+
+
+def _arms(comparison: Comparison, pair: Pair) -> str:
+    base, other = (comparison.experiment.variant(name) for name in (pair.baseline, pair.variant))
+    return f"{base.name} ({_what(base)}) against {other.name} ({_what(other)})"
+
+
+def _what(variant: Variant) -> str:
+    spec = variant.speculation
+    numbers = "" if variant.endpoint else f"{variant.quantization}, "
+    if spec is None:
+        return f"{numbers}no speculation" if not variant.endpoint else variant.endpoint
+    return f"{numbers}draft {spec.draft.id}, k={spec.num_speculative_tokens}, {spec.method.value}"
+
+
+def _engine(comparison: Comparison) -> tuple[Fact, ...]:
+    experiment, context = comparison.experiment, comparison.context
+    if experiment.has_endpoints:
+        return ()
+    found = [Fact("Engine", context.versions.get("engine", experiment.engine))]
+    if context.node and context.capacity_type != "none":
+        devices = experiment.serving.devices
+        share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
+        found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
+    return tuple(found)
+
+
+def _load(comparison: Comparison) -> str:
+    load = comparison.experiment.workload
+    pace = f"{load.rate:g} requests/s" if load.rate else f"{load.concurrency} at a time"
+    rounds = f" in each of {load.rounds} rounds" if load.rounds > 1 else ""
+    sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
+    return (
+        f"{load.requests} requests per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
+    )
+
+
+def _sure(pair: Pair | None) -> str:
+    """What the intervals cover and what they do not."""
+    if pair is None:
+        return "nothing was compared"
+    one = all(case.distinct_prompts == 1 for case in pair.cases)
+    over = "the requests of each prompt" if one else "the prompts of each type"
+    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
+    few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
+    short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: of others nothing is said."
+    return (
+        f"each 95% interval is over {over}, in this one run: another day, node or machine load is not in it "
+        f"(repeat the run, then `specdecode compare RUN RUN …`).{short if few else ''}"
+    )

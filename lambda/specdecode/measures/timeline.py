@@ -1,0 +1,85 @@
+"""A run as it went: when each arm was loaded with which case, and how its requests went."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from specdecode.experiment.model import Frozen
+from specdecode.measures.distribution import Count
+from specdecode.records import RequestRecord
+
+SHOWN = 60
+"""Most requests of a stretch that are kept one by one: failed ones first (half at most), of the rest every nth."""
+ALL_SHOWN = 4000
+"""Most requests of a run that are kept one by one, but two of each stretch."""
+
+
+class Sent(Frozen):
+    """One request."""
+
+    at_s: float
+    """When it was sent, seconds after its stretch began."""
+    took_s: float
+    """Until its answer's end, or its failure."""
+    failed: str | None = None
+    """Kind of error."""
+
+
+class Stretch(Frozen):
+    """One arm under the load of one case, in one round, by one process: first send to last end."""
+
+    variant: str
+    case: str
+    round: Count
+    session: Count
+    """Which process of the run measured it: above 0 after the run was resumed or its pod restarted."""
+    began: float
+    """Wall clock, seconds since the epoch. Processes of a run share no other clock."""
+    seconds: float
+    requests: Count
+    failed: Count
+    shown: tuple[Sent, ...]
+    """Some of its requests, in the order sent; all of few."""
+
+
+def timeline(records: Iterable[RequestRecord]) -> tuple[Stretch, ...]:
+    """All stretches of measured load (no warm-up), the earliest first."""
+    found: dict[tuple[str, str, int, int], list[RequestRecord]] = defaultdict(list)
+    for record in records:
+        if not record.warmup:
+            found[record.variant, record.case, record.round, record.session].append(record)
+    most = max(2, min(SHOWN, ALL_SHOWN // max(1, len(found))))
+    stretches = [_stretch(each, most) for each in found.values()]
+    return tuple(sorted(stretches, key=lambda each: (each.began, each.variant, each.case)))
+
+
+def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
+    first, began = records[0], min(record.started_at for record in records)
+    return Stretch(
+        variant=first.variant,
+        case=first.case,
+        round=first.round,
+        session=first.session,
+        began=began,
+        seconds=max(record.started_at + record.end_s for record in records) - began,
+        requests=len(records),
+        failed=sum(record.error is not None for record in records),
+        shown=tuple(
+            Sent(
+                at_s=round(record.started_at - began, 4),
+                took_s=round(record.end_s, 5),
+                failed=record.error.kind.value if record.error else None,
+            )
+            for record in _some(sorted(records, key=lambda record: record.started_at), most)
+        ),
+    )
+
+
+def _some(records: Sequence[RequestRecord], most: int) -> list[RequestRecord]:
+    if len(records) <= most:
+        return list(records)
+    failed = [record for record in records if record.error][: most // 2]
+    fine = [record for record in records if not record.error]
+    every = -(-len(fine) // (most - len(failed)))
+    return sorted([*failed, *(fine[::every] if fine else ())], key=lambda record: record.started_at)
