@@ -80,9 +80,9 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def _load(comparison: Comparison) -> str:
-    load = comparison.experiment.workload
+    load, times = comparison.experiment.workload, comparison.experiment.rounds
     pace = f"{load.rate:g} requests/s" if load.rate else f"{load.concurrency} at a time"
-    rounds = f" in each of {load.rounds} rounds" if load.rounds > 1 else ""
+    rounds = f" in each of {times} rounds" if times > 1 else ""
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
         f"{load.requests} requests per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "

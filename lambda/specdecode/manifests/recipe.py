@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.manifests.pods import word
 from specdecode.manifests.serve_command import artifact_path, serve_words
-from specdecode.planning.fingerprint import serving_env
 
 
 def artifact_key(experiment: Experiment, variant: Variant, engine: Engine) -> str | None:
