@@ -24,7 +24,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz upstream conformance validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -80,6 +80,9 @@ test: install install-rehearsal
 
 fuzz: install
 	FUZZ_MINUTES=$(MINUTES) .venv/bin/pytest tests/fuzz -o timeout=0
+
+mutate: install
+	@.venv/bin/python -m tools.mutate $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 upstream: install
 	@.venv/bin/python -m tools.upstream $(if $(UPSTREAM),--folder "$$UPSTREAM")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from specdecode.analysis import compare
+from specdecode.analysis import compare_measured, measure
+from specdecode.analysis.datums import metric_data
+from specdecode.analysis.report import render_csv, render_terminal
+from specdecode.measures.accounting import accounting_of
+from specdecode.measures.publish import metric_data as request_data
 
-from tests.specdecode.analysis import recompute
+from tests.specdecode.analysis import recompute, recompute_forms
 from tests.specdecode.analysis.simulate import context, experiment, request, run
 
 
@@ -30,9 +35,24 @@ def folder(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:
             out.write(record.model_dump_json() + "\n")
-    (tmp_path / "report.json").write_text(
-        compare(experiment=tested, records=records, context=context()).json_document()
-    )
+    arms, _ = measure(experiment=tested, records=records, context=context())
+    comparison = compare_measured(experiment=tested, arms=arms, context=context())
+    (tmp_path / "report.json").write_text(comparison.json_document())
+    (tmp_path / "report.csv").write_text(render_csv(comparison))
+    (tmp_path / "terminal.txt").write_text(render_terminal(comparison, width=250))
+    labels = {case.name: case.label for case in tested.workload.cases}
+    sent = [
+        datum
+        for (variant, case), each in arms.items()
+        for datum in request_data(
+            each,
+            accounting=accounting_of("usage"),
+            experiment=tested.name,
+            variant=tested.variant(variant).label,
+            case=labels[case],
+        )
+    ]
+    (tmp_path / "cloudwatch.json").write_text(json.dumps([*sent, *metric_data(comparison)]))
     return tmp_path
 
 
@@ -57,3 +77,39 @@ def test_the_script_stands_alone(folder: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all equal" in done.stdout
+
+
+def test_every_number_of_the_table_of_cloudwatch_and_of_the_terminal_is_recomputed(folder: Path) -> None:
+    check = recompute_forms.recompute(folder)
+    assert check.wrong == []
+    assert check.checked > 2000
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("report.csv", r",speedup,sd-k7,base,repeat,time_per_output_token,ratio,8,.*?,(\d\.\d\d)", "9.99"),
+        ("report.csv", r",aggregate,base,,repeat,output_throughput,tokens/s,*(\d+)", "77777"),
+        ("report.csv", r",(pays),", "costs"),
+        ("terminal.txt", r"repeat .*?pays.*?(\d\.\d\d)×", "9.87"),
+        ("terminal.txt", r"repeat .*?→ \$(\d+\.\d\d)", "0.02"),
+        ("terminal.txt", r"repeat .*?(\d+) of 16", "3"),
+        ("terminal.txt", r"(\d\.\d\d)×", "8.88"),
+        ("cloudwatch.json", r'"MetricName": "Speedup".*?"Values": \[(\d\.\d)', "7.7"),
+        ("cloudwatch.json", r'"MetricName": "TTFT".*?"Values": \[(\d\.\d+)', "0.9"),
+        ("cloudwatch.json", r'"MetricName": "(TTFT)"', "Wait"),
+    ],
+)
+def test_one_wrong_number_in_any_of_them_is_noticed(folder: Path, name: str, old: str, new: str) -> None:
+    text = (folder / name).read_text()
+    found = re.search(old, text)
+    assert found, text[:2000]
+    (folder / name).write_text(text[: found.start(1)] + new + text[found.end(1) :])
+    assert recompute_forms.recompute(folder).wrong
+
+
+def test_the_second_script_stands_alone_too(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", recompute_forms.__file__, folder], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,242 @@
+"""Recompute every figure of report.csv, cloudwatch.json and terminal.txt from the raw files beside them.
+
+    python tests/specdecode/analysis/recompute_forms.py RUN_FOLDER
+
+As recompute.py beside it, whose formulas it takes: nothing of `specdecode`, only the standard library. A figure that it
+has no formula for counts as wrong, so that a new one needs one here. From report.json it takes names, prices and labels
+only. What the advisor expects of arms that were not measured is a model's belief, and is not recomputed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import recompute as raw
+
+Key = tuple[str, str]
+SENT = {
+    "TTFT": "ttft",
+    "InterTokenLatency": "time_per_output_token",
+    "EndToEndLatency": "end_to_end_latency",
+    "RequestOutputThroughput": "request_output_throughput",
+    "InputTokens": "input_tokens",
+    "OutputTokens": "output_tokens",
+    "TokensPerStep": "tokens_per_step",
+}
+HEADLINE = "request_output_throughput"
+SHORT = ("time_per_output_token", "tokens_per_step")
+"""What the terminal's fifth and sixth column show the speed-up of."""
+NUMBER = re.compile(r"(\d[\d,]*\.?\d*)")
+
+
+class Run:
+    """The raw files of a run, and the figures that follow from them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.report = json.loads((folder / "report.json").read_text())
+        self.records: dict[Key, list[raw.Record]] = defaultdict(list)
+        for path in sorted((folder / "raw").rglob("*.jsonl")):
+            for record in map(json.loads, path.read_text().splitlines()):
+                if not record["warmup"]:
+                    self.records[record["variant"], record["case"]].append(record)
+        experiment = self.report["experiment"]
+        self.variants = {item["name"]: item for item in experiment["variants"]}
+        self.labels = {item["label"]: item["name"] for item in experiment["variants"]}
+        self.cases = {item["label"]: item["name"] for item in experiment["workload"]["cases"]}
+
+    def done(self, key: Key) -> list[raw.Record]:
+        return [record for record in self.records[key] if record["error"] is None]
+
+    def values(self, key: Key, metric: str) -> list[float]:
+        done = self.done(key)
+        if metric in raw.SEVERAL:
+            return [value for record in done for value in raw.SEVERAL[metric](record)]
+        return [raw.FORMULAS[metric](record) for record in done]
+
+    def aggregate(self, key: Key, name: str) -> float | None:
+        """One value of an arm and case; None where there is no formula for it here."""
+        records, done = self.records[key], self.done(key)
+        seconds, tokens = raw.load_seconds(records), sum(record["completion_tokens"] for record in done)
+        context, serving = self.report["context"], self.report["experiment"]["serving"]
+        k = raw.drafted(self.report, key[0])
+        later = sum(record["completion_tokens"] - raw.first_tokens(record) for record in done)
+        found = {
+            "requests": len(records),
+            "failed": len(records) - len(done),
+            "load_seconds": seconds,
+            "output_throughput": tokens / seconds,
+            "request_throughput": len(done) / seconds,
+            "error_rate": 1 - len(done) / len(records),
+            "cost_per_million": context["price_per_node_hour"]
+            / 3600
+            * (serving["devices"] / context["devices_per_node"])
+            * seconds
+            / tokens
+            * 1e6,
+        }
+        if k:
+            found["acceptance_rate"] = (later / sum(len(record["chunks"]) - 1 for record in done) - 1) / k
+        return found.get(name)
+
+    def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
+        """Ratio, low, high and number of pairs."""
+        found = raw.differences(self.records[base, case], self.records[variant, case], metric)
+        n = len(found)
+        return (*raw.bounds(statistics.fmean(found), statistics.variance(found) / n, n - 1), n)
+
+    def identical(self, variant: str, base: str, case: str) -> tuple[int, int]:
+        """Pairs of answers that are equal, of how many."""
+        twins = {(record["round"], record["index"]): record["output"] for record in self.done((base, case))}
+        both = [(twins.get((r["round"], r["index"])), r["output"]) for r in self.done((variant, case))]
+        return sum(a == b for a, b in both), sum(a is not None for a, _ in both)
+
+    def failed_share(self, key: Key) -> float:
+        return 1 - len(self.done(key)) / len(self.records[key])
+
+    def verdict(self, variant: str, base: str, case: str) -> str:
+        """From the interval, the failed requests and what the base's own rounds differ by."""
+        if max(self.failed_share((base, case)), self.failed_share((variant, case))) > 0.05:
+            return "cannot tell"
+        _, low, high, _ = self.speedup(variant, base, case, HEADLINE)
+        drift = self.drift(base)
+        if low > 1 / 1.05 and high < 1.05 and drift < 1.05:
+            return "no relevant difference"
+        return "pays" if low > drift else "costs" if high < 1 / drift else "cannot tell"
+
+    def drift(self, base: str) -> float:
+        """The base's last round by its first where their interval leaves 1 out, as a ratio above 1; else 1."""
+        parts = []
+        for name in self.cases.values():
+            own = self.records[base, name]
+            first, last = (f(record["round"] for record in own) for f in (min, max))
+            if first == last:
+                return 1.0
+            found = raw.differences(*([r for r in own if r["round"] == number] for number in (first, last)), HEADLINE)
+            parts.append((statistics.fmean(found), statistics.variance(found) / len(found), len(found) - 1))
+        weight = 1 / len(parts)
+        mean, variance = sum(weight * m for m, _, _ in parts), sum(weight**2 * v for _, v, _ in parts)
+        df = variance**2 / sum((weight**2 * v) ** 2 / d for _, v, d in parts)
+        ratio, low, high = raw.bounds(mean, variance, df)
+        return 1.0 if low <= 1 <= high else max(ratio, 1 / ratio)
+
+
+def check_csv(check: raw.Check, run: Run, text: str) -> None:
+    for row in csv.DictReader(text.splitlines()):
+        key, name = (row["variant"], row["case"]), f"CSV {row['variant']}/{row['case']} {row['metric']}"
+        if row["kind"] == "metric":
+            values = run.values(key, row["metric"])
+            cuts = statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
+            stated = {"n": len(values), "mean": statistics.fmean(values), "min": min(values), "max": max(values)}
+            stated["stddev"] = statistics.stdev(values) if len(values) > 1 else 0.0
+            stated |= {quantile: cuts[round(q * 100) - 1] for quantile, q in raw.QUANTILES.items()}
+        elif row["kind"] == "aggregate":
+            stated = {"value": run.aggregate(key, row["metric"])}
+        else:
+            found = run.speedup(row["variant"], row["baseline"], row["case"], row["metric"])
+            stated = dict(zip(("value", "low", "high", "n"), found, strict=True))
+            if row["verdict"]:
+                check.same(f"{name} verdict", row["verdict"], run.verdict(row["variant"], row["baseline"], row["case"]))
+        numbers = {"n", "mean", "stddev", "min", "max", "value", "low", "high", *raw.QUANTILES}
+        for column in numbers:
+            if row[column] or column in stated:
+                check.same(f"{name} {column}", float(row[column] or "nan"), stated.get(column))
+
+
+def check_cloudwatch(check: raw.Check, run: Run, data: list[dict[str, Any]]) -> None:
+    seen = Counter[tuple[str, str, str]]()
+    for datum in data:
+        places = {item["Name"]: item["Value"] for item in datum["Dimensions"]}
+        key, metric = (run.labels[places["Variant"]], run.cases[places["TestCase"]]), datum["MetricName"]
+        name, base = f"CloudWatch {'/'.join(key)} {metric}", run.variants[key[0]]["compare_to"]
+        seen[*key, metric] += 1
+        shown = sorted(v for v, n in zip(datum["Values"], datum["Counts"], strict=True) for _ in range(int(n)))
+        if metric in SENT:
+            wanted = sorted(run.values(key, SENT[metric]))
+        elif metric == "Speedup":
+            wanted = [run.speedup(key[0], base, key[1], HEADLINE)[0]]
+        elif metric == "OutputsIdentical":
+            equal, compared = run.identical(key[0], base, key[1])
+            wanted = [equal / compared]
+        else:
+            single = {"CostPerMillionOutputTokens": "cost_per_million"}.get(metric)
+            value = run.aggregate(key, single or re.sub(r"(?<!^)(?=[A-Z])", "_", metric).lower())
+            wanted = [] if value is None else [value]
+        check.same(f"{name} n", len(shown), len(wanted))
+        for left, right in zip(shown, wanted, strict=False):
+            check.same(name, left, right)
+    for key in run.records:
+        for metric in (*SENT, "ErrorRate", "CostPerMillionOutputTokens"):
+            check.same(f"CloudWatch {'/'.join(key)} {metric} with both sets of dimensions", seen[*key, metric], 2)
+
+
+def check_terminal(check: raw.Check, run: Run, text: str) -> None:
+    """Each cell of its tables, the ratios of its answer, the price of the run."""
+    pair: tuple[str, str] | None = None
+    rows = 0
+    for line in text.splitlines():
+        if found := re.fullmatch(r"(\S+) against (\S+)\s*", line):
+            pair = (found[1], found[2])
+        cells = [cell.strip() for cell in line.strip("│ ").split("│")]
+        if pair and len(cells) == 8 and cells[0] in run.cases.values():
+            rows += 1
+            _check_row(check, run, pair, cells)
+        if found := re.match(r"run: \$([\d.,]+) for ([\d.]+) node-hours", line):
+            hours = run.report["context"]["node_seconds"] / 3600
+            shows(
+                check, "terminal: dollars of the run", found[1], [hours * run.report["context"]["price_per_node_hour"]]
+            )
+            shows(check, "terminal: node-hours", found[2], [hours])
+    check.same("terminal rows", rows, sum(len(p["cases"]) for p in run.report["pairs"]))
+    ratios = [
+        run.speedup(name, item["compare_to"], case, HEADLINE)[0]
+        for name, item in run.variants.items()
+        if item["compare_to"]
+        for case in run.cases.values()
+    ]
+    for shown in re.findall(r"([\d.,]+)×", text.splitlines()[0]):
+        shows(check, "terminal: ratio of the answer", shown, ratios)
+
+
+def _check_row(check: raw.Check, run: Run, pair: tuple[str, str], cells: list[str]) -> None:
+    case, name = cells[0], f"terminal {pair[0]} in {cells[0]}"
+    check.same(f"{name} verdict", cells[2], run.verdict(*pair, case))
+    for shown, value in zip(NUMBER.findall(cells[3]), run.speedup(*pair, case, HEADLINE)[:3], strict=True):
+        shows(check, f"{name} speed-up", shown, [value])
+    for cell, metric in zip(cells[4:6], SHORT, strict=True):
+        shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
+    check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[6]))), run.identical(*pair, case))
+    costs = [run.aggregate((arm, case), "cost_per_million") or math.nan for arm in (pair[1], pair[0])]
+    for shown, value in zip(NUMBER.findall(cells[7]), costs, strict=True):
+        shows(check, f"{name} cost", shown, [value])
+
+
+def shows(check: raw.Check, what: str, shown: str, values: list[float]) -> None:
+    """A number for people is one of `values`, rounded to the digits that it has."""
+    plain = shown.replace(",", "").rstrip(".")
+    half = 0.5 * 10.0 ** -len(plain.partition(".")[2]) * (1 + 1e-9)
+    check.same(f"{what}: {shown} of {values}", True, any(abs(float(plain) - value) <= half for value in values))
+
+
+def recompute(folder: Path) -> raw.Check:
+    """Check the three forms in a run's folder against its raw files."""
+    check, run = raw.Check(), Run(folder)
+    check_csv(check, run, (folder / "report.csv").read_text())
+    check_cloudwatch(check, run, json.loads((folder / "cloudwatch.json").read_text()))
+    check_terminal(check, run, (folder / "terminal.txt").read_text())
+    return check
+
+
+if __name__ == "__main__":
+    outcome = recompute(Path(sys.argv[1]))
+    print("\n".join(outcome.wrong) or f"{outcome.checked} figures recomputed, all equal")
+    sys.exit(1 if outcome.wrong or not outcome.checked else 0)
