@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from specdecode.experiment import model, rules
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
 
 from tools.reference import page, table
@@ -23,7 +24,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`workload.cases`", model.TestCase),
     ("`deadlines`", model.Deadlines),
 )
-ENUMS: tuple[type[StrEnum], ...] = (model.Method, model.ModelKind, model.PromptKind, model.Load)
+ENUMS: tuple[type[StrEnum], ...] = (model.Method, MostTokens, model.ModelKind, model.PromptKind, model.Load)
 LINKS = {
     described.__name__: f"[{described.__name__}](#{re.sub(r'[^a-z -]', '', title.lower()).replace(' ', '-')})"
     for title, described in PARTS

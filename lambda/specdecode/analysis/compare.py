@@ -17,9 +17,11 @@ from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.sweep import advice_sentence
 from specdecode.analysis.wording import answer
 from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
 from specdecode.measures.load_time import load_seconds
+from specdecode.measures.metrics.acceptance_rate import ESTIMATED
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord
 
@@ -109,6 +111,23 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
     ]
 
 
+def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
+    """Where an estimate of acceptance rests on what nobody said of the engine."""
+    estimated = {name for (name, _), each in arms.items() if each.arm.acceptance_source == ESTIMATED}
+    assumed = [
+        variant.name
+        for variant in experiment.variants
+        if variant.name in estimated and most_tokens_said(experiment, variant) is None
+    ]
+    if not assumed:
+        return []
+    return [
+        f"What a step yields at most is not known of {', '.join(assumed)}: {ASSUMED} tokens are assumed, as of vLLM's "
+        "own engines. With NxD Inference (vLLM on Neuron up to 0.16) it is k, and the acceptance shown is too low: say "
+        "so (`most_tokens_per_step: k`; `specdecode bench --most-tokens-per-step NAME=k`)."
+    ]
+
+
 def _run_cost(context: RunContext, arms: Mapping[Key, Measured]) -> RunCost | None:
     if context.price_per_node_hour is None:
         return None
@@ -132,7 +151,7 @@ def _notes(
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = [*context.notes, *_about_endpoints(experiment)]
+    notes = [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms)]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

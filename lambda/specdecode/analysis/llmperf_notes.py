@@ -9,6 +9,7 @@ from specdecode.analysis.llmperf_results import AGREE, FIELDS, LlmperfArm
 from specdecode.analysis.result import Pair
 from specdecode.analysis.verdict import times
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.step import most_tokens
 from specdecode.measures.distribution import Summary, summarize
 from specdecode.speculation import speedup
 
@@ -185,7 +186,7 @@ def _mixed(pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
         if "speculation" not in pair.changes or "quantization" not in pair.changes or speculation is None:
             continue
         k = speculation.num_speculative_tokens
-        bound = speedup(1.0, k, TYPICAL_C)
+        bound = speedup(1.0, k, TYPICAL_C, most=most_tokens(experiment, variants[pair.variant]))
         yield (
             f"{pair.variant} differs from {pair.baseline} in quantization as well as in speculation: the speed-up is "
             f"of both together. Speculation alone with k={k} could give {times(bound)} at most at a draft cost of "

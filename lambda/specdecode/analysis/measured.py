@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.parts import BETTER, MetricInfo
 from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.step import most_tokens
 from specdecode.measures.arm import Key, Measured, Terms, by_arm, measure_arm
 from specdecode.measures.metrics import ALL_METRICS
-from specdecode.records import RequestRecord
+from specdecode.records import EngineCounters, RequestRecord
 
 METRICS: tuple[MetricInfo, ...] = tuple(
     MetricInfo(
@@ -35,7 +37,7 @@ def measure(
         (variant.name, case.name): measure_arm(
             groups[variant.name, case.name],
             terms=terms(experiment, variant, context),
-            counters=[item for item in context.counters if (item.variant, item.case) == (variant.name, case.name)],
+            counters=_counters(experiment, variant, case.name, context),
             slo=context.slo,
         )
         for variant in experiment.variants
@@ -45,16 +47,29 @@ def measure(
     return found, sorted(groups.keys() - found.keys())
 
 
+def _counters(experiment: Experiment, variant: Variant, case: str, context: RunContext) -> list[EngineCounters]:
+    """The arm's own; none of an engine that verifies k - 1 drafts. Those that are known to do it have no true counters:
+    vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16 counts what was accepted as drafted.
+    """
+    if most_tokens(experiment, variant) is MostTokens.K:
+        return []
+    return [item for item in context.counters if (item.variant, item.case) == (variant.name, case)]
+
+
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
-    """K and price of an arm. A server that already ran and of which no k is known may speculate all the same."""
+    """K, what a step yields at most and price of an arm.
+
+    A server that already ran and of which no k is known may speculate all the same.
+    """
     if variant.speculation is not None:
         k: int | None = variant.speculation.num_speculative_tokens
     else:
         k = None if experiment.has_endpoints else 0
+    most = most_tokens(experiment, variant)
     if experiment.has_endpoints:
-        return Terms(k=k, dollars_per_hour=variant.price_per_hour)
+        return Terms(k=k, most=most, dollars_per_hour=variant.price_per_hour)
     price = context.price_per_node_hour
-    return Terms(k=k, dollars_per_hour=None if price is None else price * node_share(experiment, context))
+    return Terms(k=k, most=most, dollars_per_hour=None if price is None else price * node_share(experiment, context))
 
 
 def node_share(experiment: Experiment, context: RunContext) -> float:

@@ -8,33 +8,41 @@ from collections.abc import Sequence
 from specdecode.analysis.observing import DECODING, STEPS, observation
 from specdecode.analysis.result import GroupName, GroupResult, MeasuredK, Pair, Point, Theory
 from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.step import most_tokens
 from specdecode.speculation.advisor import REACH, believe, calibrate
 
 PLOTTED_K = 16
 
 
 def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, ...]:
-    """One calibrated model for each draft and group of cases that was measured against an arm without speculation."""
+    """One calibrated model for each draft, kind of engine and group of cases that was measured against an arm without
+    speculation.
+    """
     variants = {variant.name: variant for variant in experiment.variants}
-    grouped: dict[tuple[str, GroupName], list[tuple[Variant, Pair, GroupResult]]] = {}
+    grouped: dict[tuple[str, MostTokens, GroupName], list[tuple[Variant, Pair, GroupResult]]] = {}
     for pair in pairs:
         variant = variants[pair.variant]
         if variant.speculation is None or pair.changes != ("speculation",):
             continue
         for group in pair.groups:
-            grouped.setdefault((variant.speculation.draft.id, group.group), []).append((variant, pair, group))
-    found = [_theory(draft, group, members) for (draft, group), members in grouped.items()]
+            key = (variant.speculation.draft.id, most_tokens(experiment, variant), group.group)
+            grouped.setdefault(key, []).append((variant, pair, group))
+    found = [_theory(*key, members) for key, members in grouped.items()]
     return tuple(theory for theory in found if theory is not None)
 
 
-def _theory(draft: str, group: GroupName, members: Sequence[tuple[Variant, Pair, GroupResult]]) -> Theory | None:
+def _theory(
+    draft: str, most: MostTokens, group: GroupName, members: Sequence[tuple[Variant, Pair, GroupResult]]
+) -> Theory | None:
     seen = [item for variant, pair, result in members if (item := observation(variant, pair, result))]
     if not seen:
         return None
-    a, c, v = calibrate(seen)
-    believed = believe(draft, range(1, PLOTTED_K + 1), seen)
+    a, c, v = calibrate(seen, most=most)
+    believed = believe(draft, range(1, PLOTTED_K + 1), seen, most=most)
     return Theory(
         draft=draft,
+        most_tokens_per_step=most,
         group=group,
         acceptance=a,
         draft_cost=c,

@@ -13,6 +13,7 @@ from specdecode.analysis.context import RunContext
 from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.timeline import Stretch
 
@@ -175,6 +176,8 @@ class Theory(Frozen):
     """The advisor's calibrated model of one draft on a set of cases."""
 
     draft: str
+    most_tokens_per_step: MostTokens = MostTokens.K_PLUS_1
+    """What the engine yields at most for k."""
     group: GroupName
     acceptance: float
     """a: chance that a draft token is accepted, given that those before it were."""

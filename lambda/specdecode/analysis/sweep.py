@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from specdecode.analysis.observing import observation
 from specdecode.analysis.result import Comparison
 from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import Advice, Candidate, Observation, advise
 
@@ -20,8 +22,10 @@ speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py)."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
-    """The sweep's arms; for an experiment that is none, its drafts with k = 1 to MAX_K too."""
-    found: dict[str, list[int]] = {}
+    """The sweep's arms; for an experiment that is none, its drafts with every k up to MAX_K too. The engine verifies a
+    draft or more of each.
+    """
+    most, found = kind(experiment), dict[str, list[int]]()
     for variant in speculative(experiment):
         if variant.speculation:
             found.setdefault(variant.speculation.draft.id, []).append(variant.speculation.num_speculative_tokens)
@@ -33,7 +37,13 @@ def candidates(experiment: Experiment) -> list[Candidate]:
             if len(set(ks)) >= FEW or experiment.sweep is Sweep.ADAPTIVE
             else sorted({*ks, *range(1, MAX_K + 1)})
         )
+        if most.verified(k)
     ]
+
+
+def kind(experiment: Experiment) -> MostTokens:
+    """What a step of its engine yields at most; of servers that already run, a step of the first that speculates."""
+    return next((most_tokens(experiment, variant) for variant in speculative(experiment)), ASSUMED)
 
 
 def speculative(experiment: Experiment) -> list[Variant]:
@@ -51,19 +61,24 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
 
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> list[Observation]:
-    """What the comparisons measured of arms that differ from their baseline in speculation alone."""
+    """What the comparisons measured of arms that differ from their baseline in speculation alone. Of servers of two
+    kinds only those of the first one's: the model is of one.
+    """
     return [
         found
         for comparison in comparisons
         for pair in comparison.pairs
         if (result := pair.group(group))
+        and most_tokens(comparison.experiment, comparison.experiment.variant(pair.variant))
+        is kind(comparison.experiment)
         and (found := observation(comparison.experiment.variant(pair.variant), pair, result))
     ]
 
 
 def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> Advice:
     """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all."""
-    return advise(candidates(experiment), observations(comparisons, group=group), prior_a=PRIORS[group])
+    seen = observations(comparisons, group=group)
+    return advise(candidates(experiment), seen, most=kind(experiment), prior_a=PRIORS[group])
 
 
 def advice_sentence(comparison: Comparison) -> str | None:
@@ -85,7 +100,7 @@ def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost
     measured = {Candidate(item.draft, item.k) for item in seen}
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
     left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
-    advice = advise(left, seen)
+    advice = advise(left, seen, most=kind(experiment))
     chosen, reason = advice.compile_next, advice.reason
     again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
     if chosen is None and again:

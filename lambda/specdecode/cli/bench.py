@@ -14,6 +14,7 @@ import typer
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain
 from specdecode.experiment.model import Load
+from specdecode.experiment.most_tokens import MostTokens
 
 WHAT, HOW, COUNT, RESULTS = "What is sent", "How it is sent", "What is known of the servers", "Results"
 """Panels of --help."""
@@ -117,6 +118,15 @@ def bench(
             rich_help_panel=COUNT,
         ),
     ] = None,
+    most_tokens_per_step: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=k|k+1",
+            help="What an arm's engine yields in a step at most: k with NxD Inference (vLLM on Neuron up to 0.16), k+1 "
+            "with others (taken where this is not said). Repeatable.",
+            rich_help_panel=COUNT,
+        ),
+    ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(help="Model folder or tokenizer.json, for prompts of exact length.", rich_help_panel=COUNT),
@@ -181,6 +191,7 @@ def bench(
         models = _of_arms("--model", model or [], endpoints, str, what="a model's name")
         prices = _of_arms("--price-per-hour", price_per_hour or [], endpoints, float, what="a number of dollars")
         drafted = _of_arms("--speculative-tokens", speculative_tokens or [], endpoints, int, what="a number of tokens")
+        most = _of_arms("--most-tokens-per-step", most_tokens_per_step or [], endpoints, MostTokens, what="k or k+1")
         if upload is not None:
             S3Folder(upload)
         if upload is not None or publish:
@@ -192,6 +203,7 @@ def bench(
                     "model": models.get(name),
                     "price_per_hour": prices.get(name, prices.get(None)),
                     "num_speculative_tokens": drafted.get(name),
+                    "most_tokens_per_step": most.get(name, most.get(None)),
                 }
                 for name in endpoints
             },

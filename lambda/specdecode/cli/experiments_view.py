@@ -135,6 +135,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"dialect   {engine.dialect}",
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",
+        f"step      at most {engine.most_tokens_per_step} tokens of k drafts",
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
         f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
         f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",

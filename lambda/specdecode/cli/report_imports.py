@@ -15,7 +15,7 @@ from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_docume
 from specdecode.cli.report_view import terminal_width
 from specdecode.experiment.model import Variant
 
-OPTIONS = ("draft", "k", "quantization")
+OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
 UNKNOWN_SIZE_GIB = 1.0
 
 
@@ -32,7 +32,8 @@ def import_results(
         typer.Option(
             "--about",
             metavar="NAME:KEY=VALUE",
-            help="What an arm is: sd:draft=Qwen/Qwen3-0.6B, sd:k=7, sd:quantization=fp8.",
+            help="What an arm is: sd:draft=Qwen/Qwen3-0.6B, sd:k=7, sd:quantization=fp8, "
+            "sd:most_tokens_per_step=k (what its engine yields in a step: k with NxD Inference, k+1 with others).",
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the report.")] = "Imported LLMPerf results",
@@ -91,7 +92,8 @@ def _variant(name: str, about: dict[str, str], baseline: str | None) -> Variant:
         values["speculation"] = {
             "draft": {"id": about.get("draft", "unknown"), "size_gib": UNKNOWN_SIZE_GIB},
             "num_speculative_tokens": about["k"],
+            "most_tokens_per_step": about.get("most_tokens_per_step"),
         }
-    elif "draft" in about:
-        raise ImportProblem(f"--about {name}:draft: say {name}:k=NUMBER too")
+    elif given := [key for key in ("draft", "most_tokens_per_step") if key in about]:
+        raise ImportProblem(f"--about {name}:{given[0]}: say {name}:k=NUMBER too")
     return Variant.model_validate(values)

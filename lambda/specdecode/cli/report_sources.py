@@ -20,6 +20,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.endpoints import fill
 from specdecode.experiment.model import MOST_DRAFTED
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 from specdecode.untrusted import Unreadable, read_file
 
@@ -179,7 +180,7 @@ def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
                 "target": {"id": _model(arm, spec, servers)},
                 "served_model_name": arm.model,
                 "price_per_hour": arm.price_per_hour,
-                "speculation": None if not (k := _k(arm, servers)) else _speculation(k),
+                "speculation": None if not (k := _k(arm, servers)) else _speculation(k, arm.most_tokens_per_step),
             }
             for arm in spec.arms
         ],
@@ -198,7 +199,7 @@ def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
 
 def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
     """Tokens that the arm drafts a step: as it was told, else as its server counts (one counter for each position)."""
-    if arm.num_speculative_tokens is not None:
+    if arm.num_speculative_tokens is not None or arm.most_tokens_per_step is MostTokens.K:  # whose counters say nothing
         return arm.num_speculative_tokens
     own = [item for item in servers.counters if item.variant == arm.variant and item.trusted and item.drafts]
     per_step = [-(-item.draft_tokens // item.drafts) for item in own]
@@ -206,8 +207,8 @@ def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
     return most if 1 <= most <= MOST_DRAFTED else None
 
 
-def _speculation(k: int) -> dict[str, Any]:
-    return {"draft": {"id": UNKNOWN}, "num_speculative_tokens": k}
+def _speculation(k: int, most: MostTokens | None) -> dict[str, Any]:
+    return {"draft": {"id": UNKNOWN}, "num_speculative_tokens": k, "most_tokens_per_step": most}
 
 
 def _scores(file: Path) -> list[Accuracy]:

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen, Name, Workload
+from specdecode.experiment.most_tokens import MostTokens
 
 
 class BenchmarkArm(Frozen):
@@ -17,6 +18,8 @@ class BenchmarkArm(Frozen):
     """Value of the CloudWatch dimension `Variant`."""
     num_speculative_tokens: int | None = None
     """k, for an acceptance rate from tokens per step; None where the arm does not speculate."""
+    most_tokens_per_step: MostTokens | None = None
+    """What its engine yields at most for that k; None: not said (records of earlier versions, servers at hand)."""
     model: str | None = None
     """Name under which this arm's server serves the model, where it is not the specification's."""
     price_per_hour: float | None = Field(default=None, ge=0)

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from specdecode.experiment import settable
 from specdecode.experiment.capabilities import Defaults, FamilySupport, MethodSupport, Quantization, Support
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
+from specdecode.experiment.most_tokens import MostTokens
 
 AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
@@ -169,6 +170,8 @@ class Engine(Frozen):
     methods: dict[Method, MethodSupport]
     refused: dict[Method, str]
     """Why the methods that it lacks are lacking."""
+    most_tokens_per_step: MostTokens
+    """`k+1` where a step verifies all k drafts, `k` where it verifies k - 1 of them."""
     greedy_only: bool
     """Speculation ignores the temperature, so that only temperature 0 compares like with like."""
     quantizations: tuple[Quantization, ...] = ("bf16",)
@@ -228,6 +231,15 @@ class Engine(Frozen):
         problems += settable.argument_problems([a.format(max_num_seqs=1) for a in self.serve_args], self.settable_args)
         if problems:
             raise ValueError("; ".join(problems))
+        return self
+
+    @model_validator(mode="after")
+    def _counters_count_what_is_verified(self) -> Self:
+        if self.metrics.trusted and self.most_tokens_per_step is MostTokens.K:
+            raise ValueError(
+                "metrics.trusted is true and most_tokens_per_step is k: no engine that verifies k - 1 drafts is known "
+                "to count them; write trusted: false"
+            )
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from specdecode import layout
+from specdecode.experiment.most_tokens import MostTokens
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
 """Lower-case name usable in Kubernetes object names, S3 keys and file names."""
@@ -119,6 +120,9 @@ class Speculation(Frozen):
     """k: tokens that are drafted for each step of the target."""
     draft_max_model_len: int | None = Field(default=None, ge=1)
     """Window of the draft; unset, the target's."""
+    most_tokens_per_step: MostTokens | None = None
+    """Only of a server that already runs: `k` for NxD Inference's engines, `k+1` (if unset) for others.
+    Of the arms that are served here the engine's file says it."""
 
 
 class Serving(Frozen):

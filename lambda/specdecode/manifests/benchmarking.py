@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.step import most_tokens
 from specdecode.manifests.api_keys import client_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
@@ -49,6 +50,7 @@ def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
         variant=arm.variant,
         label=arm.label,
         num_speculative_tokens=variant.speculation.num_speculative_tokens if variant.speculation else None,
+        most_tokens_per_step=most_tokens(plan.experiment, variant) if variant.speculation else None,
         model=variant.served_model_name,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.base import Block, Impossible, NoValue, Slo
 from specdecode.measures.counters import counted, other_k
 from specdecode.measures.distribution import Count, Summary, quantile, summarize
@@ -70,6 +71,8 @@ class ArmCase(Frozen):
     """Per-request values for the distribution charts (at most SAMPLES quantiles of them)."""
     steps: tuple[StepBin, ...] = ()
     acceptance_source: str | None = None
+    verified_drafts: Count | None = None
+    """Drafts that a step verifies: tokens per step are at most one more. None where k is not known."""
     accepted_per_position: tuple[float, ...] = ()
     """Acceptance at each position, given that those before were accepted."""
 
@@ -99,6 +102,8 @@ class Terms:
 
     k: int | None = None
     """Tokens that a step drafts; 0 without speculation, None where it is not known."""
+    most: MostTokens = MostTokens.K_PLUS_1
+    """What the engine yields at most for that k."""
     dollars_per_hour: float | None = None
     """Price of what the arm holds; None: no cost."""
 
@@ -138,6 +143,7 @@ def measure_arm(
         drafted_tokens=found.draft_tokens if found else None,
         accepted_tokens=found.accepted_tokens if found else None,
         k=k,
+        most=terms.most,
     )
     values, samples, no_value, impossible = _values(block)
     totals: dict[str, float] = {}
@@ -169,6 +175,7 @@ def measure_arm(
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
         steps=_steps(block) if TokensPerStep.tag in values else (),
         acceptance_source=AcceptanceRate.source(block) if AcceptanceRate.tag in totals else None,
+        verified_drafts=block.verified,
         accepted_per_position=acceptance_from_positions(found.accepted_per_position, found.drafts) if found else (),
     )
     return Measured(arm=arm, block=block, values=values)

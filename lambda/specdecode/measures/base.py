@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.load_time import load_seconds
 from specdecode.records import RequestRecord
 
@@ -56,6 +57,13 @@ class Block:
     """From the engine's counters where they can be trusted; None otherwise."""
     k: int | None = None
     """How many tokens a step drafts: 0 without speculation, None where it is not known."""
+    most: MostTokens = MostTokens.K_PLUS_1
+    """What the engine yields at most for that k."""
+
+    @property
+    def verified(self) -> int | None:
+        """How many drafts a step verifies; None where k is not known."""
+        return None if self.k is None else self.most.verified(self.k)
 
     @property
     def completed(self) -> list[RequestRecord]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from specdecode.experiment.model import MOST_DRAFTED
+from specdecode.experiment.most_tokens import MostTokens
 
 SLACK = 1.02
 """A mean up to this far above the ceiling is still taken: now and then a server that falls behind sends two steps in
 one chunk."""
 
 
-def most_tokens_per_step(k: int | None) -> float:
-    """K + 1: every drafted token accepted, and the target's own. Of an unknown k, the largest that can be asked for.
+def most_tokens_per_step(k: int | None, most: MostTokens) -> float:
+    """Every verified draft accepted, and the target's own token. Of an unknown k, the largest that can be asked for.
 
-    Leviathan, Kalman, Matias 2023 (arXiv 2211.17192, section 2.1): a step yields 1 to k + 1 tokens; 1 without drafts.
+    Leviathan, Kalman, Matias 2023 (arXiv 2211.17192, section 2.1): a step that verifies n drafts yields 1 to n + 1
+    tokens; 1 without drafts. `most`: whether the engine verifies k or k - 1 of them.
     """
-    return (MOST_DRAFTED if k is None else k) + 1.0
+    return (MOST_DRAFTED if k is None else most.verified(k)) + 1.0

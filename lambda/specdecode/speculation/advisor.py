@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.theory import acceptance_from_tokens, speedup
 
@@ -93,20 +94,24 @@ def advise(
     candidates: Sequence[Candidate],
     observations: Sequence[Observation],
     *,
+    most: MostTokens,
     worth: float = WORTH,
     prior_a: float = PRIOR_A,
 ) -> Advice:
-    """Order the rest of a sweep. `candidates`: all arms of the sweep, measured ones included (k >= 1).
+    """Order the rest of a sweep. `candidates`: all its arms, measured ones included, with a draft to verify each.
 
-    `prior_a`: acceptance that is taken for what nothing was measured of.
+    `most`: what a step of the engine that all of them run on yields at most. `prior_a`: acceptance that is taken for
+    what nothing was measured of.
     """
-    if any(candidate.k < 1 for candidate in candidates):
-        raise ValueError("candidates need k >= 1: k = 0 is the baseline, which is always measured")
+    if any(most.verified(candidate.k) < 1 for candidate in candidates):
+        raise ValueError(
+            f"candidates verify a draft or more: k = 0 is the baseline, and here a step yields {most} tokens"
+        )
     measured = {Candidate(item.draft, item.k) for item in observations}
     believed: dict[Candidate, tuple[float, float]] = {}
     for draft in dict.fromkeys(candidate.draft for candidate in candidates):
         ks = sorted({candidate.k for candidate in candidates if candidate.draft == draft})
-        believed.update(believe(draft, ks, observations, prior_a=prior_a))
+        believed.update(believe(draft, ks, observations, most=most, prior_a=prior_a))
     best, gain = _best(believed, measured)
     beliefs = sorted(
         (_belief(candidate, *believed[candidate], gain) for candidate in candidates if candidate not in measured),
@@ -134,11 +139,13 @@ def advise(
     return Advice(first.candidate, best, gain, max(0.0, remaining), reason, tuple(beliefs))
 
 
-def calibrate(observations: Sequence[Observation], *, prior_a: float = PRIOR_A) -> tuple[float, float, float]:
+def calibrate(
+    observations: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A
+) -> tuple[float, float, float]:
     """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior."""
-    if not observations:
-        return prior_a, PRIOR_C, PRIOR_V
-    a = math.fsum(acceptance_from_tokens(item.tokens_per_step, item.k) for item in observations) / len(observations)
+    seen = [item for item in observations if most.verified(item.k)]
+    found = [acceptance_from_tokens(item.tokens_per_step, most.verified(item.k)) for item in seen]
+    a = math.fsum(found) / len(found) if found else prior_a
     kk, k1, n = 1.0 / SPREAD_C**2, 0.0, 1.0 / SPREAD_V**2
     ky, y1 = PRIOR_C / SPREAD_C**2, PRIOR_V / SPREAD_V**2
     for item in observations:
@@ -151,14 +158,14 @@ def calibrate(observations: Sequence[Observation], *, prior_a: float = PRIOR_A) 
 
 
 def believe(
-    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, prior_a: float = PRIOR_A
+    draft: str, ks: Sequence[int], observations: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A
 ) -> dict[Candidate, tuple[float, float]]:
     """Mean and standard deviation of the log speed-up of one draft at every k.
 
     A draft that was never measured is believed to be like the others, within LEVEL_UNSEEN.
     """
     own = [item for item in observations if item.draft == draft]
-    a, c, v = calibrate(own or observations, prior_a=prior_a)
+    a, c, v = calibrate(own or observations, most=most, prior_a=prior_a)
     a = min(a, 0.999)
     level, start = (LEVEL_SEEN if own else LEVEL_UNSEEN), min(ks)
 
@@ -168,7 +175,7 @@ def believe(
         return level**2 + smooth + walk
 
     def model(k: int) -> float:
-        return math.log(speedup(a, k, c, v))
+        return math.log(speedup(a, k, c, v, most=most))
 
     found = posterior(
         covariance,

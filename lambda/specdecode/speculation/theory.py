@@ -2,15 +2,16 @@
 
 Symbols, the same everywhere in this project:
 
-    k   speculative tokens per step (0: no speculation)
+    k   speculative tokens per step: how often the draft runs (0: no speculation)
+    n   drafts of these that the target verifies: k, or k - 1 (MostTokens: a property of the engine)
     a   acceptance: chance that a draft token is accepted, given that all before it were (alpha in the paper)
     c   cost of one draft token, in steps of the target model without speculation
-    v   overhead: what verifying k+1 tokens instead of one adds to a target step, in the same unit
+    v   overhead: what verifying n+1 tokens instead of one adds to a target step, in the same unit
     E   expected tokens per step of the target model
     S   speed-up of decoding (ratio of time per output token)
 
 Two rates are called "acceptance rate" and must not be mixed: `a` above, and the draft acceptance rate
-accepted / drafted that vLLM reports, for which E = 1 + k * rate holds exactly. The second depends on k: never put it
+accepted / drafted that vLLM reports, for which E = 1 + n * rate holds exactly. The second depends on n: never put it
 into the geometric form.
 """
 
@@ -18,30 +19,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-def expected_tokens(a: float, k: int) -> float:
-    """E = (1 - a^(k+1)) / (1 - a), tokens per step; k+1 for a = 1."""
-    _check(a=a, k=k)
-    return float(k + 1) if a == 1.0 else (1.0 - a ** (k + 1)) / (1.0 - a)
+from specdecode.experiment.most_tokens import MostTokens
 
 
-def speedup(a: float, k: int, c: float, v: float = 0.0) -> float:
-    """S = E / (1 + k c + v); 1 for k = 0, where nothing is drafted and nothing verified."""
-    return 1.0 if k == 0 else expected_tokens(a, k) / (1.0 + k * c + v)
+def expected_tokens(a: float, n: int) -> float:
+    """E = (1 - a^(n+1)) / (1 - a), tokens per step; n+1 for a = 1."""
+    _check(a=a, n=n)
+    return float(n + 1) if a == 1.0 else (1.0 - a ** (n + 1)) / (1.0 - a)
 
 
-def acceptance_from_tokens(tokens_per_step: float, k: int) -> float:
-    """The a that gives E tokens per step at k, by bisection; clipped to [0, 1] outside 1 <= E <= k+1."""
-    if k < 1:
-        raise ValueError(f"acceptance needs k >= 1: {k}")
+def speedup(a: float, k: int, c: float, v: float = 0.0, *, most: MostTokens) -> float:
+    """S = E / (1 + k c + v); 1 for k = 0, where nothing is drafted and nothing verified.
+
+    The draft runs k times on either kind of engine: `most` changes E and not the cost.
+    """
+    return 1.0 if k == 0 else expected_tokens(a, most.verified(k)) / (1.0 + k * c + v)
+
+
+def acceptance_from_tokens(tokens_per_step: float, n: int) -> float:
+    """The a that gives E tokens per step with n drafts verified, by bisection; within [0, 1] outside 1 <= E <= n+1."""
+    if n < 1:
+        raise ValueError(f"acceptance needs one verified draft or more: {n}")
     if tokens_per_step <= 1.0:
         return 0.0
-    if tokens_per_step >= k + 1:
+    if tokens_per_step >= n + 1:
         return 1.0
     low, high = 0.0, 1.0
     for _ in range(80):
         middle = (low + high) / 2.0
-        if expected_tokens(middle, k) < tokens_per_step:
+        if expected_tokens(middle, n) < tokens_per_step:
             low = middle
         else:
             high = middle
@@ -64,8 +70,8 @@ def acceptance_from_positions(accepted_per_position: Sequence[int], drafts: int)
     return tuple(rates)
 
 
-def _check(*, a: float, k: int) -> None:
+def _check(*, a: float, n: int) -> None:
     if not 0.0 <= a <= 1.0:
         raise ValueError(f"acceptance must lie in [0, 1]: {a}")
-    if k < 0:
-        raise ValueError(f"k must be >= 0: {k}")
+    if n < 0:
+        raise ValueError(f"the number of verified drafts must be >= 0: {n}")

@@ -18,6 +18,7 @@ from specdecode.experiment.model import (
     Variant,
     Workload,
 )
+from specdecode.experiment.step import most_tokens
 from specdecode.records import Chunk, ErrorKind, RequestError, RequestRecord
 
 WORDS = ("the sun rose over a quiet hill and every stone on it threw a long blue shadow toward the sea").split()  # noqa: SIM905 - prose reads better
@@ -30,6 +31,7 @@ def experiment(
     rounds: int = 1,
     cases: tuple[TestCase, ...] | None = None,
     devices: int = 8,
+    engine: str = "rehearsal-cpu",
 ) -> Experiment:
     """A base arm and one speculative arm for each k."""
     draft = ModelRef(id="Qwen/Qwen3-1.7B", size_gib=3.4)
@@ -45,7 +47,7 @@ def experiment(
     return Experiment(
         name="simulated",
         title="Qwen3-32B with a Qwen3-1.7B draft",
-        engine="neuron-0.9.1",
+        engine=engine,
         target=ModelRef(id="Qwen/Qwen3-32B", size_gib=65.0),
         serving=Serving(tensor_parallel_size=32, devices=devices, max_num_seqs=4, max_model_len=1024),
         variants=(Variant(name="base", label="Base"), *speculative),
@@ -99,7 +101,7 @@ def request(
     output: str | None = None,
     failed: bool = False,
 ) -> RequestRecord:
-    """One request: each engine step yields 1 + (accepted draft tokens); `slow` multiplies all times."""
+    """One request: each engine step yields 1 + (accepted of k verified drafts); `slow` multiplies all times."""
     prompt = f"{case}-{index}"
     output = output if output is not None else text(random.Random(prompt), tokens)
     factor = slow * rng.lognormvariate(0.0, noise)
@@ -162,7 +164,7 @@ def run(
                         rng=rng,
                         round=round_number,
                         sent_s=clock,
-                        k=k,
+                        k=most_tokens(tested, variant).verified(k),
                         acceptance=acceptance.get(case.name, 0.5),
                         step_s=0.020 * (1.0 + (k * draft_cost + overhead if k else 0.0)),
                         noise=noise,

@@ -9,9 +9,11 @@ import pytest
 from specdecode.analysis import Comparison, Verdict, compare
 from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.result import CaseResult
-from specdecode.analysis.sweep import advise_sweep
+from specdecode.analysis.sweep import advise_sweep, candidates
 from specdecode.experiment.model import ModelRef, PromptKind, TestCase, Variant
+from specdecode.experiment.step import most_tokens
 from specdecode.records import EngineCounters, RequestRecord
+from specdecode.speculation import speedup
 
 from tests.specdecode.analysis.simulate import context, experiment, request, run
 
@@ -216,6 +218,81 @@ def test_counters_are_used_if_trusted_and_else_tokens_per_chunk() -> None:
     assert arm is not None
     assert arm.acceptance_source == "estimated from tokens per streamed chunk"
     assert arm.acceptance_rate != 1280 / 2240
+
+
+K_ENGINE = "0.9.1-sdk2.26.1"
+"""NxD Inference: of k drafts k - 1 are verified."""
+
+
+@pytest.mark.parametrize(("engine", "tokens"), [(K_ENGINE, 7.0), ("rehearsal-cpu", 8.0)])
+def test_perfect_drafts_are_all_accepted_on_either_kind_of_engine(engine: str, tokens: float) -> None:
+    tested = experiment(engine=engine)
+    acceptance = {"repeat": 1.0, "sonnet": 0.6}
+    comparison = compare(experiment=tested, records=run(tested, acceptance=acceptance), context=context())
+    arm = comparison.arm("sd", "repeat")
+    assert arm is not None and not arm.impossible
+    assert max(step.tokens for step in arm.steps) == tokens == arm.verified_drafts + 1
+    assert arm.acceptance_rate == pytest.approx(1.0, abs=0.04), "the last chunk of an answer is cut"
+    theory = {item.group: item for item in comparison.theory}
+    assert theory["structured"].acceptance == pytest.approx(1.0, abs=0.02)
+    assert theory["open-ended"].acceptance == pytest.approx(0.6, abs=0.03)
+    tpot = {e.metric: e for e in case(comparison, "repeat").speedups}["time_per_output_token"]
+    assert tpot.ratio == pytest.approx(tokens / (1 + 7 * 0.12 + 0.10), rel=0.02), "the draft runs k times on both"
+
+
+def test_a_step_of_k_plus_one_is_impossible_where_k_less_one_are_verified() -> None:
+    elsewhere = run(experiment(), acceptance={"repeat": 1.0, "sonnet": 0.6})
+    comparison = compare(experiment=experiment(engine=K_ENGINE), records=elsewhere, context=context())
+    arm = comparison.arm("sd", "repeat")
+    assert arm is not None and arm.acceptance_rate is None and "tokens_per_step" not in arm.metrics
+    assert any("verifies 6 of them gives 7 a step at most" in note for note in comparison.notes)
+
+
+def test_counters_of_an_engine_that_verifies_one_draft_less_are_not_used() -> None:
+    """The plugin of 0.16 counts what was accepted as drafted: its own rate is 1 whatever the draft is worth."""
+    tested = experiment(engine=K_ENGINE)
+    counters = EngineCounters(variant="sd", case="sonnet", drafts=800, draft_tokens=800, accepted_tokens=800)
+    arm = compare(experiment=tested, records=run(tested), context=context(counters=(counters,))).arm("sd", "sonnet")
+    assert arm is not None and arm.acceptance_source == "estimated from tokens per streamed chunk"
+    assert arm.acceptance_rate is not None and arm.acceptance_rate < 0.5
+
+
+def said_of_the_step(engine: str, **of_the_arm: object) -> tuple[Comparison, list[str]]:
+    plain = experiment(engine=engine)
+    document = plain.model_dump(mode="json")
+    document["variants"][1]["speculation"].update(of_the_arm)
+    if of_the_arm:
+        for variant in document["variants"]:
+            variant["endpoint"] = f"https://{variant['name']}.example"
+    tested = type(plain).model_validate(document)
+    comparison = compare(experiment=tested, records=run(experiment(engine=K_ENGINE)), context=context())
+    return comparison, [note for note in comparison.notes if "yields at most" in note]
+
+
+def test_what_is_assumed_of_an_engine_is_said() -> None:
+    known, nothing = said_of_the_step(K_ENGINE)
+    for unknown in (said_of_the_step("unknown"), said_of_the_step(K_ENGINE, most_tokens_per_step=None)):
+        assumed, (note,) = unknown
+        assert "not known of sd: k+1 tokens are assumed" in note and "--most-tokens-per-step NAME=k" in note
+        low, right = assumed.arm("sd", "repeat"), known.arm("sd", "repeat")
+        assert low is not None and right is not None
+        assert low.acceptance_rate == pytest.approx((right.acceptance_rate or 0) * 6 / 7)
+    told, silence = said_of_the_step(K_ENGINE, most_tokens_per_step="k")
+    assert (silence, nothing) == ([], [])
+    assert [arm.acceptance_rate for arm in told.arms] == [arm.acceptance_rate for arm in known.arms]
+
+
+def test_the_advisor_takes_the_engine_for_what_it_is() -> None:
+    """At k=1 NxD Inference verifies nothing: no candidate; and one arm tells the same a on either kind."""
+    for engine, first in ((K_ENGINE, 2), ("rehearsal-cpu", 1)):
+        tested = experiment(engine=engine)
+        assert min(candidate.k for candidate in candidates(tested)) == first
+        records = run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8})
+        advice = advise_sweep(tested, [compare(experiment=tested, records=records, context=context())])
+        truth = {k: speedup(0.8, k, 0.12, 0.10, most=most_tokens(tested, tested.variants[1])) for k in range(2, 16)}
+        for belief in advice.beliefs:
+            if 4 <= belief.candidate.k <= 10:
+                assert belief.speedup == pytest.approx(truth[belief.candidate.k], rel=0.06)
 
 
 def test_quantization_and_speculation_are_told_apart() -> None:

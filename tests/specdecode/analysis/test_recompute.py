@@ -16,19 +16,23 @@ from specdecode.measures.accounting import accounting_of
 from specdecode.measures.publish import metric_data as request_data
 
 from tests.specdecode.analysis import recompute, recompute_forms
-from tests.specdecode.analysis.simulate import context, experiment, request, run
+from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate import request as one_request
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A run as it lies in the bucket: raw files and report.json; two rounds, three k, some failures."""
+@pytest.fixture(params=["rehearsal-cpu", "0.9.1-sdk2.26.1"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A run as it lies in the bucket: raw files and report.json; two rounds, three k, some failures.
+
+    On an engine of each kind: k + 1 tokens a step at most, and k.
+    """
     import random
 
-    tested = experiment(ks=(3, 7, 11), rounds=2)
+    tested = experiment(ks=(3, 7, 11), rounds=2, engine=request.param)
     records = list(run(tested, seed=4))
-    records.append(request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6))
+    records.append(one_request(variant="base", case="sonnet", index=99, rng=random.Random(1), failed=True, sent_s=1e6))
     records.append(
-        request(variant="base", case="sonnet", index=0, rng=random.Random(1)).model_copy(update={"warmup": True})
+        one_request(variant="base", case="sonnet", index=0, rng=random.Random(1)).model_copy(update={"warmup": True})
     )
     for record in records:
         path = tmp_path / "raw" / record.variant / f"{record.case}.jsonl"

@@ -10,6 +10,7 @@ import yaml
 from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 
@@ -53,6 +54,23 @@ def test_each_mode_of_the_article_has_an_engine_or_a_clear_line():
     for method in (Method.VANILLA_DRAFT, Method.MEDUSA):
         assert not served[method]
         assert any("no image serves" in e.refused[method] for e in engines)
+
+
+def test_nxd_inference_verifies_one_draft_less_and_nobody_else():
+    """models/model_base.py of v0.6.10598: the fork of 0.9.1 and the plugin of 0.16 run it, the native plugin not."""
+    kinds = {name: load_engine(name).most_tokens_per_step for name in engine_names()}
+    neuron = {name: kind for name, kind in kinds.items() if not name.startswith("rehearsal-")}
+    for name, kind in neuron.items():
+        runs_nxd_inference = load_engine(name).dialect in (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN)
+        assert (kind is MostTokens.K) == runs_nxd_inference, name
+    assert set(neuron.values()) == set(MostTokens)
+
+
+def test_counters_of_an_engine_that_verifies_one_draft_less_cannot_be_trusted():
+    document = load_engine("0.9.1-sdk2.26.1").model_dump(mode="json")
+    document["metrics"] = load_engine("rehearsal-cpu").metrics.model_dump(mode="json")
+    with pytest.raises(ValueError, match="no engine that verifies k - 1 drafts is known"):
+        Engine.model_validate(document)
 
 
 @pytest.mark.parametrize("name", engine_names())

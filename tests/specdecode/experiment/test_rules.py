@@ -89,6 +89,13 @@ BROKEN = {
         "variants.sd.env.VLLM_NEURON_CPU_COMPILE",
         "without devices",
     ),
+    "draft-verified": (
+        "qwen3-32b",
+        {"variants.sd.speculation.num_speculative_tokens": 1},
+        None,
+        "variants.sd.speculation.num_speculative_tokens",
+        "verifies k - 1 of k drafts",
+    ),
     "draft-kind": (
         "qwen3-32b",
         {"variants.sd.speculation.method": "eagle"},
@@ -195,6 +202,12 @@ def problems(preset, overrides, ami=None):
     with pytest.raises(ExperimentError) as caught:
         load_preset(preset, overrides=overrides, capacity=Capacity(ami=ami))
     return caught.value.problems
+
+
+def test_what_a_step_yields_is_said_of_servers_that_already_run_only():
+    (problem,) = problems("qwen3-32b", {"variants.sd.speculation.most_tokens_per_step": "k+1"})
+    assert problem.rule == "draft-verified" and problem.field == "variants.sd.speculation.most_tokens_per_step"
+    assert "0.9.1-sdk2.26.1's file says what its step yields (k)" in problem.message
 
 
 def test_no_rule_is_untested():

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import Terms, measure_arm
 from specdecode.measures.base import Block, Impossible, NoValue, Slo
 from specdecode.measures.distribution import summarize
@@ -176,6 +177,18 @@ def test_more_tokens_a_step_than_the_engine_can_give_are_no_value_and_are_told()
     assert "12.00" in arm.no_value["tokens_per_step"]
     right = measure_arm([steps(1, *[6] * 9)], terms=Terms(k=5)).arm
     assert right.metrics["tokens_per_step"].p50 == 6 and right.totals["acceptance_rate"] == 1 and not right.impossible
+
+
+def test_an_engine_that_verifies_one_draft_less_gives_k_tokens_a_step() -> None:
+    """NxD Inference at k=7: 7 tokens a step are every verified draft accepted, and 8 are impossible."""
+    arm = measure_arm([steps(1, *[7] * 9)], terms=Terms(k=7, most=MostTokens.K)).arm
+    assert arm.totals["acceptance_rate"] == 1.0 and arm.verified_drafts == 6 and not arm.impossible
+    half = measure_arm([steps(1, *[4] * 9)], terms=Terms(k=7, most=MostTokens.K)).arm
+    assert half.totals["acceptance_rate"] == pytest.approx(0.5)
+    (told,) = measure_arm([steps(1, *[8] * 9)], terms=Terms(k=7, most=MostTokens.K)).arm.impossible
+    assert "drafts 7 tokens a step and verifies 6 of them gives 7 a step at most" in told
+    alone = measure_arm([steps(*[1] * 9)], terms=Terms(k=1, most=MostTokens.K)).arm
+    assert "acceptance_rate" not in alone.totals and "verifies k - 1" in alone.no_value["acceptance_rate"]
 
 
 def test_an_arm_without_speculation_gives_one_token_a_step() -> None:

@@ -46,6 +46,7 @@ DOES_NOT = {
     (ModelRef, "family"): "other",
     (ModelRef, "gated"): None,
     (ModelRef, "size_gib"): 1.0,
+    (Speculation, "most_tokens_per_step"): "k",  # said of servers that already run
     (Serving, "devices"): 8,
     (Serving, "neuron_metrics"): None,
     (Variant, "name"): "other",

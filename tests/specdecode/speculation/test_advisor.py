@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation import expected_tokens, speedup
 from specdecode.speculation.advisor import AGAIN, Candidate, Observation, advise, calibrate
 from specdecode.speculation.gaussian import posterior
@@ -16,17 +17,21 @@ BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 CANDIDATES = [Candidate(draft, k) for draft in ("small", "large") for k in range(5, 16)]
 
 
-def measured(draft: str, k: int, *, a: float, c: float, v: float = 0.1) -> Observation:
-    return Observation(draft, k, speedup(a, k, c, v), expected_tokens(a, k))
+PLUS = MostTokens.K_PLUS_1
 
 
-def test_it_finds_the_best_of_a_sweep_that_obeys_the_model() -> None:
+def measured(draft: str, k: int, *, a: float, c: float, v: float = 0.1, most: MostTokens = PLUS) -> Observation:
+    return Observation(draft, k, speedup(a, k, c, v, most=most), expected_tokens(a, most.verified(k)))
+
+
+@pytest.mark.parametrize("most", MostTokens)
+def test_it_finds_the_best_of_a_sweep_that_obeys_the_model(most: MostTokens) -> None:
     truth = {"small": (0.7, 0.03), "large": (0.9, 0.06)}
-    best = max(CANDIDATES, key=lambda one: speedup(truth[one.draft][0], one.k, truth[one.draft][1], 0.1))
+    best = max(CANDIDATES, key=lambda one: speedup(truth[one.draft][0], one.k, truth[one.draft][1], 0.1, most=most))
     seen: list[Observation] = []
-    while (advice := advise(CANDIDATES, seen)).compile_next is not None:
+    while (advice := advise(CANDIDATES, seen, most=most)).compile_next is not None:
         draft, k = advice.compile_next
-        seen.append(measured(draft, k, a=truth[draft][0], c=truth[draft][1]))
+        seen.append(measured(draft, k, a=truth[draft][0], c=truth[draft][1], most=most))
     found = advice.best
     assert found is not None
     assert found.draft == best.draft
@@ -36,36 +41,37 @@ def test_it_finds_the_best_of_a_sweep_that_obeys_the_model() -> None:
 
 
 def test_it_tries_every_draft_unless_the_first_leaves_no_doubt() -> None:
-    first = advise(CANDIDATES, []).compile_next
+    first = advise(CANDIDATES, [], most=PLUS).compile_next
     assert first is not None
-    second = advise(CANDIDATES, [measured(*first, a=0.6, c=0.05)]).compile_next
+    second = advise(CANDIDATES, [measured(*first, a=0.6, c=0.05)], most=PLUS).compile_next
     assert second is not None
     assert second.draft != first.draft
 
 
 def test_no_arm_is_recommended_where_all_are_slower_than_plain_decoding() -> None:
     seen = [measured(one.draft, one.k, a=0.1, c=0.3) for one in CANDIDATES]
-    advice = advise(CANDIDATES, seen)
+    advice = advise(CANDIDATES, seen, most=PLUS)
     assert (advice.best, advice.best_speedup, advice.compile_next) == (None, 1.0, None)
     assert advice.measure_again == ()
 
 
 def test_arms_that_cannot_be_told_apart_are_measured_again_a_few_times() -> None:
     seen = [measured(one.draft, one.k, a=0.9, c=0.05) for one in CANDIDATES]
-    again = advise(CANDIDATES, seen).measure_again
+    again = advise(CANDIDATES, seen, most=PLUS).measure_again
     assert len(again) > 1
-    often = advise(CANDIDATES, [item for item in seen for _ in range(AGAIN)])
+    often = advise(CANDIDATES, [item for item in seen for _ in range(AGAIN)], most=PLUS)
     assert often.measure_again == ()
 
 
 def test_the_remaining_gain_shrinks_as_arms_are_measured() -> None:
     few = [measured("large", 9, a=0.8, c=0.05)]
     many = [measured(draft, k, a=0.8, c=0.05) for draft in ("small", "large") for k in (5, 7, 9, 12, 15)]
-    assert advise(CANDIDATES, few).remaining_gain > 3 * advise(CANDIDATES, many).remaining_gain
+    assert advise(CANDIDATES, few, most=PLUS).remaining_gain > 3 * advise(CANDIDATES, many, most=PLUS).remaining_gain
 
 
-def test_calibration_recovers_what_two_points_tell() -> None:
-    a, c, v = calibrate([measured("large", k, a=0.85, c=0.08, v=0.2) for k in (5, 15)])
+@pytest.mark.parametrize("most", MostTokens)
+def test_calibration_recovers_what_two_points_tell(most: MostTokens) -> None:
+    a, c, v = calibrate([measured("large", k, a=0.85, c=0.08, v=0.2, most=most) for k in (5, 15)], most=most)
     assert a == pytest.approx(0.85, abs=1e-6)
     assert c == pytest.approx(0.08, abs=0.01)
     assert v == pytest.approx(0.2, abs=0.1)
@@ -73,7 +79,7 @@ def test_calibration_recovers_what_two_points_tell() -> None:
 
 def test_no_cost_is_below_nothing() -> None:
     """Steps that get shorter with k are noise: a draft token that pays for itself does not exist."""
-    a, c, v = calibrate([Observation("large", 5, 6.0, 5.0), Observation("large", 15, 40.0, 10.0)])
+    a, c, v = calibrate([Observation("large", 5, 6.0, 5.0), Observation("large", 15, 40.0, 10.0)], most=PLUS)
     assert 0 < a < 1 and c == 0.0 and v >= 0.0
 
 
@@ -89,13 +95,22 @@ def test_the_gaussian_process_is_the_textbook_one() -> None:
     assert posterior(covariance, at=[3], seen=[], values=[], noise=[]) == [(0.0, 1.0)]
 
 
-def test_k_zero_is_no_candidate() -> None:
-    with pytest.raises(ValueError, match="k >= 1"):
-        advise([Candidate("small", 0)], [])
+@pytest.mark.parametrize(("k", "most"), [(0, MostTokens.K_PLUS_1), (1, MostTokens.K)])
+def test_what_verifies_no_draft_is_no_candidate(k: int, most: MostTokens) -> None:
+    with pytest.raises(ValueError, match="verify a draft or more"):
+        advise([Candidate("small", k)], [], most=most)
 
 
+def test_an_arm_that_verifies_no_draft_says_nothing_of_acceptance() -> None:
+    """NxD Inference at k=1: one token a step whatever the draft is worth."""
+    useless, good = Observation("large", 1, 0.9, 1.0), measured("large", 7, a=0.8, c=0.05, most=MostTokens.K)
+    assert calibrate([useless, good], most=MostTokens.K)[0] == pytest.approx(0.8)
+    assert calibrate([useless], most=MostTokens.K, prior_a=0.65)[0] == 0.65
+
+
+@pytest.mark.parametrize("most", MostTokens)
 def test_over_simulated_sweeps_it_beats_the_alternatives_and_the_committed_figures_are_reproduced(
-    monkeypatch: pytest.MonkeyPatch,
+    most: MostTokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
     for name in ("advisor", "advisor_sweeps"):
@@ -105,9 +120,9 @@ def test_over_simulated_sweeps_it_beats_the_alternatives_and_the_committed_figur
 
     committed = json.loads((BENCHMARKS / "results" / "advisor.json").read_text())
     assert committed["sweeps"] == 300
-    sweeps = [advisor_sweeps.sweep(committed["first"] + number) for number in range(300)]
-    found = advisor.judge(advisor.with_advisor, sweeps)
-    assert found == pytest.approx(committed["results"]["advisor"])
-    grid, chance = committed["results"]["full grid"], committed["results"]["random, 6 compiles"]
+    sweeps = [advisor_sweeps.sweep(committed["first"] + number, most) for number in range(300)]
+    found, known = advisor.judge(advisor.strategies(most)["advisor"], sweeps), committed["results"][most]
+    assert found == pytest.approx(known["advisor"])
+    grid, chance = known["full grid"], known["random, 6 compiles"]
     assert found["within_3_percent"] >= grid["within_3_percent"] > chance["within_3_percent"]
     assert found["mean_compiles"] <= 7

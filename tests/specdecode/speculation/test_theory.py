@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation import (
     acceptance_from_positions,
     acceptance_from_tokens,
@@ -39,7 +40,26 @@ def test_limits() -> None:
     assert expected_tokens(0.0, 7) == 1.0
     assert expected_tokens(1.0, 7) == 8.0
     assert expected_tokens(0.5, 0) == 1.0
-    assert speedup(0.9, 0, 0.3, 0.2) == 1.0, "without drafting there is nothing to verify"
+    for most in MostTokens:
+        assert speedup(0.9, 0, 0.3, 0.2, most=most) == 1.0, "without drafting there is nothing to verify"
+
+
+def test_an_engine_that_verifies_one_draft_less_yields_less_and_pays_for_all_k() -> None:
+    """NxD Inference at k=7: 6 drafts verified, 7 tokens at most; the draft still runs 7 times."""
+    assert MostTokens.K.verified(7) == 6 and MostTokens.K_PLUS_1.verified(7) == 7
+    assert [most.verified(0) for most in MostTokens] == [0, 0] and MostTokens.K.verified(1) == 0
+    assert speedup(1.0, 7, 0.1, 0.3, most=MostTokens.K) == pytest.approx(7 / 2.0)
+    assert speedup(1.0, 7, 0.1, 0.3, most=MostTokens.K_PLUS_1) == pytest.approx(8 / 2.0)
+    assert speedup(1.0, 1, 0.1, most=MostTokens.K) == pytest.approx(1 / 1.1), "nothing is verified, and a draft is paid"
+
+
+def test_the_best_k_is_another_one_on_an_engine_that_verifies_one_draft_less() -> None:
+    """a=0.9, c=0.05, v=0.1."""
+
+    def best(most: MostTokens) -> int:
+        return max(range(1, 33), key=lambda k: speedup(0.9, k, 0.05, 0.1, most=most))
+
+    assert (best(MostTokens.K_PLUS_1), best(MostTokens.K)) == (14, 15)
 
 
 @given(RATES, KS)
@@ -65,7 +85,7 @@ def test_eagle3_point_gives_both_acceptance_rates() -> None:
     assert (tokens - 1) / k == pytest.approx(0.74, abs=0.001), "accepted / drafted, another rate than a"
     per_draft_token = (tokens / (before / after) - 1) / k
     assert per_draft_token == pytest.approx(0.32, abs=0.002)
-    assert speedup(a, k, per_draft_token) == pytest.approx(before / after)
+    assert speedup(a, k, per_draft_token, most=MostTokens.K_PLUS_1) == pytest.approx(before / after)
 
 
 def test_eagle3_rates_per_position() -> None:
@@ -90,7 +110,7 @@ def test_what_the_published_speedups_imply(gain: float, k: int, c: float, a: flo
 
 
 def test_the_405b_gain_exceeds_what_speculation_alone_can_give() -> None:
-    bound = speedup(1.0, 7, 0.1)
+    bound = speedup(1.0, 7, 0.1, most=MostTokens.K_PLUS_1)
     assert bound == pytest.approx(8 / 1.7)
     assert bound < 5.45, "so quantization is in the published figure"
 
@@ -104,5 +124,5 @@ def test_positions_that_were_never_reached_are_left_out() -> None:
     "call", [lambda: expected_tokens(1.2, 3), lambda: expected_tokens(0.5, -1), lambda: acceptance_from_tokens(2.0, 0)]
 )
 def test_impossible_arguments_are_refused(call: object) -> None:
-    with pytest.raises(ValueError, match=r"acceptance|k must"):
+    with pytest.raises(ValueError, match=r"acceptance|verified drafts must"):
         call()

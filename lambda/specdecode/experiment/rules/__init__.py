@@ -21,6 +21,7 @@ RULES: dict[str, tuple[Rule, str]] = {
     "method-family": (engine.method_family, "the model code: NxD Inference's models/, the native plugin's registry"),
     "method-needs": (engine.method_needs, "the method's tutorial and example for the native plugin"),
     "arms-alike": (alike.arms_alike, "assets/engines: what an engine takes by itself, with and without speculation"),
+    "draft-verified": (engine.verified, "NxD Inference v0.6.10598, models/model_base.py: _token_gen_forward"),
     "draft-kind": (engine.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
     "draft-of-family": (engine.draft_family, _LEVIATHAN),
     "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),

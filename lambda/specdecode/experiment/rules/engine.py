@@ -89,6 +89,23 @@ def method_needs(case: Case) -> Iterator[Finding]:
             yield f"{field}.extra_args", message, "add them to serving.extra_args, so that both arms have them"
 
 
+def verified(case: Case) -> Iterator[Finding]:
+    for variant in case.experiment.variants:
+        speculation = variant.speculation
+        if speculation is None:
+            continue
+        field, most = f"variants.{variant.name}.speculation", case.engine.most_tokens_per_step
+        if speculation.most_tokens_per_step is not None:
+            message = f"{case.engine.name}'s file says what its step yields ({most})"
+            yield f"{field}.most_tokens_per_step", message, "leave it out: it is for servers that already run"
+        k = speculation.num_speculative_tokens
+        if most.verified(k) < 1:
+            message = (
+                f"{case.engine.name} verifies k - 1 of k drafts, so that with k={k} no step yields more than one token"
+            )
+            yield f"{field}.num_speculative_tokens", message, "write 2 or more"
+
+
 def draft_kind(case: Case) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         if (speculation := variant.speculation) and speculation.draft.kind is not _KIND_OF[speculation.method]:

@@ -1,20 +1,22 @@
 from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
 from specdecode.measures.metrics.tokens_per_step import mean_tokens_per_step
 
+ESTIMATED = "estimated from tokens per streamed chunk"
+
 
 class AcceptanceRate(BlockMetric):
-    """Share of the drafted tokens that the target model accepted (vLLM's acceptance rate, not the per-token
-    probability of the theory).
+    """Share of the drafted tokens that the target model accepted, of those that it verified (vLLM's acceptance rate,
+    not the per-token probability of the theory).
 
     From the engine's counters where they can be trusted; else estimated from tokens per step and the number of
-    drafted tokens a step; `source` says which.
+    drafts that a step verifies: k, or k - 1 on an engine that yields at most k tokens a step; `source` says which.
     """
 
     tag = "acceptance_rate"
     title = "Draft acceptance rate"
     unit = Unit.RATIO
     direction = Direction.HIGHER
-    formula = "accepted / drafted tokens; estimated: (tokens per step - 1) / k"
+    formula = "accepted / drafted tokens; estimated: (tokens per step - 1) / verified drafts a step"
 
     @classmethod
     def block_value(cls, block: Block) -> float:
@@ -22,7 +24,9 @@ class AcceptanceRate(BlockMetric):
             return block.accepted_tokens / block.drafted_tokens
         if not block.k:
             raise NoValue("no trusted counters, and k is not known" if block.k is None else "the arm drafts nothing")
-        rate = (mean_tokens_per_step(block) - 1) / block.k
+        if not block.verified:
+            raise NoValue("the arm drafts one token a step, and its engine verifies k - 1")
+        rate = (mean_tokens_per_step(block) - 1) / block.verified
         if rate < 0:
             raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
         return rate
@@ -31,4 +35,4 @@ class AcceptanceRate(BlockMetric):
     def source(cls, block: Block) -> str:
         """Where the rate is from, in words."""
         counted = block.drafted_tokens and block.accepted_tokens is not None
-        return "engine counters" if counted else "estimated from tokens per streamed chunk"
+        return "engine counters" if counted else ESTIMATED

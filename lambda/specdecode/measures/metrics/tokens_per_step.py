@@ -17,7 +17,8 @@ from specdecode.records import RequestRecord
 
 
 class TokensPerStep(RequestMetric):
-    """Mean tokens per engine step, taking a streamed chunk for a step: 1 without speculation, up to k + 1 with it.
+    """Mean tokens per engine step, taking a streamed chunk for a step: 1 without speculation, up to k + 1 with it
+    (up to k on an engine that verifies k - 1 of k drafts).
 
     The first chunk is the prompt's step and is left out. An upper estimate under load: an engine that falls behind
     its own output sends two steps in one chunk. An arm whose mean in a case is above what its engine can give has no
@@ -47,15 +48,22 @@ def mean_tokens_per_step(block: Block) -> float:
             tokens += TokensPerStep.value(record) * (len(record.chunks) - 1)
     if not steps:
         raise NoValue("no answer of more than one chunk")
-    ceiling = most_tokens_per_step(block.k)
+    ceiling = most_tokens_per_step(block.k, block.most)
     if tokens / steps > ceiling * SLACK:
-        drafts = f"drafts {block.k} tokens a step" if block.k else "does not speculate"
-        drafts = f"drafts {MOST_DRAFTED} tokens a step, the most there is," if block.k is None else drafts
         raise Impossible(
-            f"{tokens / steps:.2f} tokens a chunk came, but an arm that {drafts} gives {ceiling:g} a step at most: "
-            "something between server and client merges chunks (a proxy?), or its k is another one"
+            f"{tokens / steps:.2f} tokens a chunk came, but an arm that {_drafts(block)} gives {ceiling:g} a step at "
+            "most: something between server and client merges chunks (a proxy?), or its k is another one"
         )
     return tokens / steps
+
+
+def _drafts(block: Block) -> str:
+    if block.k is None:
+        return f"drafts {MOST_DRAFTED} tokens a step, the most there is,"
+    if not block.k:
+        return "does not speculate"
+    verified = "" if block.verified == block.k else f" and verifies {block.verified} of them"
+    return f"drafts {block.k} tokens a step{verified}"
 
 
 def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
