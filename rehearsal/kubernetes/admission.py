@@ -1,6 +1,7 @@
 """What the API server's admission changes or refuses on creation: service accounts, the EKS pod-identity webhook."""
 
 import csv
+import functools
 from collections.abc import Callable
 
 from rehearsal.kubernetes import errors
@@ -14,6 +15,7 @@ SKIP_CONTAINERS = "eks.amazonaws.com/skip-containers"
 TOKEN_MOUNT = "/var/run/secrets/eks.amazonaws.com/serviceaccount"  # noqa: S105
 TOKEN_VOLUME = "aws-iam-token"  # noqa: S105
 REGIONS = ("AWS_DEFAULT_REGION", "AWS_REGION")
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 AUDIENCE = "sts.amazonaws.com"
 
 Hook = Callable[[Store, Resource, Json], None]
@@ -23,7 +25,7 @@ class Hooks:
     """Admission in order: each hook may change the object in place or raise an ApiError."""
 
     def __init__(self) -> None:
-        self._hooks: list[Hook] = [require_service_account]
+        self._hooks: list[Hook] = [require_service_account, set_priority, refuse_runtime_classes]
 
     def add(self, hook: Hook) -> None:
         self._hooks.append(hook)
@@ -40,6 +42,38 @@ def require_service_account(store: Store, resource: Resource, obj: Json) -> None
     name, namespace = obj["spec"]["serviceAccountName"], namespace_of(obj)
     if store.get(r.SERVICE_ACCOUNTS, namespace, name) is None:
         why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+        raise errors.forbidden(resource, name_of(obj), why)
+
+
+def set_priority(store: Store, resource: Resource, obj: Json) -> None:
+    """The Priority plugin: a pod's priority and preemption are those of its class, and not its own to say."""
+    if resource is not r.PODS:
+        return
+    spec, refuse = obj["spec"], functools.partial(errors.forbidden, resource, name_of(obj))
+    name = spec.get("priorityClassName") or ""
+    found = store.get(r.PRIORITY_CLASSES, "", name) if name else None
+    if name and not found and name not in _SYSTEM_PRIORITIES:
+        raise refuse(f"no PriorityClass with name {name} was found")
+    meant = {
+        "priority": found.get("value", 0) if found else _SYSTEM_PRIORITIES.get(name, 0),
+        "preemptionPolicy": (found or {}).get("preemptionPolicy", "PreemptLowerPriority"),
+    }
+    for field, value in meant.items():
+        if spec.setdefault(field, value) != value:
+            raise refuse(
+                f"the value of {field} ({spec[field]}) must not be provided in pod spec; priority admission controller "
+                f"computed {value} from the given PriorityClass name"
+            )
+
+
+def refuse_runtime_classes(store: Store, resource: Resource, obj: Json) -> None:
+    """The RuntimeClass plugin of a cluster that has none."""
+    if resource is not r.PODS:
+        return
+    if name := obj["spec"].get("runtimeClassName"):
+        raise errors.forbidden(resource, name_of(obj), f'pod rejected: RuntimeClass "{name}" not found')
+    if "overhead" in obj["spec"]:
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise errors.forbidden(resource, name_of(obj), why)
 
 

@@ -35,6 +35,9 @@ def _request(request: Json, path: str) -> Iterator[Json]:
         yield errors.unsupported(path, "a request that is not `exactly`")
         return
     exactly = request["exactly"]
+    if exactly.get("adminAccess"):
+        message = "admin access to devices requires a namespace that is labelled for it"
+        yield errors.field_forbidden(f"{path}.exactly.adminAccess", message)
     count = exactly.get("count", 0)
     if exactly["allocationMode"] == "All" and count:
         yield errors.invalid_value(f"{path}.exactly.count", count, 'must not be specified when allocationMode is "All"')

@@ -28,6 +28,8 @@ def pod_spec(spec: Json) -> None:
     for container in [*spec.get("initContainers", ()), *spec.get("containers", ())]:
         _container(container)
     for volume in spec.get("volumes", ()):
+        if not {*volume} - {"name"}:
+            volume["emptyDir"] = {}
         for kind in ("configMap", "secret", "projected", "downwardAPI"):
             if kind in volume:
                 _set(volume[kind], defaultMode=0o644)
@@ -59,7 +61,7 @@ def _container(container: Json) -> None:
 def _pod(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     pod_spec(spec)
-    _set(spec, serviceAccountName="default", preemptionPolicy="PreemptLowerPriority", priority=0)
+    _set(spec, serviceAccountName=spec.get("serviceAccount") or "default")
     spec["serviceAccount"] = spec["serviceAccountName"]
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
@@ -102,7 +104,8 @@ def _service(obj: Json) -> None:
     _set(spec, type="ClusterIP", sessionAffinity="None", internalTrafficPolicy="Cluster")
     _set(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     for port in spec.get("ports", ()):
-        _set(port, protocol="TCP", targetPort=port["port"])
+        _set(port, protocol="TCP")
+        port["targetPort"] = port.get("targetPort") or port["port"]
 
 
 def _namespace(obj: Json) -> None:
@@ -114,8 +117,8 @@ def _claim_spec(spec: Json) -> None:
     for request in spec.get("devices", {}).get("requests", ()):
         if "exactly" in request:
             _set(request["exactly"], allocationMode="ExactCount")
-            if request["exactly"]["allocationMode"] == "ExactCount":
-                _set(request["exactly"], count=1)
+            if request["exactly"]["allocationMode"] == "ExactCount" and not request["exactly"].get("count"):
+                request["exactly"]["count"] = 1
 
 
 def _volume(obj: Json) -> None:
@@ -123,9 +126,9 @@ def _volume(obj: Json) -> None:
 
 
 def _roles(obj: Json) -> None:
-    for subject in obj.get("subjects", ()):
-        if subject["kind"] in ("User", "Group"):
-            _set(subject, apiGroup="rbac.authorization.k8s.io")
+    named = [subject for subject in obj.get("subjects", ()) if subject["kind"] in ("User", "Group")]
+    for part in (obj["roleRef"], *named):
+        part["apiGroup"] = part.get("apiGroup") or "rbac.authorization.k8s.io"
 
 
 _FILLERS: dict[Resource, Callable[[Json], None]] = {
@@ -137,7 +140,7 @@ _FILLERS: dict[Resource, Callable[[Json], None]] = {
     r.SERVICES: _service,
     r.NAMESPACES: _namespace,
     r.CLAIMS: lambda obj: _claim_spec(obj["spec"]),
-    r.CLAIM_TEMPLATES: lambda obj: _claim_spec(obj["spec"]["spec"]),
+    r.CLAIM_TEMPLATES: lambda obj: _claim_spec(obj["spec"].setdefault("spec", {})),
     r.VOLUMES: _volume,
     r.VOLUME_CLAIMS: lambda obj: _set(obj["spec"], volumeMode="Filesystem"),
     r.ROLE_BINDINGS: _roles,

@@ -22,6 +22,7 @@ _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character"
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INT = {"int32": 2**31, "int64": 2**63}
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
@@ -37,9 +38,11 @@ def malformed(name: str, value: Any) -> str:
             return "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     if name == "byte":
         try:
-            base64.b64decode(value, validate=True)
+            base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
         except ValueError:
             return "illegal base64 data at input byte 0"
+    if name == "date-time" and not _TIME.fullmatch(value):
+        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse'
     return ""
 
 
@@ -148,6 +151,12 @@ def _cidr(value: str) -> str:
     return "" if "/" in value else "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
+def path_segment(value: str) -> str:
+    """What names of roles keep to: apimachinery pkg/api/validation/path."""
+    fits = value not in (".", "..") and "/" not in value and "%" not in value
+    return "" if fits else "may not be '.' or '..', and may not contain '/' or '%'"
+
+
 def _driver_name(value: str) -> str:
     return "must be no more than 63 characters" if len(value) > 63 else dns_subdomain(value.lower())
 
@@ -181,9 +190,11 @@ _CHECKS: dict[str, Callable[[Any], str]] = {
     "driver-name": _driver_name,
     "environment-name": _environment_name,
     "inner-path": _inner_path,
+    "path-segment": path_segment,
     "label-value": label_value,
     "port": _port,
     "port-name": _port_name,
     "qualified-name": qualified_name,
+    "target-port": lambda value: _port(value) if value else "",
     "trimmed": _trimmed,
 }

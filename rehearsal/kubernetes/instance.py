@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rehearsal.kubernetes import admission, certificates, nodes, pod_security, quotas, rbac
+from rehearsal.kubernetes import admission, certificates, nodes, quotas, rbac
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.admission import AUDIENCE, ROLE_ANNOTATION
 from rehearsal.kubernetes.control import Control
@@ -87,7 +87,6 @@ class Instance:
         cluster.hooks.add(admission.pod_identity_webhook(o.region))
         cluster.hooks.add(generate_selector)
         cluster.hooks.add(address_services(self._network))
-        cluster.hooks.add(pod_security.enforce)
         authenticator = Authenticator(
             admin_token=o.admin_token, aws_endpoint=o.aws_endpoint, cluster_name=o.cluster_name
         )

@@ -17,12 +17,20 @@ def job(obj: Json, old: Json | None) -> Iterator[Json]:
     if "podFailurePolicy" in spec and spec["podReplacementPolicy"] != "Failed":
         message = f'Unsupported value: "{spec["podReplacementPolicy"]}": supported values: "Failed"'
         yield errors.cause("spec.podReplacementPolicy", "FieldValueNotSupported", message)
+    pod = dig(spec, "template", "spec", default={})
+    names = [container["name"] for kind in ("initContainers", "containers") for container in pod.get(kind, ())]
     for index, rule in enumerate(dig(spec, "podFailurePolicy", "rules", default=())):
+        if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
+            message = "specifying one of OnExitCodes and OnPodConditions is required, and not both"
+            yield errors.invalid_value(f"spec.podFailurePolicy.rules[{index}]", "", message)
+        if (name := dig(rule, "onExitCodes", "containerName")) is not None and name not in names:
+            message = "must be one of the container or initContainer names in the pod template"
+            yield errors.invalid_value(f"spec.podFailurePolicy.rules[{index}].onExitCodes.containerName", name, message)
         if codes := rule.get("onExitCodes"):
             here = f"spec.podFailurePolicy.rules[{index}].onExitCodes.values"
             yield from _exit_codes(codes["values"], codes["operator"], here)
-    for field in ("successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes"):
-        if field in spec:
+    for field in ("successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes", "manualSelector"):
+        if spec.get(field) is not None and spec[field] is not False:
             yield errors.unsupported(f"spec.{field}", f"Jobs with {field}")
     if spec.get("completionMode") == "Indexed":
         yield errors.unsupported("spec.completionMode", "indexed Jobs")

@@ -5,7 +5,18 @@ import random
 import uuid
 from collections.abc import Callable
 
-from rehearsal.kubernetes import admission, defaults, deletion, errors, fields, ownership, quotas, schema, validation
+from rehearsal.kubernetes import (
+    admission,
+    defaults,
+    deletion,
+    errors,
+    fields,
+    ownership,
+    pod_security,
+    quotas,
+    schema,
+    validation,
+)
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.fields import Owner
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now, terminating, uid_of
@@ -44,20 +55,27 @@ class Cluster:
 
     def admit_new(self, resource: Resource, obj: Json) -> Json:
         """`obj` checked, completed and admitted, ready to be inserted."""
-        obj = schema.without_nulls(copy.deepcopy(obj))
+        node = schema.schema_of(resource)
+        obj = schema.without_nulls(node, copy.deepcopy(obj))
+        if "spec" in node["properties"] and not resource.is_custom:
+            obj.setdefault("spec", {})
+        causes = schema.check_types(resource, obj)
         metadata = obj.setdefault("metadata", {})
         for field in (*_SERVER_SET, "resourceVersion"):
             metadata.pop(field, None)
-        if "name" not in metadata and "generateName" in metadata:
-            metadata["name"] = metadata["generateName"] + random_suffix()
+        if not metadata.get("name"):
+            metadata["name"] = _generated_name(resource, metadata)
         if "status" in resource.subresources:
             obj.pop("status", None)
-        schema.check(resource, obj)
+            causes = [cause for cause in causes if not cause["field"].startswith("status.")]
+        if causes:
+            raise errors.invalid(resource, metadata["name"], causes)
         if resource.namespaced:
             self._require_namespace(resource, obj)
         defaults.fill(resource, obj)
         self.hooks.admit(self.store, resource, obj)
         validation.check(self.store, resource, obj, None)
+        pod_security.enforce(self.store, resource, obj)
         quotas.admit(self.store, resource, obj)
         return obj
 
@@ -92,7 +110,7 @@ class Cluster:
 
         `as_subresource` names the subresource in managedFields through which the main object is written (scale).
         """
-        obj = schema.without_nulls(copy.deepcopy(obj))
+        obj = schema.without_nulls(schema.schema_of(resource), copy.deepcopy(obj))
         old = self.store.require(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
         if metadata.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
@@ -181,6 +199,13 @@ class Cluster:
     def finalize_namespace(self, name: str) -> None:
         """Remove a terminating namespace that is empty by now."""
         self.store.remove(r.NAMESPACES, "", name)
+
+
+def _generated_name(resource: Resource, metadata: Json) -> str:
+    """For an object without a name; "" where it must have one. The server names limit ranges itself."""
+    if metadata.get("generateName"):
+        return str(metadata["generateName"]) + random_suffix()
+    return str(uuid.uuid4()) if resource is r.LIMIT_RANGES else ""
 
 
 def owner_entry(resource: Resource, manager: str, operation: str, subresource: str = "") -> Owner:

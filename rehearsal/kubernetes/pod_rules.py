@@ -28,6 +28,7 @@ def check(spec: Json, path: str) -> Iterator[Json]:
     every = [*(("initContainers", c) for c in spec.get("initContainers", ())), *containers]
     if not containers:
         yield errors.required(f"{path}.containers")
+    yield from _names(spec, path)
     for field in _UNSUPPORTED:
         if spec.get(field):
             yield errors.unsupported(f"{path}.{field}", f"pods with {field}")
@@ -51,6 +52,26 @@ def check(spec: Json, path: str) -> Iterator[Json]:
         yield errors.unsupported(f"{path}.affinity.podAffinity", "pod affinity")
 
 
+def _names(spec: Json, path: str) -> Iterator[Json]:
+    for field in ("serviceAccountName", "priorityClassName"):
+        if spec.get(field) and (said := formats.dns_subdomain(spec[field])):
+            yield errors.invalid_value(f"{path}.{field}", spec[field], said)
+    if spec.get("preemptionPolicy", "Never") not in ("Never", "PreemptLowerPriority"):
+        message = f'Unsupported value: "{spec["preemptionPolicy"]}": supported values: "Never", "PreemptLowerPriority"'
+        yield errors.cause(f"{path}.preemptionPolicy", "FieldValueNotSupported", message)
+    yield from _profile(spec.get("securityContext") or {}, f"{path}.securityContext")
+
+
+def _profile(context: Json, path: str) -> Iterator[Json]:
+    profile = context.get("seccompProfile") or {}
+    if profile.get("type") == "Localhost" and not profile.get("localhostProfile"):
+        message = "must be set when seccomp type is Localhost"
+        yield errors.required(f"{path}.seccompProfile.localhostProfile", message)
+    elif profile.get("type") != "Localhost" and "localhostProfile" in profile:
+        message = "can only be set when seccomp type is Localhost"
+        yield errors.invalid_value(f"{path}.seccompProfile.localhostProfile", profile["localhostProfile"], message)
+
+
 def _unique(names: list[str], path: str) -> Iterator[Json]:
     for name in names:
         if said := formats.dns_label(name):
@@ -61,15 +82,21 @@ def _unique(names: list[str], path: str) -> Iterator[Json]:
 
 def _volume(volume: Json, path: str) -> Iterator[Json]:
     kinds = [key for key in volume if key != "name"]
-    if not kinds:
-        yield errors.required(path, "must specify a volume type")
     for kind in kinds[1:]:
         yield errors.field_forbidden(f"{path}.{kind}", "may not specify more than 1 volume type")
     for kind in kinds:
         if kind not in _VOLUMES:
             yield errors.unsupported(f"{path}.{kind}", f"{kind} volumes")
+    for kind, named in (("configMap", "name"), ("secret", "secretName")):
+        if kind in volume and not volume[kind].get(named):
+            yield errors.required(f"{path}.{kind}.{named}")
     for index, source in enumerate(dig(volume, "projected", "sources", default=())):
+        for kind in [*source][1:]:
+            here = f"{path}.projected.sources[{index}].{kind}"
+            yield errors.field_forbidden(here, "may not specify more than 1 volume type per source")
         for kind in source:
+            if kind in ("configMap", "secret") and not source[kind].get("name"):
+                yield errors.required(f"{path}.projected.sources[{index}].{kind}.name")
             if kind not in ("serviceAccountToken", "configMap", "secret", "downwardAPI"):
                 yield errors.unsupported(f"{path}.projected.sources[{index}].{kind}", f"projected {kind}")
 
@@ -89,14 +116,15 @@ def _container(container: Json, path: str, volumes: dict[str, Json], claims: set
     if context.get("privileged") and context.get("allowPrivilegeEscalation") is False:
         message = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
         yield errors.invalid_value(f"{path}.securityContext", "…", message)
+    if context.get("procMount") == "Unmasked":
+        yield errors.invalid_value(f"{path}.securityContext.procMount", "Unmasked", "`hostUsers` must be false")
+    yield from _profile(context, f"{path}.securityContext")
     yield from _environment(container, path)
     seen: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         here = f"{path}.volumeMounts[{index}]"
         if mount["name"] not in volumes:
             yield errors.cause(f"{here}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
-        if ":" in mount["mountPath"]:
-            yield errors.invalid_value(f"{here}.mountPath", mount["mountPath"], "must not contain ':'")
         if mount["mountPath"] in seen:
             yield errors.invalid_value(f"{here}.mountPath", mount["mountPath"], "must be unique")
         seen.add(mount["mountPath"])
@@ -117,12 +145,31 @@ def _environment(container: Json, path: str) -> Iterator[Json]:
         source = variable.get("valueFrom") or {}
         if source and variable.get("value"):
             yield errors.invalid_value(f"{here}.valueFrom", "", "may not be specified when `value` is not empty")
+        if "valueFrom" in variable and len(source) != 1:
+            message = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef`"
+            yield errors.invalid_value(f"{here}.valueFrom", "", message)
+        for kind in ("configMapKeyRef", "secretKeyRef"):
+            if kind in source and (said := formats.dns_subdomain(source[kind].get("name", ""))):
+                yield errors.invalid_value(f"{here}.valueFrom.{kind}.name", source[kind].get("name", ""), said)
+        if "fieldRef" in source and source["fieldRef"].get("apiVersion", "v1") not in ("", "v1"):
+            version = source["fieldRef"]["apiVersion"]
+            yield errors.invalid_value(f"{here}.valueFrom.fieldRef", version, "unsupported pod version")
         field = dig(source, "fieldRef", "fieldPath")
+        if field == "":
+            yield errors.required(f"{here}.valueFrom.fieldRef.fieldPath")
         if field and field not in _FIELDS and not re.match(r"^metadata\.(labels|annotations)\['[^']+'\]$", field):
             yield errors.unsupported(f"{here}.valueFrom.fieldRef.fieldPath", f"fieldPath {field}")
         for kind in source:
             if kind not in ("fieldRef", "configMapKeyRef", "secretKeyRef", "resourceFieldRef"):
                 yield errors.unsupported(f"{here}.valueFrom.{kind}", f"environment from {kind}")
+    for index, source in enumerate(container.get("envFrom", ())):
+        here = f"{path}.envFrom[{index}]"
+        kinds = [kind for kind in ("configMapRef", "secretRef") if kind in source]
+        if len(kinds) != 1:
+            yield errors.invalid_value(here, "", "must specify one of: `configMapRef` or `secretRef`")
+        for kind in kinds:
+            if not source[kind].get("name"):
+                yield errors.required(f"{here}.{kind}.name")
 
 
 def _resources(resources: Json, path: str, claims: set[str]) -> Iterator[Json]:
@@ -156,6 +203,11 @@ def _probe(probe: Json, path: str, kind: str) -> Iterator[Json]:
         yield errors.required(path, "must specify exactly one handler type")
     elif handlers[0] == "grpc":
         yield errors.unsupported(f"{path}.grpc", "gRPC probes")
+    if "exec" in probe and not probe["exec"].get("command"):
+        yield errors.required(f"{path}.exec.command")
+    if kind == "readinessProbe" and "terminationGracePeriodSeconds" in probe:
+        message = "must not be set for readinessProbes"
+        yield errors.invalid_value(f"{path}.terminationGracePeriodSeconds", "", message)
     if dig(probe, "httpGet", "scheme", default="HTTP") != "HTTP":
         yield errors.unsupported(f"{path}.httpGet.scheme", "HTTPS probes")
     if kind != "readinessProbe" and probe.get("successThreshold", 1) != 1:

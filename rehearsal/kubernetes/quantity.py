@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 
 _PATTERN = re.compile(
-    r"^([+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40}))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$"
+    r"^([+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40}|(?=[numkMGTPEK])))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?$"
 )
 _SUFFIX = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(10**3), "M": Decimal(10**6),
@@ -22,7 +22,7 @@ def parse(text: str | int | float) -> Decimal:
     if not found:
         raise ValueError(f"quantities must match the regular expression '{_PATTERN.pattern}'")
     number, suffix, exponent = found.groups()
-    amount = Decimal(number)
+    amount = Decimal(number if number.strip("+-") else 0)
     if suffix:
         return amount * _SUFFIX[suffix]
     return amount.scaleb(int(exponent)) if exponent else amount

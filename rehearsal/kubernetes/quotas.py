@@ -27,7 +27,10 @@ def check_quota(obj: Json, old: Json | None) -> Iterator[Json]:
 
 
 def check_limits(obj: Json, old: Json | None) -> Iterator[Json]:
-    for index, limit in enumerate(obj["spec"]["limits"]):
+    kinds = [limit["type"] for limit in obj["spec"].get("limits", ())]
+    for kind in sorted({kind for kind in kinds if kinds.count(kind) > 1}):
+        yield errors.cause("spec.limits", "FieldValueDuplicate", f'Duplicate value: "{kind}"')
+    for index, limit in enumerate(obj["spec"].get("limits", ())):
         if limit["type"] != "Container" or set(limit) - _LIMIT_FIELDS:
             yield errors.unsupported(f"spec.limits[{index}]", "a limit range for anything but a container's defaults")
         defaults = quantity.amounts(limit.get("default"))
@@ -90,7 +93,7 @@ def default_requests(store: Store, resource: Resource, obj: Json) -> None:
     if resource is not r.PODS:
         return
     for limit_range in store.list(r.LIMIT_RANGES, namespace_of(obj)):
-        for limit in limit_range["spec"]["limits"]:
+        for limit in limit_range["spec"].get("limits", ()):
             for container in [*obj["spec"].get("initContainers", ()), *obj["spec"]["containers"]]:
                 _fill(obj, container, "request", limit.get("defaultRequest") or {})
                 _fill(obj, container, "limit", limit.get("default") or {})

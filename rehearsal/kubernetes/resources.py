@@ -111,6 +111,12 @@ SLICES = _built_in(*_DRA, "ResourceSlice", "resourceslices", namespaced=False)
 DISRUPTION_BUDGETS = _built_in(
     "policy", "v1", "policy.v1", "PodDisruptionBudget", "poddisruptionbudgets", short="pdb", sub="status"
 )
+NETWORK_POLICIES = _built_in(
+    "networking.k8s.io", "v1", "networking.v1", "NetworkPolicy", "networkpolicies", short="netpol"
+)
+PRIORITY_CLASSES = _built_in(
+    "scheduling.k8s.io", "v1", "scheduling.v1", "PriorityClass", "priorityclasses", namespaced=False
+)
 CRDS = Resource(
     group="apiextensions.k8s.io",
     version="v1",
@@ -131,9 +137,9 @@ BUILT_IN: tuple[Resource, ...] = (
     NAMESPACES, PODS, NODES, EVENTS, SERVICES, ENDPOINTS, SERVICE_ACCOUNTS, CONFIG_MAPS, SECRETS, QUOTAS,
     LIMIT_RANGES, VOLUMES, VOLUME_CLAIMS, JOBS, DEPLOYMENTS, REPLICA_SETS, DAEMON_SETS, ROLES, ROLE_BINDINGS,
     CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, CLAIMS, CLAIM_TEMPLATES, DEVICE_CLASSES, SLICES, DISRUPTION_BUDGETS, CRDS,
-    _built_in("networking.k8s.io", "v1", "networking.v1", "NetworkPolicy", "networkpolicies", short="netpol"),
+    NETWORK_POLICIES,
     _built_in("coordination.k8s.io", "v1", "coordination.v1", "Lease", "leases"),
-    _built_in("scheduling.k8s.io", "v1", "scheduling.v1", "PriorityClass", "priorityclasses", namespaced=False),
+    PRIORITY_CLASSES,
     _built_in(*_STORAGE, "StorageClass", "storageclasses", namespaced=False, short="sc"),
     _built_in(*_STORAGE, "CSIDriver", "csidrivers", namespaced=False),
 )  # fmt: skip

@@ -28,6 +28,11 @@ def selector(value: Json | None, path: str) -> Iterator[Json]:
     """Problems of a LabelSelector that must select something."""
     if not dig(value, "matchLabels") and not dig(value, "matchExpressions"):
         yield errors.invalid_value(path, "{}", "empty selector is invalid")
+    yield from requirements(value, path)
+
+
+def requirements(value: Json | None, path: str) -> Iterator[Json]:
+    """Problems of a LabelSelector's expressions."""
     for index, requirement in enumerate(dig(value, "matchExpressions", default=())):
         yield from _requirement(requirement, f"{path}.matchExpressions[{index}]")
 

@@ -18,6 +18,8 @@ from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.resources import Resource
 
 KUBERNETES_VERSION = "1.35.0"
+_MAY_BE_ABSENT = "may be absent"
+"""In values.yaml: fields that the OpenAPI document requires and the API server does not."""
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda v: isinstance(v, dict),
     "array": lambda v: isinstance(v, list),
@@ -37,6 +39,8 @@ def definitions() -> Json:
     values = importlib.resources.files("rehearsal.kubernetes") / "schemas" / "values.yaml"
     for name, rules in yaml.safe_load(values.read_text()).items():
         definition = found[f"io.k8s.{name}"]
+        absent = rules.pop(_MAY_BE_ABSENT, ())
+        definition["required"] = [field for field in definition.get("required", ()) if field not in absent]
         _lay_over(definition.get("properties", definition), rules)
     return found
 
@@ -97,6 +101,13 @@ def problems(resource: Resource, obj: Json) -> tuple[list[str], list[Json]]:
 
 def check(resource: Resource, obj: Json) -> None:
     """Raise 400 for unknown or mistyped fields, 422 for missing or impossible values."""
+    causes = check_types(resource, obj)
+    if causes:
+        raise errors.invalid(resource, dig(obj, "metadata", "name", default=""), causes)
+
+
+def check_types(resource: Resource, obj: Json) -> list[Json]:
+    """Raise 400 for unknown or mistyped fields; the causes of a 422 otherwise."""
     unknown, causes = problems(resource, obj)
     if unknown:
         text = ", ".join(unknown)
@@ -104,8 +115,7 @@ def check(resource: Resource, obj: Json) -> None:
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
             f"strict decoding error: {text}"
         )
-    if causes:
-        raise errors.invalid(resource, dig(obj, "metadata", "name", default=""), causes)
+    return causes
 
 
 def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Json]) -> None:
@@ -114,6 +124,9 @@ def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Js
     if alternatives:
         if not any(matches_type(resolve(a), value) for a in alternatives):
             unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
+            return
+        if node.get("format") in ("port", "target-port") and (said := formats.malformed("int32", value)):
+            unknown.append(f'field "{path}": {said}')
             return
     elif not matches_type(node, value):
         unknown.append(f'field "{path}" must be of type {_expected(node)}, not {_type_name(value)}')
@@ -231,10 +244,28 @@ def known_part(node: Json, value: Any, path: str = "") -> tuple[Any, list[str]]:
     return kept, dropped
 
 
-def without_nulls(value: Any) -> Any:
-    """`value` without null fields: Kubernetes reads null as absent."""
+def without_nulls(node: Json, value: Any) -> Any:
+    """`value` as Go reads it: a null field is absent, a null item of a list or of a free map is its type's zero."""
+    node = {**resolve(node), **node}
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        known = node.get("properties") or {}
+        return {
+            key: _zero(child(node, key)) if item is None else without_nulls(child(node, key), item)
+            for key, item in value.items()
+            if item is not None or (key not in known and isinstance(node.get("additionalProperties"), dict))
+        }
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        below = items(node)
+        return [_zero(below) if item is None else without_nulls(below, item) for item in value]
     return value
+
+
+def _zero(node: Json) -> Any:
+    node = {**resolve(node), **node}
+    if node.get("format") == "quantity":
+        return "0"
+    kinds = node.get("type", "object")
+    return _ZEROS.get(kinds if isinstance(kinds, str) else kinds[0], dict)()
+
+
+_ZEROS: dict[str, Callable[[], Any]] = {"array": list, "string": str, "integer": int, "number": int, "boolean": bool}

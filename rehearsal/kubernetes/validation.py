@@ -8,6 +8,7 @@ from rehearsal.kubernetes import (
     formats,
     job_rules,
     karpenter_rules,
+    network_rules,
     pod_rules,
     quantity,
     queries,
@@ -22,8 +23,25 @@ from rehearsal.kubernetes.store import Store
 
 _ANNOTATIONS_LIMIT = 256 * 1024
 _DATA_LIMIT = 1024 * 1024
-_NAMES = {r.SERVICES: formats.dns_1035_label, r.NAMESPACES: formats.dns_label}
-_FREE_NAMES = (r.ROLES, r.CLUSTER_ROLES, r.ROLE_BINDINGS, r.CLUSTER_ROLE_BINDINGS)
+_NAMES = {
+    r.SERVICES: formats.dns_1035_label,
+    r.NAMESPACES: formats.dns_label,
+    **dict.fromkeys((r.ROLES, r.CLUSTER_ROLES, r.ROLE_BINDINGS, r.CLUSTER_ROLE_BINDINGS), formats.path_segment),
+}
+_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_POD_SECURITY = "pod-security.kubernetes.io/"
+_LEVELS = ("privileged", "baseline", "restricted")
+_CSI_SECRETS = (
+    "controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef", "nodePublishSecretRef",
+)  # fmt: skip
+_OUTSIDE = (
+    "allocateLoadBalancerNodePorts", "externalTrafficPolicy", "healthCheckNodePort", "loadBalancerClass",
+    "loadBalancerSourceRanges",
+)  # fmt: skip
+_VOLUME_FIELDS = {
+    "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+    "storageClassName", "volumeAttributesClassName", "volumeMode",
+}  # fmt: skip
 
 Rule = Callable[[Json, Json | None], Iterator[Json]]
 
@@ -42,14 +60,22 @@ def _metadata(resource: Resource, obj: Json) -> Iterator[Json]:
     name = metadata.get("name")
     if not name:
         yield errors.required("metadata.name", "name or generateName is required")
-    elif resource not in _FREE_NAMES and (said := _NAMES.get(resource, formats.dns_subdomain)(name)):
+    elif said := _NAMES.get(resource, formats.dns_subdomain)(name):
         yield errors.invalid_value("metadata.name", name, said)
-    elif resource in _FREE_NAMES and (name in (".", "..") or "/" in name or "%" in name):
-        yield errors.invalid_value("metadata.name", name, "may not be '.' or '..', and may not contain '/' or '%'")
     yield from labels("metadata.labels", metadata.get("labels"))
     for key in metadata.get("annotations") or {}:
         if said := formats.qualified_name(key.lower()):
             yield errors.invalid_value("metadata.annotations", key, said)
+    for index, reference in enumerate(metadata.get("ownerReferences") or ()):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not reference.get(field):
+                yield errors.required(f"metadata.ownerReferences[{index}].{field}")
+    for name in metadata.get("finalizers") or ():
+        said = formats.qualified_name(name)
+        if not said and "/" not in name and name not in _FINALIZERS:
+            said = "name is neither a standard finalizer name nor is it fully qualified"
+        if said:
+            yield errors.invalid_value("metadata.finalizers", name, said)
     if sum(ref.get("controller") is True for ref in metadata.get("ownerReferences") or ()) > 1:
         yield errors.invalid_value(
             "metadata.ownerReferences", "…", "Only one reference can have Controller set to true"
@@ -127,7 +153,12 @@ def _service(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.unsupported("spec.type", "a Service that is reached from outside the cluster")
     if not spec.get("selector"):
         yield errors.unsupported("spec.selector", "a Service without a selector")
+    for field in _OUTSIDE:
+        if field in spec:
+            yield errors.field_forbidden(f"spec.{field}", "may only be used when `type` is 'LoadBalancer'")
     for index, port in enumerate(spec.get("ports", ())):
+        if port.get("nodePort"):
+            yield errors.field_forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
         if port["targetPort"] != port["port"] and not isinstance(port["targetPort"], str):
             yield errors.unsupported(
                 f"spec.ports[{index}].targetPort",
@@ -150,7 +181,17 @@ def _volume(obj: Json, old: Json | None) -> Iterator[Json]:
     if driver != "s3.csi.aws.com":
         yield errors.unsupported("spec.csi.driver", "a volume that is not a Mountpoint for Amazon S3 (s3.csi.aws.com)")
     elif not dig(spec, "csi", "volumeAttributes", "bucketName"):
-        yield errors.required("spec.csi.volumeAttributes.bucketName")
+        yield errors.unsupported("spec.csi.volumeAttributes", "an S3 volume without bucketName")
+    for kind in sorted({*spec} - _VOLUME_FIELDS - {"csi"}) if driver else ():
+        yield errors.field_forbidden(f"spec.{kind}", "may not specify more than 1 volume type")
+    if "nodeAffinity" in spec and not dig(spec, "nodeAffinity", "required"):
+        yield errors.required("spec.nodeAffinity.required", "must specify required node constraints")
+    for reference in _CSI_SECRETS:
+        named = dig(spec, "csi", reference)
+        if named is not None and not (named.get("name") and named.get("namespace")):
+            yield errors.required(f"spec.csi.{reference}", "must have a name and a namespace")
+    if {*(spec.get("capacity") or {})} - {"storage"}:
+        yield errors.cause("spec.capacity", "FieldValueNotSupported", 'Unsupported value: supported values: "storage"')
     for key in ("accessModes", "capacity"):
         if not spec.get(key):
             yield errors.required(f"spec.{key}")
@@ -190,6 +231,13 @@ def _quantities(obj: Json, old: Json | None) -> Iterator[Json]:
             yield errors.invalid_value(f"spec.limits.{key}", value, str(problem))
 
 
+def _levels(obj: Json, old: Json | None) -> Iterator[Json]:
+    for key, value in (obj["metadata"].get("labels") or {}).items():
+        mode = key.removeprefix(_POD_SECURITY)
+        if key != mode and mode in ("enforce", "audit", "warn") and value not in _LEVELS:
+            yield errors.invalid_value(f"metadata.labels[{key}]", value, f"must be one of {', '.join(_LEVELS)}")
+
+
 def _no_new_definitions(obj: Json, old: Json | None) -> Iterator[Json]:
     if name_of(obj).split(".", 1)[-1] not in ("karpenter.sh", "karpenter.k8s.aws"):
         yield errors.unsupported("metadata.name", "custom resources other than Karpenter's")
@@ -202,6 +250,8 @@ def _pod(obj: Json, old: Json | None) -> Iterator[Json]:
 
 
 _RULES: dict[Resource, tuple[Rule, ...]] = {
+    r.NAMESPACES: (_levels,),
+    r.NETWORK_POLICIES: (network_rules.policy,),
     r.PODS: (_pod,),
     r.DEPLOYMENTS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always, _deployment),
     r.REPLICA_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),

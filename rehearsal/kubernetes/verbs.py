@@ -130,19 +130,23 @@ class Verbs:
                 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
             )
             raise errors.ApiError(422, "Invalid", message)
-        body = schema.without_nulls(located(target, body))
+        if target.subresource != "scale" and isinstance(body, dict):
+            typed.check(target, body)
+        body = schema.without_nulls(schema.schema_of(target.resource), located(target, body))
         if dig(body, "metadata", "managedFields"):
             raise errors.bad_request("metadata.managedFields must be nil")
         resource, dry_run = target.resource, is_dry_run(query)
         if target.subresource == "scale":
             return self._scale(target, body, manager, dry_run=dry_run), False
-        typed.check(target, body)
         node = schema.schema_of(resource)
         owner = owner_entry(resource, manager, "Apply", target.subresource)
         live = self._store.get(resource, target.namespace, target.name)
         if live is None:
             if target.subresource:
                 raise errors.not_found(resource, target.name)
+            if uid := body["metadata"].get("uid"):
+                why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+                raise errors.conflict(resource, target.name, why)
             admitted = self._cluster.admit_new(resource, body)
             merged, _ = ownership.apply(node, {"metadata": {}}, body, owner, complete=lambda obj: None, force=True)
             admitted["metadata"]["managedFields"] = merged["metadata"]["managedFields"]

@@ -1,7 +1,9 @@
-"""Mutants of the seeds: one wrong (or odd) thing each, drawn the same way every time, with what Kubernetes answers."""
+"""Mutants of the seeds: one wrong (or odd) thing each, drawn the same way every time."""
 
 import copy
 import functools
+import hashlib
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from rehearsal.kubernetes import schema
+
 SEED = 14
 _FOLDER = Path(__file__).parent
 _FREE = {
@@ -17,18 +21,25 @@ _FREE = {
     "volumeAttributes", "parameters", "default", "defaultRequest", "limits", "requests",
 }  # fmt: skip
 """Maps that take every key: no place for an unknown field."""
+_TEXTS = [
+    "Upper Case", "-dash", "dash-", "a/b", "a..b", "/abs", "../up", "x" * 64, "x" * 254, "é", "1", "true", " ", "a_b",
+    "a:b", "example.com/a", "$(A)", "\n",
+]  # fmt: skip
+_NUMBERS = [-1, 0, 1, 1.5, "5", 65536, 2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**31) - 1]
+_KEYS = ["a b", "/a", "Upper", "x" * 64, "example.com/", "a/b/c", "..", "é", "", "cpu", "requests.cpu"]
+_GONE = object()
 Json = dict[str, Any]
+Path_ = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One object to be sent, and the status that Kubernetes and the double answer with."""
+    """One object to be sent to the namespace `open` or `restricted`."""
 
+    kind: str
     name: str
     body: Json
     namespace: str
-    kubernetes: int
-    double: int
 
 
 @functools.cache
@@ -38,45 +49,103 @@ def seeds() -> dict[str, Json]:
 
 
 @functools.cache
-def classes() -> list[Json]:
+def classes() -> dict[str, Json]:
     found: list[Json] = yaml.safe_load((_FOLDER / "mutants.yaml").read_text())
-    return found
+    return {kind["class"]: kind for kind in found}
 
 
-def mutants(only: str = "") -> Iterator[Mutant]:
-    """Those of one class, or all of them in the order of the list."""
-    for kind in (kind for kind in classes() if not only or kind["class"] == only):
-        for name, body in _of_class(kind):
+def mutants(name: str) -> Iterator[Mutant]:
+    """Those of one class, in the order of the seeds; every name is there once."""
+    kind, seen = classes()[name], set()
+    for seed, path, value, shown in _everywhere(kind["everywhere"]) if "everywhere" in kind else _listed(kind):
+        where = ".".join(map(str, path))
+        called = f"{seed} {where}" + (f" = {_short(shown)}" if shown is not None else "")
+        if called not in seen:
+            seen.add(called)
             yield Mutant(
-                name=f"{kind['class']}: {name}",
-                body=body,
-                namespace=kind.get("namespace", "open"),
-                kubernetes=kind["kubernetes"],
-                double=kind.get("double", kind["kubernetes"]),
+                kind=name, name=called, body=_changed(seed, path, value), namespace=kind.get("namespace", "open")
             )
 
 
-def _of_class(kind: Json) -> Iterator[tuple[str, Json]]:
-    if "everywhere" in kind:
-        for seed, body in seeds().items():
-            for path, value in _places(body, ()):
-                if (changed := _spoiled(kind["everywhere"], path, value, seed)) is not None:
-                    yield _mutant(seed, path, changed)
-        return
+def digest() -> str:
+    """Of all mutants: what was recorded of others says nothing of these."""
+    text = json.dumps([(m.kind, m.name, m.body, m.namespace) for kind in classes() for m in mutants(kind)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _listed(kind: Json) -> Iterator[tuple[str, Path_, Any, Any]]:
     for seed, paths in kind["at"].items():
-        for path in map(_steps, paths):
+        for text in paths:
+            path = _steps(text)
             old = _at(seeds()[seed], path)
             if "drop" in kind:
-                yield _mutant(seed, path, None)
+                yield seed, path, _GONE, None
             elif "twice" in kind:
-                yield _mutant(seed, path, [*old, old[0]])
+                yield seed, path, [*old, old[0]], None
             for value in kind.get("values", ()):
-                yield _mutant(seed, path, _drawn(value, f"{kind['class']} {seed} {path}"))
+                drawn = _drawn(value, f"{kind['class']} {seed} {path}")
+                yield seed, path, drawn, drawn
             for more in kind.get("extra", ()):
-                yield _mutant(seed, path, {**(old or {}), **more})
+                yield seed, path, {**(old or {}), **more}, more
 
 
-def _steps(path: str) -> tuple[str | int, ...]:
+def _everywhere(how: str) -> Iterator[tuple[str, Path_, Any, Any]]:
+    for seed, body in seeds().items():
+        for path, value, node in _places(body, (), schema.definitions()[_DEFINITIONS[body["kind"]]]):
+            for changed, shown in _spoiled(how, path, value, seed, node):
+                yield seed, path, changed, shown
+
+
+def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterator[tuple[Any, Any]]:
+    """What stands instead of `value`, and how it is shown."""
+    draw = random.Random(f"{SEED} {how} {seed} {path}")
+    last = path[-1] if path else ""
+    free = (last in _FREE or (seed, last) == ("Service", "selector")) and isinstance(value, dict)
+    match how, value:
+        case _ if "parameters" in path or not path:
+            return
+        case "unknown", dict() if not free:
+            yield {**value, "frobnicate": 1}, None
+        case "type", _:
+            yield ({"not": "this"} if not isinstance(value, dict | list) else "text"), None
+        case "drop", _ if isinstance(last, str):
+            yield _GONE, None
+        case "null", _:
+            yield None, None
+        case "empty", _:
+            yield type(value)(), None
+        case "twice", list():
+            yield [*value, value[0]], None
+        case "text", str():
+            yield from ((text, text) for text in draw.sample(_TEXTS, 2))
+        case "number", int() if not isinstance(value, bool):
+            yield from ((number, number) for number in draw.sample(_NUMBERS, 3))
+        case "flip", bool():
+            yield from ((other, other) for other in (not value, "true", 1))
+        case "key", dict() if free:
+            one = next(iter(value.values()))
+            yield from (({**value, key: one}, key) for key in draw.sample(_KEYS, 3))
+        case "field", dict() if not free:
+            for field, below in schema.resolve(node).get("properties", {}).items():
+                if field not in value and field not in ("status", "managedFields"):
+                    made = _plausible(schema.resolve(below))
+                    yield {**value, field: made}, f"{field}: {json.dumps(made)}"
+
+
+def _plausible(node: Json) -> Any:
+    """A first value for a field that a seed has not."""
+    kind = node.get("type")
+    kinds = [kind] if isinstance(kind, str) else kind or ["string"]
+    if "object" in kinds:
+        return {}
+    if "array" in kinds:
+        return [_plausible(schema.resolve(node.get("items", {})))]
+    if "integer" in kinds or "number" in kinds:
+        return 1
+    return True if "boolean" in kinds else "seed"
+
+
+def _steps(path: str) -> Path_:
     """`spec.ports.0.name` as steps; a key with dots of its own (`example.com/pool`) is the rest of the path."""
     head, dot, key = path.partition(".example.com/")
     steps: list[str | int] = [int(step) if step.isdecimal() else step for step in head.split(".")]
@@ -85,7 +154,7 @@ def _steps(path: str) -> tuple[str | int, ...]:
     return (*steps, f"example.com/{key}") if dot else tuple(steps)
 
 
-def _at(body: Any, path: tuple[str | int, ...]) -> Any:
+def _at(body: Any, path: Path_) -> Any:
     for step in path:
         body = body.get(step) if isinstance(body, dict) else body[step]
     return body
@@ -103,33 +172,37 @@ def _drawn(value: Any, salt: str) -> Any:
     return value
 
 
-def _places(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    yield path, value
+def _places(value: Any, path: Path_, node: Json) -> Iterator[tuple[Path_, Any, Json]]:
+    yield path, value, node
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in pairs:
         if key not in ("apiVersion", "kind", "parameters") or len(path) > 1:
-            yield from _places(item, (*path, key))
+            below = schema.child(node, key) if isinstance(key, str) else schema.items(node)
+            yield from _places(item, (*path, key), below)
 
 
-def _spoiled(how: str, path: tuple[str | int, ...], value: Any, seed: str) -> Any:
-    if "parameters" in path or not path:
-        return None
-    if how == "type":
-        return {"not": "this"} if not isinstance(value, dict | list) else "text"
-    last = path[-1]
-    free = (last in _FREE or (seed, last) == ("Service", "selector")) and isinstance(value, dict)
-    return {**value, "frobnicate": 1} if isinstance(value, dict) and not free else None
-
-
-def _mutant(seed: str, path: tuple[str | int, ...], value: Any) -> tuple[str, Json]:
+def _changed(seed: str, path: Path_, value: Any) -> Json:
     body = copy.deepcopy(seeds()[seed])
     parent = body
     for step in path[:-1]:
         parent = parent.setdefault(step, {}) if isinstance(parent, dict) else parent[step]
-    if value is None:
+    if value is _GONE:
         del parent[path[-1]]
     else:
         parent[path[-1]] = value
-    shown = str(value)
-    where = ".".join(map(str, path))
-    return f"{seed} {where} = {shown if len(shown) < 60 else shown[:57] + '...'}", body
+    return body
+
+
+def _short(value: Any) -> str:
+    shown = value if isinstance(value, str) else json.dumps(value)
+    shown = shown.replace("\n", "\\n")
+    return shown if len(shown) < 60 else f"{shown[:48]}... {hashlib.sha256(shown.encode()).hexdigest()[:6]}"
+
+
+_DEFINITIONS = {
+    name.removeprefix("io.k8s.api.").rsplit(".", 1)[-1]: name
+    for name in schema.definitions()
+    if name.startswith(("io.k8s.api.", "io.k8s.apiextensions-apiserver."))
+    and "beta" not in name
+    and "alpha" not in name
+}

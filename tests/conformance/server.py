@@ -1,17 +1,17 @@
 """The server that the contract runs on: the one of KUBECONFIG, or a double that is started for it."""
 
 import base64
+import functools
 import json
 import os
 import ssl
 import subprocess
 import tempfile
-import urllib.error
-import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any
 
+import urllib3
 import yaml
 
 Json = dict[str, Any]
@@ -25,8 +25,7 @@ class Server:
 
     def __init__(self, url: str, context: ssl.SSLContext, token: str = "", *, is_double: bool) -> None:
         self.url, self._token, self.is_double = url.rstrip("/"), token, is_double
-        handlers = urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-        self._opener = urllib.request.build_opener(*handlers)
+        self._pool = urllib3.PoolManager(ssl_context=context, retries=False, timeout=30)
         self._marks = {MARK: uuid.uuid4().hex[:8]}
         self._namespaces: list[str] = []
 
@@ -36,13 +35,8 @@ class Server:
         if self._token:
             sent["Authorization"] = f"Bearer {self._token}"
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, method=method, data=data, headers=sent)
-        try:
-            with self._opener.open(request, timeout=30) as reply:
-                status, raw = reply.status, reply.read()
-        except urllib.error.HTTPError as refused:
-            status, raw = refused.code, refused.read()
-        return status, json.loads(raw)
+        reply = self._pool.request(method, self.url + path, body=data, headers=sent)
+        return reply.status, json.loads(reply.data)
 
     def namespace(self, **labels: str) -> str:
         """A namespace of its own, with its labels."""
@@ -58,6 +52,11 @@ class Server:
         for name in self._namespaces:
             self.request("DELETE", f"/api/v1/namespaces/{name}")
 
+    def minor(self) -> str:
+        """`35` of Kubernetes 1.35; a provider's `35+` is 35."""
+        return str(self.request("GET", "/version")[1]["minor"]).rstrip("+")
+
+    @functools.cache  # noqa: B019 - one server a session
     def lacks(self, api_version: str) -> bool:
         """Whether the server does not serve an API group in this version."""
         return self.request("GET", f"/apis/{api_version}")[0] == 404

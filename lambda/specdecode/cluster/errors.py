@@ -49,8 +49,9 @@ class ClusterUnavailable(KubernetesError):
     """No answer, 429 or 5xx, after all retries."""
 
 
-NOT_OF_THE_SCHEMA = "failed to create typed patch object"
-"""Of unknown fields, wrong types and duplicate keys of lists: a server-side apply answers them with 500 (1.35)."""
+_NOT_OF_THE_SCHEMA = ("failed to create typed patch object", "failed to convert new object")
+"""Of unknown fields, wrong types and duplicate keys of lists, and of quantities and times that are none: a server-side
+apply answers them with 500 (a real API server 1.35, docs/conformance.md)."""
 
 _BY_STATUS: dict[int, type[KubernetesError]] = {
     400: InvalidManifest,
@@ -67,7 +68,7 @@ def from_response(*, what: str, status: int, body: dict[str, Any]) -> Kubernetes
     """The typed error for an answer: `what` is what was asked (`GET …/pods/x`), `body` the Status object or {}."""
     kind = _BY_STATUS.get(status, ClusterUnavailable if status == 429 or status >= 500 else KubernetesError)
     message = body.get("message") or "no message"
-    if status == 500 and NOT_OF_THE_SCHEMA in message:
+    if status == 500 and message.startswith(_NOT_OF_THE_SCHEMA):
         kind = InvalidManifest
     if kind is Forbidden and "exceeded quota: " in message:
         kind = QuotaExceeded

@@ -1,6 +1,6 @@
 """Services: their cluster IP, and the Endpoints behind it."""
 
-from rehearsal.kubernetes import admission, queries
+from rehearsal.kubernetes import admission, errors, queries
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
 from rehearsal.kubernetes.controllers.base import Controller
@@ -13,8 +13,14 @@ def address_services(network: Network) -> admission.Hook:
     """Give each new Service an address of this instance's network: the one that its pod will have."""
 
     def assign(store: Store, resource: r.Resource, obj: Json) -> None:
-        if resource is not r.SERVICES or obj["spec"].get("clusterIP") == "None":
+        if resource is not r.SERVICES:
             return
+        asked = {obj["spec"].get("clusterIP", ""), *obj["spec"].get("clusterIPs", ())} - {""}
+        if asked == {"None"}:
+            return
+        if asked:
+            why = errors.unsupported("spec.clusterIP", "a Service that asks for an address")
+            raise errors.invalid(resource, name_of(obj), [why])
         obj["spec"]["clusterIP"] = network.next_address()
         obj["spec"]["clusterIPs"] = [obj["spec"]["clusterIP"]]
 

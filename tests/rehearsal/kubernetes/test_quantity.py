@@ -18,13 +18,14 @@ from rehearsal.kubernetes.karpenter import names
         ("1e3", "1000"),
         ("100u", "0.0001"),
         (2, "2"),
+        ("Gi", "0"),
     ],
 )
 def test_parse(text: str, amount: str) -> None:
     assert quantity.parse(text) == Decimal(amount)
 
 
-@pytest.mark.parametrize("text", ["", "1 Gi", "Gi", "1gi", "one"])
+@pytest.mark.parametrize("text", ["", "1 Gi", "-", "1gi", "one"])
 def test_what_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="quantities"):
         quantity.parse(text)
