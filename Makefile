@@ -33,6 +33,7 @@ help:
 	@echo '  make rehearse ENGINE=vllm         the same with real vLLM (a download of 0.6 GB first; docs/rehearsal.md)'
 	@echo '  make test                         format, lint, types, tests (with one short rehearsal)'
 	@echo '  make fuzz                         new inputs for everything that reads, MINUTES=2 a property'
+	@echo '  make mutate                       break the package at random: which breaks does no test notice? MINUTES=60'
 	@echo '  make upstream                     compare with upstream'\''s own files; UPSTREAM=<folder> if you have them'
 	@echo '  make conformance                  what the double answers as Kubernetes does; KUBECONFIG=<file> tries a real server'
 	@echo '  make validate                     check the templates with the CDK'\''s CloudFormation validator'
