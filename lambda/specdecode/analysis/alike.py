@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, ModelRef, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that say which weights it is."""
@@ -18,6 +18,7 @@ LOAD = (
     "thinking",
     "endpoint",
     "ignore_eos",
+    "load",
 )
 """Fields of the workload that decide what a speed-up is of; how often it is asked only decides how sure it is."""
 
@@ -48,7 +49,45 @@ def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
         )
         for name, experiment in (("wanted", wanted), ("measured", measured))
     }
-    return [*incomparable(wanted, measured), *paths(served["wanted"], served["measured"])]
+    return [*incomparable(wanted, measured), *paths(served["wanted"], served["measured"]), *_arms(wanted, measured)]
+
+
+def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:
+    """What differs, but k, between an arm that was measured and those that are wanted with the same draft."""
+    for variant in measured.variants:
+        if (spec := variant.speculation) is None:
+            continue
+        own = _arm(measured, variant)
+        alike = [
+            _arm(wanted, other)
+            for other in wanted.variants
+            if other.speculation and other.speculation.draft.id == spec.draft.id
+        ]
+        if alike and own not in alike:
+            yield from paths(alike[0], own, f"variants.{variant.name}")
+
+
+def _arm(experiment: Experiment, variant: Variant) -> dict[str, object]:
+    """How an arm speculates, but for k, and how it and its base are served."""
+    spec = variant.speculation
+    base = experiment.variant(variant.compare_to) if variant.compare_to else None
+    return {
+        "method": spec.method.value if spec else None,
+        "draft": _weights(spec.draft) if spec else None,
+        "draft_max_model_len": spec.draft_max_model_len if spec else None,
+        **{
+            name: {
+                "weights": _weights(experiment.target_of(item)),
+                **item.model_dump(mode="json", include={"quantization", "neuron_config", "extra_args", "env"}),
+            }
+            for name, item in (("arm", variant), ("base", base))
+            if item
+        },
+    }
+
+
+def _weights(model: ModelRef) -> dict[str, object]:
+    return model.model_dump(mode="json", include=MODEL)
 
 
 def paths(old: object, new: object, path: str = "") -> Iterator[str]:

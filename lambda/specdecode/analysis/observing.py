@@ -20,8 +20,11 @@ LEAST_ERROR = 0.01
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
     """The arm's, over one group of cases; None where it differs in more than speculation, or a figure has no value.
 
-    The error is of the measured prompts: the arms of a sweep are compared on the same ones.
+    None too where a case of the group could not be judged, since arms would be compared on different prompts, or
+    holds an impossible figure: then k is not what was said. The error is of the measured prompts.
     """
+    if result.judged != result.cases or any(case.impossible for case in pair.cases if case.case in result.judged):
+        return None
     spec = variant.speculation
     estimates = {estimate.metric: estimate for estimate in result.speedups}
     if spec is None or pair.changes != ("speculation",) or DECODING not in estimates or STEPS not in estimates:

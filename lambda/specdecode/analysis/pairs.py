@@ -111,6 +111,7 @@ def case_result(
         reason=reason,
         settle=settle,
         comparable=headline is not None and failed is None,
+        impossible=bool(base.impossible or other.impossible),
         headline=headline,
         speedups=estimates,
         pairs=headline.n if headline else 0,

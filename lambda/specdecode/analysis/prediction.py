@@ -35,7 +35,8 @@ def theories(*, experiment: Experiment, pairs: Sequence[Pair]) -> tuple[Theory, 
 def _theory(
     draft: str, most: MostTokens, group: GroupName, members: Sequence[tuple[Variant, Pair, GroupResult]]
 ) -> Theory | None:
-    seen = [item for variant, pair, result in members if (item := observation(variant, pair, result))]
+    members = [member for member in members if observation(*member)]
+    seen = [item for member in members if (item := observation(*member))]
     if not seen:
         return None
     a, c, v = calibrate(seen, most=most)

@@ -53,6 +53,8 @@ class CaseResult(Frozen):
     """What would settle it, where it cannot be told."""
     comparable: bool = True
     """Both arms completed enough of the same prompts for a figure that means something."""
+    impossible: bool = False
+    """An arm has figures here that no server can reach: nothing is learned from it."""
     headline: Estimate | None
     speedups: tuple[Estimate, ...]
     pairs: int
