@@ -176,7 +176,7 @@ def test_a_look_is_counted_as_the_definition_makes_it():
         if f"{name} done?" in STATES:
             parts = [STATES[part] for part in (name, f"{name} done?", f"{name}: wait")]
             assert sum(events[part["Type"]] for part in parts) == counted.EVENTS_PER_LOOK
-            assert counted.LAST_LOOK == counted.EVENTS_PER_LOOK - events["Wait"]
+            assert counted.EVENTS_PER_LOOK - events["Wait"] == counted.LAST_LOOK
     waiting = {part for name in TASKS if f"{name} done?" in STATES for part in (name, f"{name} done?", f"{name}: wait")}
     assert sum(events.get(STATES[name]["Type"], 2) for name in set(STATES) - waiting) <= counted.EVENTS_ONCE
 

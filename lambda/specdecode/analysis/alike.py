@@ -8,6 +8,8 @@ from specdecode.experiment.model import Experiment, ModelRef, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that say which weights it is."""
+SERVED = {"quantization", "neuron_config", "extra_args", "env", "most_tokens_per_step"}
+"""Fields of a variant that say how it is served."""
 LOAD = (
     "cases",
     "input_tokens",
@@ -78,7 +80,7 @@ def _arm(experiment: Experiment, variant: Variant) -> dict[str, object]:
         **{
             name: {
                 "weights": _weights(experiment.target_of(item)),
-                **item.model_dump(mode="json", include={"quantization", "neuron_config", "extra_args", "env"}),
+                **item.model_dump(mode="json", include=SERVED),
             }
             for name, item in (("arm", variant), ("base", base))
             if item

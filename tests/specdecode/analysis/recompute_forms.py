@@ -85,7 +85,8 @@ class Run:
             * 1e6,
         }
         if k:
-            found["acceptance_rate"] = (later / sum(len(record["chunks"]) - 1 for record in done) - 1) / k
+            steps = sum(len(record["chunks"]) - 1 for record in done)
+            found["acceptance_rate"] = (later / steps - 1) / raw.verified(self.report, k)
         return found.get(name)
 
     def speedup(self, variant: str, base: str, case: str, metric: str) -> tuple[float, float, float, int]:
