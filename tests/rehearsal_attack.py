@@ -135,7 +135,14 @@ ARGUMENTS = [
     *("--config=/tmp/evil.yaml", "--chat-template", "evil.jinja", "--hf-overrides", '{"auto_map": {}}'),
 ]
 CONFIG = {"attn_cls": "evil.Attention", "quantized_checkpoints_path": "/tmp/evil"}
-PROMPTS = {"name": "own", "label": "own", "kind": "jsonl", "text": "/proc/self/environ", "structured": False}
+PROMPTS = {
+    "name": "own",
+    "label": "own",
+    "kind": "set",
+    "text": "/proc/self/environ",
+    "structured": False,
+    "prompts": {"set": "own", "sha256": "0" * 64, "category": "own"},
+}
 SAID = ("settable-variable", "settable-argument", "settable-configuration", "prompt-text")
 
 

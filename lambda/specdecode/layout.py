@@ -1,6 +1,6 @@
 """Where things lie in the artifact bucket. Keys only; nothing here talks to S3.
 
-    models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/
+    models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/   prompts/<set>@<sha256>.jsonl
     runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, servers.json,
                    llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
@@ -38,6 +38,14 @@ def model_prefix(model_id: str, revision: str, *, rescaled: bool = False, import
 
 def compiled_prefix(fingerprint: str) -> str:
     return f"compiled/{fingerprint}/"
+
+
+PROMPTS = "prompts/"
+
+
+def prompts_key(name: str, sha256: str) -> str:
+    """Key of a set of prompts: its file as it is, whatever its format, under the hash of its bytes."""
+    return f"{PROMPTS}{name}@{sha256}.jsonl"
 
 
 def run_prefix(run_id: str) -> str:

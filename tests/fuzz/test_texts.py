@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from specdecode.benchmark.adhoc import BadRequest, cases_of
 from specdecode.benchmark.counters import parse_counters
-from specdecode.benchmark.prompts import BadPrompts, prompts_of
+from specdecode.benchmark.prompts import prompts_of
 from specdecode.benchmark.tokens import EstimatedTokens
-from specdecode.experiment.model import PromptKind, TestCase
 from specdecode.pod import neuron_metrics
 
 from tests.fuzz.profile import fuzz, soon
@@ -104,13 +104,13 @@ def test_a_file_of_prompts_gives_prompts_or_is_refused(pieces: list[str], noise:
     with tempfile.TemporaryDirectory() as folder, soon():
         path = Path(folder) / "prompts.jsonl"
         path.write_bytes(end.join(pieces).encode() + (noise if len(noise) > 15 else b""))
-        case = TestCase(name="own", label="own", kind=PromptKind.JSONL, text=str(path), structured=False)
         try:
-            prompts = prompts_of(case, spec().workload, EstimatedTokens(), count=3)
-        except BadPrompts as error:
-            assert "own" in str(error)
+            case, *_ = cases_of(named=[], prompts=[], files=[path])
+        except BadRequest as error:
+            assert "prompts.jsonl" in str(error)
             assert len(str(error)) < 5000
             return
+        prompts = prompts_of(case, spec().workload, EstimatedTokens(), count=3)
         for prompt in prompts:
             prompt.identity.encode("utf-8")
 

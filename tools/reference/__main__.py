@@ -6,7 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.reference import alarms, bounds, causes, cli, costs, decisions, engines, experiment_schema, s3_layout, states
+from tools.reference import (
+    alarms,
+    bounds,
+    causes,
+    cli,
+    costs,
+    decisions,
+    engines,
+    experiment_schema,
+    prompts,
+    s3_layout,
+    states,
+)
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
@@ -20,6 +32,7 @@ def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         "costs.md": costs.render(),
         "engines.md": engines.render(),
         "experiment-schema.md": experiment_schema.render(),
+        "prompts.md": prompts.render(),
         "s3-layout.md": s3_layout.render(),
         "states.md": states.render(),
         "alarms.md": alarms.render(templates),

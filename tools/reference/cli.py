@@ -32,10 +32,16 @@ the pods' descriptions. With those marked permanent the Job is not tried again."
 def render() -> str:
     """The page."""
     group = typer.main.get_command(app)
-    commands: dict[str, Any] = group.commands
+    commands: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        commands |= {name: command} if inner is None else {f"{name} {part}": each for part, each in inner.items()}
     overview = table(
         ("command", "what it does"),
-        [(f"[`{name}`](#specdecode-{name})", _help(command)[0]) for name, command in commands.items()],
+        [
+            (f"[`{name}`](#specdecode-{name.replace(' ', '-')})", _help(command)[0])
+            for name, command in commands.items()
+        ],
     )
     return page(
         "Command line",

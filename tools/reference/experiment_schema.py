@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from specdecode.experiment import model, rules
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
+from specdecode.prompts import HubFile, PromptsOf, SetOf
 
 from tools.reference import page, table
 
@@ -22,6 +23,9 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`speculation`", model.Speculation),
     ("`workload`", model.Workload),
     ("`workload.cases`", model.TestCase),
+    ("`workload.prompts`: sets of prompts", SetOf),
+    ("`prompts` of a case", PromptsOf),
+    ("`hub`: a file of the hub", HubFile),
     ("`deadlines`", model.Deadlines),
 )
 ENUMS: tuple[type[StrEnum], ...] = (model.Method, MostTokens, model.ModelKind, model.PromptKind, model.Load)
@@ -34,8 +38,8 @@ NOT_WRITTEN = ("sweep", "extends")
 
 INTRODUCTION = """What a preset or a file of yours may hold. How to write one, with an example:
 [experiments](../experiments.md#your-own). For an editor: `specdecode schema > experiment.schema.json`. Unknown keys
-are refused. Beside these fields a document may have `extends` (a preset's name), and a variant `extends` (an earlier
-variant) or `sweep` (lists of values of `speculation`)."""
+are refused. Beside these fields a document may have `extends` (a preset's name), a variant `extends` (an earlier
+variant) or `sweep` (lists of values of `speculation`), and the workload `prompts` (sets of prompts)."""
 
 RULES = """## Rules
 
@@ -62,7 +66,7 @@ def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> lis
     rows = [
         (f"`{name}`", _type(field, schema), _default(described, name), field.get("description", ""))
         for name, field in own["properties"].items()
-        if name not in NOT_WRITTEN
+        if name not in NOT_WRITTEN and name in described.model_fields
     ]
     return [f"## {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.experiment import credentials
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.experiment.model import SAMPLE, PromptKind, TestCase, Workload
+from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
+from specdecode.untrusted import Unreadable, read_file
 
 GROUPS = ("structured", "open", "sample", "all")
-"""`--case` values that stand for several cases: predictable ones, free ones, the public sample's eight, every one."""
+"""`--case` values that stand for several cases: predictable ones, free ones, the public sample's ten, all."""
 _PLACEHOLDER = "bench"
 
 
@@ -55,14 +57,11 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
     if unknown:
         there_are = f"{', '.join(known)} and the groups {', '.join(GROUPS)}"
         raise BadRequest(f"no test case is called {', '.join(unknown)}; there are {there_are}")
-    missing = [str(path) for path in files if not path.is_file()]
-    if missing:
-        raise BadRequest(f"no such file of prompts: {', '.join(missing)}")
     chosen = {case.name: case for name in named for case in _members(name, known)}
     for number, text in enumerate(prompts, 1):
         chosen[f"prompt-{number}"] = _own(f"prompt-{number}", PromptKind.TEXT, text)
-    for number, path in enumerate(files, 1):
-        chosen[f"prompts-{number}"] = _own(f"prompts-{number}", PromptKind.JSONL, str(path))
+    for path in files:
+        chosen |= {case.name: case for case in _of_file(path, taken=chosen)}
     if not chosen:
         chosen = {name: known[name] for name in ("repeat-line", "meaning-of-life")}
     return tuple(chosen.values())
@@ -75,9 +74,33 @@ def _members(name: str, known: Mapping[str, TestCase]) -> list[TestCase]:
         case
         for case in known.values()
         if name == "all"
-        or (name == "sample" and case.source == "public sample")
+        or (name == "sample" and case.group == SAMPLE)
         or (name in ("structured", "open") and case.structured == (name == "structured"))
     ]
+
+
+def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
+    """A case for each category of a file of prompts, all of whose prompts are sent once if --requests allows it."""
+    try:
+        found = read_set(read_file(path), name=set_name(path.stem))
+    except (BadPromptSet, Unreadable) as error:
+        raise BadRequest(f"--prompts {path}: {error}") from None
+    cases = []
+    for category in found.categories:
+        name = category if category not in taken else f"{found.name}-{category}"[:40].rstrip("-.")
+        given = PromptsOf(set=found.name, sha256=found.sha256, version=found.version, category=category)
+        cases.append(
+            TestCase(
+                name=name,
+                label=name,
+                kind=PromptKind.SET,
+                text=str(path),
+                prompts=given,
+                structured=category in found.structured,
+                source=f"set {found.name}",
+            )
+        )
+    return cases
 
 
 def _own(name: str, kind: PromptKind, text: str) -> TestCase:

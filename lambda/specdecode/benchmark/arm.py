@@ -74,4 +74,6 @@ class Arm:
             input_tokens=prompt.input_tokens,
             output_tokens=body["max_tokens"],
             timeout_s=workload.timeout_s,
+            prompt_set=prompt.set,
+            prompt_id=prompt.id,
         )

@@ -41,6 +41,9 @@ class PlannedRequest:
     input_tokens: int
     output_tokens: int
     timeout_s: float
+    prompt_set: str | None = None
+    """Set and id of the prompt, where it is one of a set."""
+    prompt_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +135,8 @@ class Client:
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
             prompt_sha256=hashlib.sha256(plan.prompt.encode()).hexdigest(),
+            prompt_set=plan.prompt_set,
+            prompt_id=plan.prompt_id,
             output="".join(answer.parts),
             finish_reason=answer.finish_reason,
             error=error,

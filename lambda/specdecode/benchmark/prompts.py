@@ -18,10 +18,15 @@ from typing import Any
 from specdecode.benchmark.tokens import TokenCounter
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.model import PromptKind, TestCase, Workload
-from specdecode.untrusted import Unreadable, json_lines, parse_json, read_text
+from specdecode.experiment.prompt_sets import shipped
+from specdecode.prompts import BadPromptSet, PromptSet, read_set
+from specdecode.untrusted import Unreadable, read_file
 
 CORPUS_LINES = 500
 """How often the public sample repeats a case's line (`yes "$PROMPT" | head -n 500`)."""
+
+FETCHED = Path("prompts")
+"""Folder, below the working directory, of the sets that a pod has fetched from the bucket."""
 
 
 class BadPrompts(ValueError):
@@ -34,8 +39,11 @@ class Prompt:
     input_tokens: int
     """Tokens asked for, or, of a prompt sent as it is, counted."""
     output_tokens: int | None = None
-    """Overrides the workload's (JSON Lines)."""
+    """Overrides the workload's."""
     messages: tuple[dict[str, Any], ...] | None = None
+    set: str | None = None
+    """NAME@SHA256 of the set that it is of, and its id there."""
+    id: str | None = None
     as_llmperf: bool = False
     """Chat requests carry LLMPerf's empty system message."""
 
@@ -45,18 +53,31 @@ class Prompt:
         return self.text if self.messages is None else json.dumps(self.messages, sort_keys=True)
 
 
-def prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, *, count: int) -> list[Prompt]:
-    """`count` prompts of a case. Raises BadPrompts."""
+def prompts_of(
+    case: TestCase, workload: Workload, counter: TokenCounter, *, count: int, warmups: int = 0
+) -> list[Prompt]:
+    """`count` prompts of a case to be measured, and after them `warmups` others, where it has others.
+
+    Raises BadPrompts.
+    """
     match case.kind:
         case PromptKind.LINE:
-            return _sampled([case.text + "\n"] * CORPUS_LINES, workload, counter, count)
+            return _sampled([case.text + "\n"] * CORPUS_LINES, workload, counter, count + warmups)
         case PromptKind.SONNET:
-            return _sampled(_sonnets(), workload, counter, count)
+            return _sampled(_sonnets(), workload, counter, count + warmups)
         case PromptKind.TEXT:
-            return [Prompt(text=case.text, input_tokens=counter.count(case.text))] * count
-        case PromptKind.JSONL:
-            given = _from_jsonl(case, counter)
-            return [given[index % len(given)] for index in range(count)]
+            return [Prompt(text=case.text, input_tokens=counter.count(case.text))] * (count + warmups)
+        case PromptKind.SET:
+            given = _of_set(case, workload, counter)
+            unused = given[count:] or [_warmup(counter, number) for number in range(warmups)]
+            measured = [given[index % len(given)] for index in range(count)]
+            return measured + [unused[index % len(unused)] for index in range(warmups)]
+
+
+def _warmup(counter: TokenCounter, number: int) -> Prompt:
+    """For a set all of whose prompts are measured: nothing of them may be in a server's prefix cache."""
+    text = f"Warm-up {number}: say in a few sentences what you can help with."
+    return Prompt(text=text, input_tokens=counter.count(text))
 
 
 def _sonnets() -> list[str]:
@@ -101,42 +122,56 @@ def _sampled_prompt(corpus: Sequence[str], target: int, start: str, rng: random.
     return "".join(pieces)
 
 
-def _from_jsonl(case: TestCase, counter: TokenCounter) -> list[Prompt]:
-    """Prompts from the JSON Lines file that the case names: one of assets/prompts, or a path."""
-    shipped = assets_dir() / "prompts" / case.text
-    try:
-        text = read_text(shipped if shipped.is_file() else Path(case.text))
-    except (OSError, Unreadable) as error:
-        raise BadPrompts(f"case {case.name}: cannot read prompts from {case.text!r}: {error}") from None
-    prompts, problems = [], []
-    for number, line in json_lines(text):
-        try:
-            prompts.append(_from_line(line, counter))
-        except (ValueError, TypeError, AttributeError) as error:
-            problems.append(f"line {number}: {error}")
-    if problems:
-        raise BadPrompts(f"case {case.name}: " + "; ".join(problems[:10]))
-    if not prompts:
-        raise BadPrompts(f"case {case.name}: no prompt in it; each line is {{'prompt': …}} or {{'messages': […]}}")
-    return prompts
-
-
-def _from_line(line: str, counter: TokenCounter) -> Prompt:
-    entry = parse_json(line)
-    if isinstance(entry, str):
-        entry = {"prompt": entry}
-    output_tokens = entry.get("max_tokens")
-    if output_tokens is not None and (type(output_tokens) is not int or output_tokens < 1):
-        raise ValueError("max_tokens is not a positive number")
-    messages = entry.get("messages")
-    if messages is not None:
-        if not isinstance(messages, list) or not all(isinstance(m, dict) and "role" in m for m in messages):
-            raise ValueError("messages is not a list of messages with a role")
-        text = "\n".join(str(message.get("content", "")) for message in messages)
-        return Prompt(
-            text=text, input_tokens=counter.count(text), output_tokens=output_tokens, messages=tuple(messages)
+def _of_set(case: TestCase, workload: Workload, counter: TokenCounter) -> list[Prompt]:
+    """The prompts of a case of kind `set`, in the set's order."""
+    given = case.prompts
+    if given is None:
+        raise BadPrompts(f"case {case.name}: kind is set and `prompts` is missing")
+    rows = find_set(case).of(given.category, given.length)
+    if not rows:
+        raise BadPrompts(f"case {case.name}: the set {given.set} has no {given.length} prompt of {given.category}")
+    if workload.endpoint == "completions" and (row := next((row for row in rows if not row.is_plain), None)):
+        raise BadPrompts(
+            f"case {case.name}: prompt {row.id} has a system message or a history, which the completions endpoint "
+            "does not take; set workload.endpoint to chat"
         )
-    prompt = entry.get("prompt")
-    if not isinstance(prompt, str) or not prompt:
-        raise ValueError("no prompt and no messages")
-    return Prompt(text=prompt, input_tokens=counter.count(prompt), output_tokens=output_tokens)
+    return [
+        Prompt(
+            text=row.text,
+            input_tokens=counter.count(row.text),
+            output_tokens=row.output_tokens,
+            messages=None if row.is_plain else tuple(row.messages()),
+            set=given.reference,
+            id=row.id,
+        )
+        for row in rows
+    ]
+
+
+def find_set(case: TestCase) -> PromptSet:
+    """The set of a case: the file that the command line named, one that ships, or one that was fetched into FETCHED.
+
+    Raises BadPrompts: it is not there, is no set, or is not the one that was meant.
+    """
+    given = case.prompts
+    assert given is not None  # noqa: S101 - narrows the type
+    found = shipped(given.set) if not case.text else None
+    if found is None:
+        path = Path(case.text) if case.text else FETCHED / Path(given.key).name
+        try:
+            found = read_set(read_file(path), name=given.set)
+        except Unreadable as error:
+            raise BadPrompts(f"case {case.name}: cannot read the prompts in {str(path)!r}: {error}") from None
+        except BadPromptSet as error:
+            raise BadPrompts(f"case {case.name}: {error}") from None
+    if found.sha256 != given.sha256:
+        raise BadPrompts(
+            f"case {case.name}: the set {given.set} has the SHA-256 {found.sha256}, and {given.sha256} is meant"
+        )
+    return found
+
+
+def fetched_sets(workload: Workload) -> list[str]:
+    """Keys of the sets that a workload needs from the bucket."""
+    needed = [case.prompts for case in workload.cases if case.prompts is not None and not case.text]
+    return list(dict.fromkeys(given.key for given in needed if shipped(given.set) is None))

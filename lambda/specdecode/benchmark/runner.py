@@ -86,7 +86,8 @@ class Benchmark:
 
     def _prompts(self, case: TestCase) -> list[Prompt]:
         workload = self._spec.workload
-        return prompts_of(case, workload, self._counter, count=workload.requests + workload.warmup_requests)
+        measured = workload.requests_of(case)
+        return prompts_of(case, workload, self._counter, count=measured, warmups=workload.warmup_requests)
 
     def _raw_names(self) -> list[str]:
         return [f"raw/{arm.variant}/{case.name}.jsonl" for arm in self._spec.arms for case in self._spec.workload.cases]
@@ -141,7 +142,7 @@ class Benchmark:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
         skip = self._measured[variant, case.name]
-        requests = None if options.duration_s else workload.requests
+        requests = None if options.duration_s else workload.requests_of(case)
         plan = LoadPlan(
             requests=requests,
             concurrency=workload.concurrency,

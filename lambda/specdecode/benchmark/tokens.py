@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-CHARACTERS_PER_TOKEN = 4.0
-"""Of English text with a vocabulary of 32,000 to 150,000 tokens."""
+from specdecode.experiment.prompt_sets import CHARACTERS_PER_TOKEN
 
 
 class TokenCounter(Protocol):

@@ -22,7 +22,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for _part in ("experiments", "preflight", "runs", "report", "bench"):
+for _part in ("experiments", "prompts", "preflight", "runs", "report", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 
@@ -33,7 +33,8 @@ def _paragraphs(docstring: str) -> str:
     )
 
 
-for _command in app.registered_commands:
+_groups = [group.typer_instance for group in app.registered_groups]
+for _command in (command for part in (app, *filter(None, _groups)) for command in part.registered_commands):
     _command.help = _command.help or _paragraphs(_command.callback.__doc__ or "")
 
 

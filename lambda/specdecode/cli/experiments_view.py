@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from rich.table import Table
 
-from specdecode.cli.cost_view import cost_lines
+from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.experiment import Engine, Experiment
 from specdecode.planning import Bill, Plan
 
@@ -33,6 +33,8 @@ def summary(experiment: Experiment) -> dict[str, Any]:
     """The shape of an experiment in a few fields."""
     serving, load, elsewhere = experiment.serving, experiment.workload, experiment.has_endpoints
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
+    asked = sorted({load.requests_of(case) for case in load.cases})
+    requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -44,7 +46,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, batch {serving.max_num_seqs}, "
         f"{serving.max_model_len} tokens long at most",
         "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, "
-        f"{load.requests} requests, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
+        f"{requests}, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
     }
 
 
@@ -81,12 +83,26 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *_sweep_lines(plan),
         *(f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere),
         *cost_lines(bill),
+        *_part_lines(plan),
         f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
     ]
     return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+
+
+def _part_lines(plan: Plan) -> list[str]:
+    """What each group of cases takes of the node, where there are several."""
+    if len(plan.parts) < 2:
+        return []
+    rounds = max(wave.round for wave in plan.waves) + 1
+    return [
+        f"part      {part.group}: {part.cases} cases, {part.requests} requests an arm"
+        + (f" and round ({rounds} rounds)" if rounds > 1 else "")
+        + f": {span(part.node_hours)} h, {money(part.node_hours.scaled(plan.price_per_node_hour))}"
+        for part in plan.parts
+    ]
 
 
 def _accepting(plan: Plan, bill: Bill) -> list[str]:

@@ -51,14 +51,20 @@ def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, 
     return document, failed
 
 
-def expand(document: Document, *, overrides: Mapping[str, Any], library: Mapping[str, Any]) -> Document:
-    """Sweeps, variants and cases written out, with `overrides` applied.
+def expand(
+    document: Document,
+    *,
+    overrides: Mapping[str, Any],
+    library: Mapping[str, Any],
+    sets: Callable[[Document], Document] = lambda document: document,
+) -> Document:
+    """Sweeps, variants, cases and (by `sets`) sets of prompts written out, with `overrides` applied.
 
     A path is looked up in the document as it is written, and else in the document written out: so both a sweep's
     lists and a swept variant can be overridden.
     """
     document, failed = override(document, overrides)
-    document = expand_cases(expand_variants(document), library=library)
+    document = sets(expand_cases(expand_variants(document), library=library))
     document, failed = override(document, {path: overrides[path] for path in failed})
     if failed:
         fix = "give a path that the document has"

@@ -19,6 +19,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.prompt_sets import expand_sets
 from specdecode.untrusted import Unreadable, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -119,7 +120,8 @@ def from_document(
     if not isinstance(document, dict):
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
-    plain = endpoints.fill(expand.expand(plain, overrides=overrides or {}, library=case_library(root=root)))
+    plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root), sets=expand_sets)
+    plain = endpoints.fill(plain)
     experiment = _validate(Experiment, plain)
     problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
     if problems:

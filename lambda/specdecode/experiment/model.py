@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from specdecode import layout
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.prompts.reference import HubFile as HubFile
+from specdecode.prompts.reference import PromptsOf
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
 """Lower-case name usable in Kubernetes object names, S3 keys and file names."""
@@ -184,13 +186,17 @@ class PromptKind(StrEnum):
     """What `TestCase.text` is.
 
     `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: nothing, LLMPerf's own corpus is used;
-    `text`: the prompt, sent as it is; `jsonl`: the name of a file in assets/prompts with one `{"prompt": …}` a line.
+    `text`: the prompt, sent as it is; `set`: nothing, `TestCase.prompts` says which prompts of which set.
     """
 
     LINE = "line"
     SONNET = "sonnet"
     TEXT = "text"
-    JSONL = "jsonl"
+    SET = "set"
+
+
+SAMPLE = "sample"
+"""Group of the public sample's eight cases and the two of its article."""
 
 
 class TestCase(Frozen):
@@ -204,11 +210,22 @@ class TestCase(Frozen):
     kind: PromptKind
     """What `text` is."""
     text: str = ""
-    """A line, a prompt or a file name, as `kind` says."""
+    """A line or a prompt, as `kind` says."""
+    prompts: PromptsOf | None = None
+    """Of kind `set`: the prompts. `workload.prompts` writes such cases, one for each category."""
+    requests: int | None = Field(default=None, ge=1, le=100_000)
+    """Measured requests of this case; unset, the workload's."""
     structured: bool
     """Whether the continuation is predictable: reported apart from open-ended prompts."""
     source: Prose = ""
     """Where the prompt comes from; shown in reports, decides nothing."""
+
+    @property
+    def group(self) -> str:
+        """What it is a part of: its set, the public sample with its article, or nothing in particular."""
+        if self.prompts is not None:
+            return self.prompts.set
+        return SAMPLE if self.source in ("public sample", "article") else "cases"
 
 
 class Load(StrEnum):
@@ -253,6 +270,10 @@ class Workload(Frozen):
     share the node, so that each runs on each device group, else 1; 1 in an adaptive sweep, whose arms share a group."""
     ignore_eos: bool = False
     """Ask for answers of exactly `output_tokens`."""
+
+    def requests_of(self, case: TestCase) -> int:
+        """Measured requests of a case, an arm and a round."""
+        return case.requests or self.requests
 
 
 class Sweep(StrEnum):

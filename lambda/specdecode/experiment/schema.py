@@ -10,6 +10,8 @@ from specdecode.experiment import model
 from specdecode.experiment.descriptions import descriptions
 from specdecode.experiment.loading import case_library, engine_names, preset_names
 from specdecode.experiment.model import Experiment
+from specdecode.experiment.prompt_sets import set_names
+from specdecode.prompts import SetOf
 
 
 def experiment_schema() -> dict[str, Any]:
@@ -29,6 +31,14 @@ def experiment_schema() -> dict[str, Any]:
     }
     cases = parts["Workload"]["properties"]["cases"]
     cases["items"] = {"anyOf": [{"type": "string", "enum": list(case_library())}, cases["items"]]}
+    parts["Workload"]["properties"]["prompts"] = {
+        "type": "array",
+        "items": {"anyOf": [{"type": "string", "enum": set_names()}, {"$ref": "#/$defs/SetOf"}]},
+        "description": "Sets of prompts: one case for each category.",
+    }
+    parts["SetOf"] = SetOf.model_json_schema(ref_template="#/$defs/{model}")
+    parts["SetOf"].pop("$defs", None)
+    _describe(parts["SetOf"], SetOf)
     parts["Variant"]["properties"]["sweep"] = {
         "type": "object",
         "additionalProperties": {"type": "array", "minItems": 1},

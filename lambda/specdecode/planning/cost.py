@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, Load
+from specdecode.experiment.model import Experiment, Frozen, Load, TestCase
+from specdecode.experiment.prompt_sets import mean_input_tokens
 from specdecode.planning.waves import Wave, first_served
 
 
@@ -70,21 +71,51 @@ def _by_weights(experiment: Experiment, variant: str, fixed: tuple[float, float]
     return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
 
 
+class Part(Frozen):
+    """What one group of cases (the public sample, a set of prompts) takes of a run."""
+
+    group: str
+    cases: int
+    requests: int
+    """Measured, of one arm and round."""
+    node_hours: Range
+    """Of all arms and rounds."""
+
+
+def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[Part, ...]:
+    """The load of a run by groups of cases, in their order."""
+    load = experiment.workload
+    groups = dict.fromkeys(case.group for case in load.cases)
+    return tuple(
+        Part(
+            group=group,
+            cases=len(own := [case for case in load.cases if case.group == group]),
+            requests=sum(map(load.requests_of, own)),
+            node_hours=total(_minutes(experiment, engine, own, arms=len(wave.arms)) for wave in waves).scaled(1 / 60),
+        )
+        for group in groups
+    )
+
+
 def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
     """All cases on all arms of a wave, whatever the deadline; in the open loop the rate bounds it from below."""
-    load, estimates = experiment.workload, engine.estimates
-    requests = load.requests + load.warmup_requests
+    return _minutes(experiment, engine, experiment.workload.cases, arms=arms)
 
-    def minutes(at: int) -> float:
+
+def _minutes(experiment: Experiment, engine: Engine, cases: Sequence[TestCase], *, arms: int) -> Range:
+    load, estimates = experiment.workload, engine.estimates
+    turns = 1 if load.load is Load.SIMULTANEOUS else arms
+
+    def case_s(case: TestCase, at: int) -> float:
+        requests = load.requests_of(case) + load.warmup_requests
         request_s = (
-            estimates.seconds_per_1000_input_tokens[at] * load.input_tokens / 1000
+            estimates.seconds_per_1000_input_tokens[at] * (mean_input_tokens(case) or load.input_tokens) / 1000
             + estimates.seconds_per_output_token[at] * load.output_tokens
         )
-        case_s = max(requests / load.rate, request_s) if load.rate else requests * request_s / load.concurrency
-        turns = 1 if load.load is Load.SIMULTANEOUS else arms
-        return case_s * len(load.cases) * turns / 60
+        return max(requests / load.rate, request_s) if load.rate else requests * request_s / load.concurrency
 
-    return Range(low=minutes(0), high=minutes(1))
+    low, high = (sum(case_s(case, at) for case in cases) * turns / 60 for at in (0, 1))
+    return Range(low=low, high=high)
 
 
 def _accuracy(experiment: Experiment, engine: Engine) -> Range:

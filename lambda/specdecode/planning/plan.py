@@ -11,7 +11,7 @@ from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
-from specdecode.planning.cost import Range, node_minutes
+from specdecode.planning.cost import Part, Range, node_minutes, parts
 from specdecode.planning.events import Step, choose_poll_seconds, make_steps, worst_case_events
 from specdecode.planning.inventory import Inventory
 from specdecode.planning.sweep import (
@@ -78,6 +78,8 @@ class Plan(Frozen):
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
+    parts: tuple[Part, ...] = ()
+    """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -162,6 +164,7 @@ def make_plan(
         more_rounds=Range(low=hours.low - one_round.low, high=hours.high - one_round.high),
         price_per_node_hour=capacity.price_per_node_hour,
         cost=hours.scaled(capacity.price_per_node_hour),
+        parts=() if experiment.has_endpoints else parts(experiment, engine, most),
         assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
         warnings=(
             *check_support(experiment, engine),

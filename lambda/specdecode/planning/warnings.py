@@ -103,7 +103,8 @@ def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> lis
     takes, limit = benchmark_minutes(experiment, engine, arms=arms), experiment.deadlines.benchmark
     if takes.high <= limit or experiment.has_endpoints:  # whose pace is not known
         return []
-    load = f"{len(experiment.workload.cases)} cases of {experiment.workload.requests} requests"
+    cases = experiment.workload.cases
+    load = f"{len(cases)} cases of {sum(map(experiment.workload.requests_of, cases))} requests"
     fix = "raise deadlines.benchmark, or measure fewer cases or requests"
     if takes.low > limit:
         return [f"{load} take at least {takes.low:.0f} min, the deadline is {limit} min: they will not finish; {fix}"]

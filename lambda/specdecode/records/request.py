@@ -96,6 +96,10 @@ class RequestRecord(BaseModel):
     completion_tokens: Tokens | None
     """The server's usage.completion_tokens."""
     prompt_sha256: str
+    prompt_set: str | None = None
+    """NAME@SHA256 of the set that the prompt is of."""
+    prompt_id: str | None = None
+    """Its id in that set."""
     output: str
     """All text in order of arrival, reasoning and content."""
     finish_reason: str | None

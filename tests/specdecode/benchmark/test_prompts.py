@@ -8,6 +8,7 @@ from specdecode.benchmark.prompts import BadPrompts, preamble, prompts_of
 from specdecode.benchmark.request_body import Dialect, request_body
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
 from specdecode.experiment.model import PromptKind, Workload
+from specdecode.prompts import digest
 
 from tests.specdecode.benchmark.making import case, spec
 
@@ -71,30 +72,49 @@ def test_prompts_from_json_lines(tmp_path: Path) -> None:
     path.write_text(
         '{"prompt": "one"}\n\n"two"\n{"messages": [{"role": "user", "content": "three"}], "max_tokens": 5}\n'
     )
-    prompts = prompts_of(case(kind=PromptKind.JSONL, text=str(path)), workload(), EstimatedTokens(), count=4)
-    assert [prompt.text for prompt in prompts] == ["one", "two", "three", "one"]
+    (given,) = cases_of(named=[], prompts=[], files=[path])
+    prompts = prompts_of(given, workload(), EstimatedTokens(), count=4, warmups=2)
+    assert [prompt.text for prompt in prompts[:4]] == ["one", "two", "three", "one"]
+    assert [prompt.id for prompt in prompts[:3]] == ["line-1", "line-3", "line-4"]
+    assert {prompt.set for prompt in prompts[:4]} == {f"prompts@{digest(path.read_bytes())}"}
+    assert not {prompt.text for prompt in prompts[4:]} & {"one", "two", "three"}
+    fewer = prompts_of(given, workload(), EstimatedTokens(), count=1, warmups=2)
+    assert [prompt.text for prompt in fewer] == ["one", "two", "three"]
     body = request_body(model="m", prompt=prompts[2], index=0, workload=workload(), dialect=Dialect())
     assert body["max_tokens"] == 5
     assert body["messages"] == [{"role": "user", "content": "three"}]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("{", "line 1"),
-        ('{"prompt": 1}\n{"max_tokens": 0, "prompt": "x"}', "line 2: max_tokens"),
-        ('{"messages": "x"}', "list of messages"),
-        ("", "no prompt in it"),
-        ("[1]", "line 1"),
-    ],
-)
-def test_bad_prompt_files_are_explained(tmp_path: Path, text: str, says: str) -> None:
+@pytest.mark.parametrize("text", ["{", '{"messages": "x"}', "", "[1]"])
+def test_bad_prompt_files_are_explained(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text(text)
-    with pytest.raises(BadPrompts, match=says):
-        prompts_of(case(kind=PromptKind.JSONL, text=str(path)), workload(), EstimatedTokens(), count=1)
+    for wrong in (path, tmp_path / "none.jsonl"):
+        with pytest.raises(BadRequest, match=f"--prompts {wrong}"):
+            cases_of(named=[], prompts=[], files=[wrong])
+
+
+def test_a_file_that_changed_or_went_is_not_measured(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "one"}\n')
+    (given,) = cases_of(named=[], prompts=[], files=[path])
+    path.write_text('{"prompt": "two"}\n')
+    with pytest.raises(BadPrompts, match="SHA-256"):
+        prompts_of(given, workload(), EstimatedTokens(), count=1)
+    path.unlink()
     with pytest.raises(BadPrompts, match="cannot read"):
-        prompts_of(case(kind=PromptKind.JSONL, text="/none"), workload(), EstimatedTokens(), count=1)
+        prompts_of(given, workload(), EstimatedTokens(), count=1)
+
+
+def test_a_system_message_needs_the_chat_endpoint(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"id": "s1", "category": "a", "system": "Short.", "turns": ["Why?"]}\n')
+    (given,) = cases_of(named=[], prompts=[], files=[path])
+    (prompt,) = prompts_of(given, workload(), EstimatedTokens(), count=1)
+    body = request_body(model="m", prompt=prompt, index=0, workload=workload(), dialect=Dialect())
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    with pytest.raises(BadPrompts, match="s1 has a system message"):
+        prompts_of(given, workload(endpoint="completions"), EstimatedTokens(), count=1)
 
 
 def test_request_bodies() -> None:
@@ -125,7 +145,7 @@ def test_no_tokenizer_is_said_and_is_no_failure(tmp_path: Path) -> None:
 
 def test_cases_of_the_command_line(tmp_path: Path) -> None:
     assert [given.name for given in cases_of(named=[], prompts=[], files=[])] == ["repeat-line", "meaning-of-life"]
-    assert len(cases_of(named=["sample"], prompts=[], files=[])) == 8
+    assert len(cases_of(named=["sample"], prompts=[], files=[])) == 10
     structured = {given.name for given in cases_of(named=["structured"], prompts=[], files=[])}
     free = {given.name for given in cases_of(named=["open"], prompts=[], files=[])}
     assert structured.isdisjoint(free)
@@ -134,7 +154,7 @@ def test_cases_of_the_command_line(tmp_path: Path) -> None:
     assert [given.name for given in own] == ["letter-a", "prompt-1"]
     with pytest.raises(BadRequest, match="no test case is called nope, what"):
         cases_of(named=["nope", "what"], prompts=[], files=[])
-    with pytest.raises(BadRequest, match="no such file"):
+    with pytest.raises(BadRequest, match="No such file"):
         cases_of(named=[], prompts=[], files=[tmp_path / "none"])
 
 

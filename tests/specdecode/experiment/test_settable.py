@@ -234,12 +234,14 @@ def test_a_line_in_the_engines_file_is_what_a_refused_one_needs() -> None:
     assert settable.variable_problem("ACME_TUNING", "1", served_by.settable_env) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["/etc/passwd", "../cases.yaml", "../../specdecode/names.py", "/proc/self/environ", "", "."]
-)
-def test_prompts_are_read_from_files_that_ship(text: str) -> None:
-    case = {"name": "x", "label": "x", "kind": "jsonl", "text": text, "structured": False}
+@pytest.mark.parametrize("text", ["/etc/passwd", "../cases.yaml", "/proc/self/environ", "."])
+def test_no_experiment_names_a_file_of_prompts(text: str) -> None:
+    """A pod would read its own files as prompts; sets are named by their hash."""
+    given = {"set": "own", "sha256": "0" * 64, "category": "a"}
+    case = {"name": "x", "label": "x", "kind": "set", "text": text, "structured": False, "prompts": given}
     assert ("workload.cases.x.text", "prompt-text") in problems(workload__cases=[case])
+    named = case | {"text": "", "prompts": given | {"set": text}}
+    assert ("workload.cases.x.prompts.set", "schema") in problems(workload__cases=[named])
 
 
 @pytest.mark.parametrize("model", ["Qwen--Qwen3-32B", "a/b--c", "a/..b", "a..b", "/etc", "a/b/c", "-x", "a b"])

@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import alike, endpoints, engine, inputs, load, native, node, sweep
+from specdecode.experiment.rules import alike, endpoints, engine, inputs, load, native, node, prompts, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -31,7 +31,9 @@ RULES: dict[str, tuple[Rule, str]] = {
     "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
     "greedy": (load.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
-    "prompt-text": (load.prompts, "assets/prompts/cases.yaml"),
+    "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
+    "prompt-set": (prompts.sets, "assets/prompts/sets"),
+    "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
     "settable-variable": (inputs.variables, "specdecode.experiment.settable: an experiment is data"),
     "settable-argument": (inputs.arguments, "specdecode.experiment.settable: an experiment is data"),
@@ -52,7 +54,7 @@ RULES: dict[str, tuple[Rule, str]] = {
 }
 """Identifier -> the rule, and what it rests on."""
 
-OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text")
+OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text", "prompt-set")
 """The rules that say something of servers that already run, beside their own; the others are about serving."""
 
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.assets import assets_dir
-from specdecode.experiment.model import PromptKind
 from specdecode.experiment.rules.case import Case, Finding
-
-
-def _shipped() -> set[str]:
-    """Names of the files in assets/prompts. No path is one: a pod would read its own files as prompts."""
-    return {path.name for path in (assets_dir() / "prompts").iterdir() if path.is_file()}
 
 
 def unique_names(case: Case) -> Iterator[Finding]:
@@ -66,15 +59,3 @@ def thinking(case: Case) -> Iterator[Finding]:
     if qwen3 and load.endpoint == "chat" and load.thinking is None:
         message = "Qwen3 thinks by default, which changes what a prompt type measures: say which you want"
         yield "workload.thinking", message, "set it to true or false"
-
-
-def prompts(case: Case) -> Iterator[Finding]:
-    for prompt in case.experiment.workload.cases:
-        field = f"workload.cases.{prompt.name}.text"
-        if prompt.kind is PromptKind.SONNET and prompt.text:
-            yield field, "sonnet prompts come from LLMPerf's corpus, and this one has a text", "leave the text out"
-        if prompt.kind is not PromptKind.SONNET and not prompt.text.strip():
-            yield field, f"a prompt of kind {prompt.kind} needs a text", "give the text"
-        elif prompt.kind is PromptKind.JSONL and prompt.text not in _shipped():
-            message = f"assets/prompts has no file {prompt.text!r}, and a pod sees no other"
-            yield field, message, "put the file there and deploy again: it travels with the pods' code"

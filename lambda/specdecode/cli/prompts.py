@@ -1,0 +1,227 @@
+"""Commands about sets of prompts: see what ships, check a file of your own, put it where runs find it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from specdecode import layout
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
+from specdecode.experiment import credentials
+from specdecode.experiment.prompt_sets import CHARACTERS_PER_TOKEN, set_names, shipped
+from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, PromptsOf, read_set, set_name
+from specdecode.untrusted import Unreadable, read_file
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Name = Annotated[str | None, typer.Option(help="Name of the set; without it the header's, or the file's.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or one JSON array.")]
+FITS = "prompts that cannot fit"
+SHOWN = 5
+"""Prompts that cannot fit which are named."""
+
+app = typer.Typer(
+    help="Sets of prompts: what ships, and your own. `specdecode prompts COMMAND --help` says more.",
+    no_args_is_help=True,
+)
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the group of commands to `parent`."""
+    for name, command in (("list", list_sets), ("show", show_set), ("check", check), ("add", add)):
+        app.command(name=name)(command)
+    parent.add_typer(app, name="prompts")
+
+
+def list_sets(as_json: AsJson = False) -> None:
+    """List the sets that ship: version, licence, categories, number of prompts and lengths."""
+    found = [one for name in set_names() if (one := shipped(name)) is not None]
+    if as_json:
+        say_json([summary(one) for one in found])
+    else:
+        show(*(categories_table(one) for one in found))
+
+
+def show_set(
+    name: Annotated[str, typer.Argument(metavar="SET|FILE", help="A set that ships, or a file.")],
+    category: Annotated[str | None, typer.Option(help="Only this category.")] = None,
+    prompt: Annotated[str | None, typer.Option("--id", help="Only this prompt.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the prompts of a set, whole, for reading."""
+    found = shipped(name) or _read(Path(name), None)
+    rows = [r for r in found.rows if category in (None, r.category) and prompt in (None, r.id)]
+    if not rows:
+        raise stop_with(f"{found.name} has none such; its categories: {', '.join(found.categories)}", EXIT_USAGE)
+    if as_json:
+        say_json([row.model_dump(mode="json", exclude_defaults=True) for row in rows])
+    else:
+        say("\n".join(_text(row) for row in rows))
+
+
+def check(
+    file: File,
+    name: Name = None,
+    max_model_len: Annotated[
+        int | None, typer.Option(min=1, help="Window of the model: name the prompts that cannot fit into it.")
+    ] = None,
+    output_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, where a prompt says none.")] = 600,
+    as_json: AsJson = False,
+) -> None:
+    """Read a file as a run would, and say what is in it, or everything that is wrong with it, by line.
+
+    Formats, told apart by their keys: our own ({"id", "category", "turns"}), Spec-Bench's question.jsonl,
+    SPEED-Bench's prepared files as JSON Lines, ShareGPT conversations, vLLM's custom data set ({"prompt",
+    "output_tokens"}) and OpenAI's {"messages"}. One bad line refuses the file: nothing is half loaded.
+
+        specdecode prompts check tickets.jsonl --max-model-len 4096
+
+    With --max-model-len, tokens are counted by a lower bound (one for each word). A run counts them exactly, with the
+    model's tokenizer, before it takes a node.
+
+    Exit codes: 0 it can be measured, 2 it cannot.
+    """
+    found = _read(file, name)
+    beyond = [] if max_model_len is None else _beyond(found, max_model_len, output_tokens)
+    if as_json:
+        say_json({**summary(found), "too_long": [{"id": row.id, "at_least": tokens} for row, tokens in beyond]})
+    else:
+        show(categories_table(found), "\n".join(_lines(found)))
+    if beyond:
+        named = "\n".join(f"  {row.id}: at least {tokens} tokens with its answer" for row, tokens in beyond[:SHOWN])
+        raise stop_with(
+            f"{len(beyond)} {FITS} into {max_model_len} tokens:\n{named}" + ("\n  …" if beyond[SHOWN:] else ""),
+            EXIT_USAGE,
+        )
+
+
+def add(
+    file: File,
+    name: Name = None,
+    bucket: Annotated[str | None, typer.Option(help="Artifact bucket; without it the deployed stack's.")] = None,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a file of prompts into the artifact bucket, under the hash of its bytes. No deployment is needed.
+
+    The file is checked first (`specdecode prompts check`). What is printed goes into an experiment as it is; the hash
+    makes sure that these prompts and no others are measured. Added twice, it lies there once.
+
+        specdecode prompts add tickets.jsonl
+
+    Exit codes: 0 it is there, 2 the file is no set of prompts, 3 the bucket cannot be written.
+    """
+    found = _read(file, name)
+    store = _store(bucket, stack, region=region, profile=profile)
+    key = layout.prompts_key(found.name, found.sha256)
+    store.write(key, read_file(file), content_type="application/x-ndjson")
+    if as_json:
+        say_json({**summary(found), "url": store.url(key), "experiment": entry(found)})
+        return
+    say(f"{store.url(key)}\n\nIn an experiment:\n\n" + "\n".join(_yaml(found)))
+
+
+def entry(found: PromptSet) -> dict[str, Any]:
+    """How an experiment's `workload.prompts` names the set."""
+    reference = PromptsOf(set=found.name, sha256=found.sha256, category=found.categories[0]).reference
+    return {"set": reference, "categories": list(found.categories), "per_category": _fewest(found)}
+
+
+def summary(found: PromptSet) -> dict[str, Any]:
+    """What is known of a set, for scripts."""
+    return {
+        "name": found.name,
+        "version": found.version,
+        "licence": found.licence,
+        "sha256": found.sha256,
+        "prompts": len(found.rows),
+        "skipped": found.skipped,
+        "categories": {
+            category: {
+                "prompts": len(own := found.of(category)),
+                "long": sum(row.is_long for row in own),
+                "several_turns": sum(len(row.turns) > 1 for row in own),
+                "words": [min(row.fewest_tokens for row in own), max(row.fewest_tokens for row in own)],
+                "characters": [min(len(row.text) for row in own), max(len(row.text) for row in own)],
+            }
+            for category in found.categories
+        },
+    }
+
+
+def categories_table(found: PromptSet) -> Table:
+    """The categories of a set, with numbers and lengths."""
+    about = ", ".join(part for part in (f"version {found.version}" if found.version else "", found.licence) if part)
+    table = Table(title=f"{found.name}" + (f" ({about})" if about else ""), caption=f"SHA-256 {found.sha256}")
+    for column in ("category", "prompts", "long", "several turns", "words", "tokens, about"):
+        table.add_column(column, justify="left" if column == "category" else "right")
+    for category, each in summary(found)["categories"].items():
+        low, high = (round(characters / CHARACTERS_PER_TOKEN) for characters in each["characters"])
+        words = f"{each['words'][0]}-{each['words'][1]}"
+        counts = (each["prompts"], each["long"], each["several_turns"])
+        table.add_row(category, *map(str, counts), words, f"{low}-{high}")
+    return table
+
+
+def _lines(found: PromptSet) -> list[str]:
+    skipped = [f"{found.skipped} conversations in which nobody asks anything were passed over"] if found.skipped else []
+    several = sum(len(row.turns) > 1 for row in found.rows)
+    return [*skipped, *([f"of {several} conversations the first turn is sent"] if several else [])]
+
+
+def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[PromptRow, int]]:
+    sizes = ((row, row.fewest_tokens + (row.output_tokens or output_tokens)) for row in found.rows)
+    return sorted(((row, size) for row, size in sizes if size > room), key=lambda item: -item[1])
+
+
+def _fewest(found: PromptSet) -> int:
+    """Prompts of the smallest category: so many of each can be measured without repeating one."""
+    return min(len(found.of(category)) for category in found.categories)
+
+
+def _yaml(found: PromptSet) -> list[str]:
+    given = entry(found)
+    return [
+        "    workload:",
+        "      prompts:",
+        f"        - set: {given['set']}",
+        f"          categories: [{', '.join(given['categories'])}]",
+        f"          per_category: {given['per_category']}",
+    ]
+
+
+def _text(row: PromptRow) -> str:
+    parts = [f"── {row.id} ({row.category})", *([f"[system] {row.system}"] if row.system else [])]
+    parts += [f"[{message.get('role')}] {message.get('content')}" for message in row.history]
+    return "\n".join([*parts, *(f"[turn {number}] {turn}" for number, turn in enumerate(row.turns, 1)), ""])
+
+
+def _read(path: Path, name: str | None) -> PromptSet:
+    """The set in a file; ends the command where it is none, or holds a credential."""
+    try:
+        found = read_set(read_file(path), name=set_name(path.stem))
+        if name is not None:
+            found = PromptSet.model_validate({**dict(found), "name": name})
+    except (BadPromptSet, Unreadable) as error:
+        raise stop_with(str(error) if isinstance(error, BadPromptSet) else f"{path}: {error}", EXIT_USAGE) from None
+    except ValueError:
+        raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens", EXIT_USAGE) from None
+    for row in found.rows:
+        if kind := credentials.kind_of(row.text):
+            raise stop_with(f"{path}: prompt {row.id} holds what looks like {kind}: {credentials.ADVICE}", EXIT_USAGE)
+    return found
+
+
+def _store(bucket: str | None, stack: str, *, region: str | None, profile: str | None) -> Any:
+    from specdecode import aws
+    from specdecode.cli.runs_deployment import Deployment
+    from specdecode.runs.store import Store
+
+    if bucket is None:
+        return Deployment(stack=stack, region=region, profile=profile).store
+    return Store(s3=aws.session(region=region, profile=profile).client("s3"), bucket=bucket)

@@ -1,0 +1,93 @@
+"""`specdecode prompts`: what ships, a file checked, and a file put under its hash into a bucket."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from specdecode.cli import app, prompts
+from specdecode.experiment import from_document
+from specdecode.prompts import digest
+from specdecode.runs.store import Store
+from typer.testing import CliRunner, Result
+
+GOOD = (
+    '{"id": "a", "category": "triage", "turns": ["Which team?", "Why?"]}\n'
+    '{"id": "b", "category": "triage", "turns": ["And now?"]}\n'
+)
+
+
+class S3:
+    """Keeps what is put."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, ContentType: str) -> None:
+        assert (Bucket, ContentType) == ("b", "application/x-ndjson")
+        self.objects[Key] = Body
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["prompts", *arguments])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "My Tickets.jsonl"
+    path.write_text(GOOD)
+    return path
+
+
+def test_what_ships_is_listed_and_shown() -> None:
+    (work,) = [found for found in json.loads(run("list", "--json").stdout) if found["name"] == "work"]
+    assert work["categories"]["chat"]["several_turns"] == work["categories"]["chat"]["prompts"] >= 20
+    shown = run("show", "work", "--id", "math/dice-sum")
+    assert "at least 15" in shown.stdout
+    assert run("show", "work", "--category", "cooking").exit_code == 2
+
+
+def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:
+    found = json.loads(run("check", str(file), "--json").stdout)
+    assert (found["name"], found["prompts"], found["sha256"]) == ("my-tickets", 2, digest(GOOD.encode()))
+    file.write_text(GOOD + '{"prompt": 3}\n{"prompt": "' + "word " * 2000 + '"}\n')
+    refused = run("check", str(file))
+    assert refused.exit_code == 2
+    assert "line 3: prompt is no text" in refused.stderr
+    file.write_text('{"id": "novel", "category": "x", "turns": ["' + "word " * 2000 + '"]}\n')
+    refused = run("check", str(file), "--max-model-len", "1024")
+    assert refused.exit_code == 2
+    assert "novel: at least 2600 tokens" in refused.stderr
+    assert run("check", str(file), "--max-model-len", "2600").exit_code == 0
+    for missing in (file.with_name("none.jsonl"), file.parent):
+        assert run("check", str(missing)).exit_code == 2
+
+
+def test_a_credential_among_the_prompts_is_not_stored_nor_repeated(file: Path) -> None:
+    token = "hf_" + "aB3" * 10
+    file.write_text(json.dumps({"prompt": f"use {token}"}))
+    refused = run("check", str(file))
+    assert refused.exit_code == 2
+    assert "Hugging Face token" in refused.stderr
+    assert token not in refused.output
+
+
+def test_add_puts_the_bytes_under_their_hash_and_says_what_an_experiment_writes(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3 = S3()
+    monkeypatch.setattr(prompts, "_store", lambda *_, **__: Store(s3=s3, bucket="b"))
+    sha = digest(GOOD.encode())
+    key = f"prompts/my-tickets@{sha}.jsonl"
+    said = json.loads(run("add", str(file), "--json").stdout)
+    assert s3.objects == {key: GOOD.encode()}
+    assert said["url"] == f"s3://b/{key}"
+    printed = run("add", str(file)).stdout
+    snippet: dict[str, Any] = yaml.safe_load(printed[printed.index("    workload:") :])
+    assert snippet["workload"]["prompts"] == [said["experiment"]]
+    given = from_document({"extends": "rehearsal", **snippet})
+    assert (given.workload.cases[-1].name, given.workload.cases[-1].requests) == ("triage", 2)
+    assert run("add", str(file), "--name", "Tickets!").exit_code == 2
