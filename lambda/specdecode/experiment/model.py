@@ -5,41 +5,52 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from specdecode import layout
+from specdecode.experiment.base import (
+    DEVICES,
+    MOST_DRAFTED,
+    Argument,
+    EndpointSecret,
+    EnvName,
+    Frozen,
+    Label,
+    Name,
+    Prose,
+)
+from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.prompts.reference import HubFile as HubFile
-from specdecode.prompts.reference import PromptsOf
+from specdecode.prompts.reference import HubFile, PromptsOf
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
-"""Lower-case name usable in Kubernetes object names, S3 keys and file names."""
-
-Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
-"""Value of a CloudWatch dimension: ASCII, not empty, no leading colon."""
-
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
-
-DEVICES = 16
-"""Neuron devices of a trn2.48xlarge."""
-
-MOST_DRAFTED = 32
-"""Largest k of an experiment."""
-
-Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
-"""An argument or a variable of a process: control characters but tab and newline are in none."""
-
-Prose = Annotated[str, StringConstraints(max_length=4000)]
-"""Text for people."""
-
-EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
-"""Name of a Secret that is meant to be sent to a server: a document can name no other."""
-
-
-class Frozen(BaseModel):
-    """Base of all experiment parts: immutable, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+__all__ = [
+    "DEVICES",
+    "MOST_DRAFTED",
+    "SAMPLE",
+    "Argument",
+    "Deadlines",
+    "EndpointSecret",
+    "EnvName",
+    "Experiment",
+    "Frozen",
+    "HubFile",
+    "Label",
+    "Load",
+    "Method",
+    "ModelKind",
+    "ModelRef",
+    "MostTokens",
+    "Name",
+    "PromptKind",
+    "PromptsOf",
+    "Prose",
+    "Serving",
+    "Speculation",
+    "Sweep",
+    "TestCase",
+    "Variant",
+    "Workload",
+]
 
 
 class ModelKind(StrEnum):
@@ -180,52 +191,6 @@ class Variant(Frozen):
     """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
     price_per_hour: float | None = Field(default=None, ge=0)
     """US dollars for an hour of what the endpoint runs on, for its dollars per million tokens."""
-
-
-class PromptKind(StrEnum):
-    """What `TestCase.text` is.
-
-    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: nothing, LLMPerf's own corpus is used;
-    `text`: the prompt, sent as it is; `set`: nothing, `TestCase.prompts` says which prompts of which set.
-    """
-
-    LINE = "line"
-    SONNET = "sonnet"
-    TEXT = "text"
-    SET = "set"
-
-
-SAMPLE = "sample"
-"""Group of the public sample's eight cases and the two of its article."""
-
-
-class TestCase(Frozen):
-    """One prompt type."""
-
-    __test__ = False  # not a pytest class
-
-    name: Name
-    label: Label
-    """Value of the CloudWatch dimension `TestCase` (the sample's text with spaces as `_`)."""
-    kind: PromptKind
-    """What `text` is."""
-    text: str = ""
-    """A line or a prompt, as `kind` says."""
-    prompts: PromptsOf | None = None
-    """Of kind `set`: the prompts. `workload.prompts` writes such cases, one for each category."""
-    requests: int | None = Field(default=None, ge=1, le=100_000)
-    """Measured requests of this case; unset, the workload's."""
-    structured: bool
-    """Whether the continuation is predictable: reported apart from open-ended prompts."""
-    source: Prose = ""
-    """Where the prompt comes from; shown in reports, decides nothing."""
-
-    @property
-    def group(self) -> str:
-        """What it is a part of: its set, the public sample with its article, or nothing in particular."""
-        if self.prompts is not None:
-            return self.prompts.set
-        return SAMPLE if self.source in ("public sample", "article") else "cases"
 
 
 class Load(StrEnum):

@@ -148,7 +148,7 @@ BROKEN = {
         {"workload.prompts": [{"set": "work", "categories": ["retrieval"], "length": "long"}]},
         None,
         "workload.cases.retrieval",
-        "retrieval/long-telescope-log has at least 791 tokens, with 600 for the answer 1391",
+        "retrieval/long-village-chronicle has at least 886 tokens, with 600 for the answer 1486",
     ),
     "quantization": (
         "llama-3.1-405b",

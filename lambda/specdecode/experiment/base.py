@@ -1,0 +1,36 @@
+"""What all parts of an experiment are made of: frozen models, and texts of a known form."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
+"""Lower-case name usable in Kubernetes object names, S3 keys and file names."""
+
+Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
+"""Value of a CloudWatch dimension: ASCII, not empty, no leading colon."""
+
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
+
+DEVICES = 16
+"""Neuron devices of a trn2.48xlarge."""
+
+MOST_DRAFTED = 32
+"""Largest k of an experiment."""
+
+Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
+"""An argument or a variable of a process: control characters but tab and newline are in none."""
+
+Prose = Annotated[str, StringConstraints(max_length=4000)]
+"""Text for people."""
+
+EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
+"""Name of a Secret that is meant to be sent to a server: a document can name no other."""
+
+
+class Frozen(BaseModel):
+    """Base of all experiment parts: immutable, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

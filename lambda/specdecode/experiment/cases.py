@@ -1,0 +1,56 @@
+"""Test cases: what a prompt type is, and where its prompts come from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from specdecode.experiment.base import Frozen, Label, Name, Prose
+from specdecode.prompts.reference import PromptsOf
+
+
+class PromptKind(StrEnum):
+    """What `TestCase.text` is.
+
+    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: nothing, LLMPerf's own corpus is used;
+    `text`: the prompt, sent as it is; `set`: nothing, `TestCase.prompts` says which prompts of which set.
+    """
+
+    LINE = "line"
+    SONNET = "sonnet"
+    TEXT = "text"
+    SET = "set"
+
+
+SAMPLE = "sample"
+"""Group of the public sample's eight cases and the two of its article."""
+
+
+class TestCase(Frozen):
+    """One prompt type."""
+
+    __test__ = False  # not a pytest class
+
+    name: Name
+    label: Label
+    """Value of the CloudWatch dimension `TestCase` (the sample's text with spaces as `_`)."""
+    kind: PromptKind
+    """What `text` is."""
+    text: str = ""
+    """A line or a prompt, as `kind` says."""
+    prompts: PromptsOf | None = None
+    """Of kind `set`: the prompts. `workload.prompts` writes such cases, one for each category."""
+    requests: int | None = Field(default=None, ge=1, le=100_000)
+    """Measured requests of this case; unset, the workload's."""
+    structured: bool
+    """Whether the continuation is predictable: reported apart from open-ended prompts."""
+    source: Prose = ""
+    """Where the prompt comes from; shown in reports, decides nothing."""
+
+    @property
+    def group(self) -> str:
+        """What it is a part of: its set, the public sample with its article, or nothing in particular."""
+        if self.prompts is not None:
+            return self.prompts.set
+        return SAMPLE if self.source in ("public sample", "article") else "cases"
