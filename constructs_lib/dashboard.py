@@ -8,6 +8,8 @@ from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from specdecode.experiment import load
+from specdecode.names import DEFAULT_PRESET
 
 from constructs_lib import dashboard_body, dashboard_rules, pipeline_watchdog
 from constructs_lib.settings import Settings
@@ -17,7 +19,7 @@ NAME = "Qwen-LLMPerf"
 
 
 class Dashboard(Construct):
-    """One dashboard: SD and Base side by side per test case, what speculation does, the pipeline and the cluster.
+    """One dashboard: all arms in one widget per metric and test case, trends, the pipeline and the cluster.
 
     Raises ValueError at synth if CloudWatch would refuse the body (nothing else would tell before a deployment).
     `settings` names the dashboard of a second installation in the same account and region apart.
@@ -41,6 +43,7 @@ class Dashboard(Construct):
             state_machine_arn=state_machine.state_machine_arn,
             operations_namespace=pipeline_watchdog.NAMESPACE,
             alarm_arns=[alarm.alarm_arn for alarm in alarms],
+            cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
         )
         if wrong := dashboard_rules.problems(body):
             raise ValueError("the dashboard's body is invalid:\n" + "\n".join(wrong))

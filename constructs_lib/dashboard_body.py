@@ -5,32 +5,35 @@ Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names
 
-Widget = dict[str, Any]
+from constructs_lib.dashboard_widgets import STATISTIC, Canvas, bars, counts, graph, plain, search
 
-ARMS = ("Base", "SD")
-"""Values of the dimension `Variant` of the public sample, side by side; other arms are in the rows for all arms."""
-
-SAMPLE_METRICS = (
+MAIN_METRICS = (
     ("EndToEndLatency", "End-to-end latency, s (figure 3 of the article)"),
     ("InterTokenLatency", "Inter-token latency, s (figure 4)"),
     ("TTFT", "Time to first token, s (figure 5)"),
     ("RequestOutputThroughput", "Output throughput of a request, tokens/s"),
+)
+OTHER_METRICS = (
     ("OutputTokens", "Output tokens of a request"),
     ("InputTokens", "Input tokens of a request"),
+    ("TokensPerStep", "Tokens per engine step"),
 )
+"""With those above the seven that every test case has a widget of."""
 OWN_METRICS = (
-    ("TokensPerStep", "Tokens per engine step (1 = no speculation)"),
     ("AcceptanceRate", "Draft acceptance rate (accepted / drafted)"),
     ("CostPerMillionOutputTokens", "$ per million output tokens"),
     ("ErrorRate", "Share of requests that failed"),
 )
-STATISTIC = "p50"
-"""Text that the dashboard variable `Statistic` replaces."""
+START = "-P3D"
+"""A run that ended on Friday is still there on Monday."""
+TREND = {"start": "-P3M", "period": 3600}
+"""A trend has a range of its own. One point an hour is one a run, and is kept for 455 days (CloudWatch User Guide,
+"Metrics retention"); points of five minutes go after 63 days."""
 CASE = "__TESTCASE__"
 """Text that the dashboard variable `TestCase` replaces."""
 NODE_HOURS = "RUNNING_SUM(FILL(nodes, 0) * PERIOD(nodes) / 3600)"
@@ -40,86 +43,15 @@ LEASE_HOURS = "lease / 3600"
 HOW_TO_READ = """## Does speculative decoding pay?
 **Speed-up** above 1: the arm is faster than its baseline in output throughput, over whole requests. Its confidence \
 interval and the verdict are in the run's report (`specdecode report RUN_ID --open`), not here.
-**Left is Base, right is SD**, same metric, same scale, one line a test case. One point is one run. Compare medians; \
-for throughput the *low* percentiles are the bad ones.
+**Bars** are of all requests in the range at the top right, one bar an arm. Choose the range of one run to see that \
+run alone. For throughput the *low* percentiles are the bad ones. **Trends** have a range of their own: three months, \
+one point an hour.
 **Inter-token latency** is per token by the server's count. A streamed chunk is not a token: with speculation a chunk \
 holds several, so a tool that counts chunks shows the opposite of the truth.
 **Outputs identical** below 1: the arms wrote different text at temperature 0. Look at the first difference in the \
 report before you believe any speed-up."""
-
-
-@dataclass
-class Canvas:
-    """Places widgets row by row on the 24 columns of a dashboard."""
-
-    region: str
-    widgets: list[Widget] = field(default_factory=list)
-    _y: int = 0
-
-    def text(self, markdown: str, *, height: int) -> None:
-        """A full-width text."""
-        self._place([("text", {"markdown": markdown})], height)
-
-    def graphs(self, *graphs: dict[str, Any], height: int = 6) -> None:
-        """Metric widgets side by side, equally wide."""
-        self._place([("metric", {"region": self.region, **graph}) for graph in graphs], height)
-
-    def alarms(self, title: str, arns: list[str]) -> None:
-        """The state of alarms."""
-        self._place([("alarm", {"title": title, "alarms": arns})], 3)
-
-    def _place(self, items: list[tuple[str, dict[str, Any]]], height: int) -> None:
-        width = 24 // len(items)
-        for number, (kind, properties) in enumerate(items):
-            self.widgets.append(
-                {
-                    "type": kind,
-                    "x": number * width,
-                    "y": self._y,
-                    "width": width,
-                    "height": height,
-                    "properties": properties,
-                }
-            )
-        self._y += height
-
-
-def search(metric: str, *, variant: str | None = None, case: str | None = None, statistic: str = STATISTIC) -> str:
-    """A SEARCH over the arms of all experiments (the dimensions of the public sample)."""
-    terms = [f'MetricName="{metric}"']
-    terms += [f'Variant="{variant}"'] if variant else []
-    terms += [f'TestCase="{case}"'] if case else []
-    return f"SEARCH('{{{names.METRIC_NAMESPACE},TestCase,Variant}} {' '.join(terms)}', '{statistic}')"
-
-
-def graph(title: str, *expressions: tuple[str, str], view: str = "timeSeries", note: float | None = None) -> Widget:
-    """A metric widget of math expressions, each with the label of its series; `note` draws a line there."""
-    found: Widget = {
-        "title": title,
-        "view": view,
-        "stacked": False,
-        "period": 300,
-        "yAxis": {"left": {"min": 0, "showUnits": False}},
-        "metrics": [
-            [{"expression": expression, "label": label, "id": f"e{number}"}]
-            for number, (expression, label) in enumerate(expressions, start=1)
-        ],
-    }
-    if note is not None:
-        found["annotations"] = {"horizontal": [{"value": note, "label": "baseline"}]}
-    return found
-
-
-def counts(title: str, namespace: str, dimensions: list[str], metrics: tuple[str, ...], *, statistic: str) -> Widget:
-    """A metric widget of plain metrics of one source."""
-    return {
-        "title": title,
-        "view": "timeSeries",
-        "stacked": False,
-        "period": 300,
-        "stat": statistic,
-        "metrics": [[namespace, metric, *dimensions] for metric in metrics],
-    }
+BY_ARM = "${PROP('Dim.Variant')}"
+BY_CASE_AND_ARM = "${PROP('Dim.TestCase')} ${PROP('Dim.Variant')}"
 
 
 def body(
@@ -129,35 +61,50 @@ def body(
     state_machine_arn: str,
     operations_namespace: str,
     alarm_arns: list[str],
+    cases: Sequence[str],
 ) -> dict[str, Any]:
-    """The whole dashboard."""
+    """The whole dashboard. `cases`: values of the dimension `TestCase` that are known; others can be chosen."""
     canvas = Canvas(region=region)
-    canvas.text(HOW_TO_READ, height=6)
-    by_arm = "${PROP('Dim.TestCase')} ${PROP('Dim.Variant')}"
+    canvas.text(HOW_TO_READ, height=5)
+    speedup, same = search("Speedup", statistic="Average"), search("OutputsIdentical", statistic="Minimum")
     canvas.graphs(
-        graph("Speed-up over the baseline", (search("Speedup", statistic="Average"), by_arm), view="bar", note=1.0),
-        graph("Outputs identical (1 = all)", (search("OutputsIdentical", statistic="Minimum"), by_arm), view="bar"),
+        bars("Speed-up over the baseline", speedup, BY_CASE_AND_ARM, note=1.0),
+        bars("Outputs identical (1 = all)", same, BY_CASE_AND_ARM),
+        height=8,
     )
-    canvas.text("## Base and SD side by side, per test case", height=1)
-    by_case = "${PROP('Dim.TestCase')}"
-    for metric, title in SAMPLE_METRICS:
-        canvas.graphs(*(graph(f"{arm}: {title}, {STATISTIC}", (search(metric, variant=arm), by_case)) for arm in ARMS))
-    canvas.text("## What speculation does, all arms", height=1)
-    plots = [graph(title, (search(metric, statistic="Average"), by_arm)) for metric, title in OWN_METRICS]
-    canvas.graphs(*plots[:2])
-    canvas.graphs(*plots[2:])
-    canvas.text(f"## One test case, all arms: {CASE}", height=1)
+    canvas.graphs({**graph("Speed-up, run by run", (speedup, BY_CASE_AND_ARM)), **TREND})
     canvas.graphs(
-        *(
-            graph(f"{title}, {STATISTIC}", (search(metric, case=CASE), "${PROP('Dim.Variant')}"))
-            for metric, title in SAMPLE_METRICS[:3]
+        *(bars(title, search(metric, statistic="Average"), BY_CASE_AND_ARM) for metric, title in OWN_METRICS), height=8
+    )
+    canvas.text(f"## Test case `{CASE}`: all arms, then run by run", height=1)
+    _case(canvas, CASE)
+    for metrics in (MAIN_METRICS, OTHER_METRICS):
+        canvas.graphs(
+            *(
+                {**graph(f"{_title(title)}, run by run", (search(metric, case=CASE), BY_ARM)), **TREND}
+                for metric, title in metrics
+            )
         )
-    )
+    for case in cases:
+        canvas.text(f"## Test case `{case}`: all arms", height=1)
+        _case(canvas, case)
     canvas.text("## Pipeline, node and cluster", height=1)
     _operations(canvas, cluster_name, state_machine_arn, operations_namespace)
     if alarm_arns:
         canvas.alarms("Alarms", alarm_arns)
-    return {"start": "-P14D", "periodOverride": "inherit", "widgets": canvas.widgets, "variables": _variables()}
+    return {"start": START, "periodOverride": "inherit", "widgets": canvas.widgets, "variables": _variables()}
+
+
+def _case(canvas: Canvas, case: str) -> None:
+    """One widget for each metric with a bar for each arm: all on one axis."""
+    for metrics, height in ((MAIN_METRICS, 5), (OTHER_METRICS, 4)):
+        canvas.graphs(
+            *(bars(_title(title), search(metric, case=case), BY_ARM) for metric, title in metrics), height=height
+        )
+
+
+def _title(metric: str) -> str:
+    return f"{metric}, {STATISTIC}"
 
 
 def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, operations_namespace: str) -> None:
@@ -170,7 +117,7 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
         counts("Duration of a run, ms", "AWS/States", machine, ("ExecutionTime",), statistic="Maximum"),
         counts("Watchdog", operations_namespace, [], watched, statistic="Maximum"),
     )
-    nodes = _metric("nodes", operations_namespace, "Nodes", "Average")
+    nodes = plain("nodes", operations_namespace, "Nodes", "Average")
     canvas.graphs(
         counts("trn2 nodes", operations_namespace, [], ("Nodes",), statistic="Maximum"),
         {
@@ -181,7 +128,7 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
             **graph("Hours for which the node has been held", (LEASE_HOURS, "lease")),
             "metrics": [
                 [{"expression": LEASE_HOURS, "label": "lease", "id": "e1"}],
-                _metric("lease", operations_namespace, "LeaseAge", "Maximum"),
+                plain("lease", operations_namespace, "LeaseAge", "Maximum"),
             ],
         },
     )
@@ -208,11 +155,6 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
             statistic="Maximum",
         ),
     )
-
-
-def _metric(id: str, namespace: str, name: str, statistic: str) -> list[Any]:
-    """A plain metric that only feeds an expression."""
-    return [namespace, name, {"id": id, "stat": statistic, "visible": False}]
 
 
 def _variables() -> list[dict[str, Any]]:

@@ -15,6 +15,9 @@ SEARCH = re.compile(
     r"^SEARCH\('\{[^{}',]+(,[^{}',]+)*\} [^']+', '(p\d{1,2}|Average|Minimum|Maximum|Sum|SampleCount)'\)$"
 )
 
+RELATIVE = re.compile(r"^-P(\d+[DWM]|T\d+[MH])$")
+"""A start without an end: `-PT8H`, `-P3D`, `-P3M` (GraphWidgetProps.start of aws-cdk-lib)."""
+
 
 def problems(body: Mapping[str, Any]) -> list[str]:
     """Everything that is wrong with the body; empty: CloudWatch would take it."""
@@ -22,6 +25,8 @@ def problems(body: Mapping[str, Any]) -> list[str]:
     found = [] if 0 < len(widgets) <= MAX_WIDGETS else [f"{len(widgets)} widgets; 1 to {MAX_WIDGETS} are allowed"]
     for number, widget in enumerate(widgets):
         found += [f"widget {number}: {problem}" for problem in (*_place(widget), *_content(widget))]
+    if not RELATIVE.match(body.get("start", "-P1D")):
+        found.append(f"no relative start: {body['start']}")
     found += _overlaps(widgets)
     ids = [variable.get("id") for variable in body.get("variables", [])]
     if len(ids) != len(set(ids)):
@@ -55,6 +60,10 @@ def _metric(properties: Mapping[str, Any]) -> Iterator[str]:
         yield "no region"
     if properties.get("view", "timeSeries") not in VIEWS:
         yield f"no such view: {properties['view']}"
+    if properties.get("view") in {"bar", "pie"} and not properties.get("setPeriodToTimeRange"):
+        yield "bars of the most recent period only are empty soon after a run: setPeriodToTimeRange"
+    if not RELATIVE.match(properties.get("start", "-P1D")):
+        yield f"no relative start: {properties['start']}"
     if not properties.get("metrics"):
         yield "no metrics"
     ids: list[str] = []

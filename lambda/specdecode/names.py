@@ -7,6 +7,9 @@ from hashlib import sha256
 NAMESPACE = "specdecode"
 """Kubernetes namespace of every workload pod."""
 
+DEFAULT_PRESET = "qwen3-32b"
+"""The experiment of a run that names none."""
+
 METRIC_NAMESPACE = "Qwen/LLMPerf"
 """CloudWatch namespace, as the public sample publishes it."""
 

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from specdecode.experiment import load
+from specdecode.measures.publish import Datum
+from specdecode.names import DEFAULT_PRESET
 
-from constructs_lib.dashboard_body import ARMS, OWN_METRICS, SAMPLE_METRICS, body
+from constructs_lib.dashboard_body import CASE, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
 from constructs_lib.dashboard_rules import problems
+from tests.constructs_lib.dashboard_picture import default_body, picture, published, screenshot, shown
+from tests.specdecode.analysis.browser import chromium
 
 ALARM = "arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"
 
 
+EXPERIMENT = load(DEFAULT_PRESET)
+SEVEN = [name for name, _ in (*MAIN_METRICS, *OTHER_METRICS)]
+LABELS = [case.label for case in EXPERIMENT.workload.cases]
+
+
+@pytest.fixture(scope="module")
+def data() -> list[Datum]:
+    """What one run of the default preset publishes."""
+    return published(EXPERIMENT)
+
+
 @pytest.fixture
 def dashboard() -> dict[str, Any]:
-    return body(
-        region="us-east-2",
-        cluster_name="specdecode",
-        state_machine_arn="arn:aws:states:us-east-2:111122223333:stateMachine:m",
-        operations_namespace="SpecDecode/Operations",
-        alarm_arns=[ALARM],
-    )
+    return default_body()
 
 
 def expressions(dashboard: dict[str, Any]) -> list[str]:
@@ -40,20 +51,56 @@ def test_the_body_is_valid(dashboard: dict[str, Any]) -> None:
     assert len(json.dumps(dashboard)) < 500_000
 
 
-@pytest.mark.parametrize("metric", [name for name, _ in SAMPLE_METRICS])
-def test_every_metric_of_the_sample_is_shown_for_both_arms_side_by_side(dashboard: dict[str, Any], metric: str) -> None:
-    places = [
-        (widget["y"], widget["x"], arm)
+def widgets(dashboard: dict[str, Any], *, metric: str, case: str, view: str) -> list[dict[str, Any]]:
+    wanted = f'MetricName="{metric}" TestCase="{case}"'
+    return [
+        widget
         for widget in dashboard["widgets"]
-        if widget["type"] == "metric"
-        for arm in ARMS
-        if any(
-            isinstance(m[0], dict) and f'MetricName="{metric}" Variant="{arm}"' in m[0]["expression"]
-            for m in widget["properties"]["metrics"]
-        )
+        if widget["type"] == "metric" and widget["properties"]["view"] == view
+        if any(isinstance(m[0], dict) and wanted in m[0]["expression"] for m in widget["properties"]["metrics"])
     ]
-    assert [arm for _, _, arm in sorted(places)] == list(ARMS)
-    assert places[0][0] == places[1][0], "not in the same row"
+
+
+@pytest.mark.parametrize("case", LABELS)
+@pytest.mark.parametrize("metric", SEVEN)
+def test_after_one_run_a_widget_of_every_metric_and_case_has_a_bar_for_each_arm(
+    dashboard: dict[str, Any], data: list[Datum], metric: str, case: str
+) -> None:
+    (widget,) = widgets(dashboard, metric=metric, case=case, view="bar")
+    bars = shown(widget, data)
+    assert set(bars) == {"Base", "SD"}, "both arms on one axis"
+    for arm, ((_, value),) in bars.items():
+        (values,) = [
+            d["Values"]
+            for d in data
+            if d["MetricName"] == metric and [item["Value"] for item in d["Dimensions"]] == [arm, case]
+        ]
+        assert min(values) <= value <= max(values)
+    if metric == "EndToEndLatency":
+        assert bars["SD"] < bars["Base"] or "SHAKESPEARE" in case or "meaning" in case or "Python" in case
+
+
+@pytest.mark.parametrize("metric", SEVEN)
+def test_any_other_case_can_be_chosen_and_has_its_trend_below(dashboard: dict[str, Any], metric: str) -> None:
+    (bar,) = widgets(dashboard, metric=metric, case=CASE, view="bar")
+    (line,) = widgets(dashboard, metric=metric, case=CASE, view="timeSeries")
+    assert bar["y"] < line["y"]
+    assert line["properties"]["start"] == "-P3M" and "start" not in bar["properties"]
+
+
+def test_bars_are_of_the_whole_range_and_not_of_its_last_five_minutes(dashboard: dict[str, Any]) -> None:
+    bars = [w["properties"] for w in dashboard["widgets"] if w["properties"].get("view") == "bar"]
+    assert len(bars) > 70 and all(item["setPeriodToTimeRange"] for item in bars)
+
+
+@pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
+def test_the_dashboard_is_drawn_as_a_picture(dashboard: dict[str, Any], data: list[Datum], tmp_path: Path) -> None:
+    """Look at it: `python -m tests.constructs_lib.dashboard_picture picture.png`."""
+    markup = picture(dashboard, data, case=LABELS[0])
+    assert CASE not in markup
+    assert markup.count("<rect") >= 7 * 2 * len(LABELS)
+    screenshot(markup, tmp_path / "dashboard.png")
+    assert (tmp_path / "dashboard.png").stat().st_size > 100_000
 
 
 @pytest.mark.parametrize("metric", [*(name for name, _ in OWN_METRICS), "Speedup", "OutputsIdentical"])
@@ -82,6 +129,9 @@ def test_a_text_says_how_to_read_it(dashboard: dict[str, Any]) -> None:
 
 
 BREAKS = {
+    "setPeriodToTimeRange": lambda d: d["widgets"][1]["properties"].pop("setPeriodToTimeRange"),
+    "no relative start": lambda d: d["widgets"][3]["properties"].update(start="3 months"),
+    "no relative start: now": lambda d: d.update(start="now"),
     "do not fit": lambda d: d["widgets"][3].update(x=20),
     "overlap": lambda d: d["widgets"][3].update(y=d["widgets"][1]["y"], x=0),
     "no valid SEARCH": lambda d: d["widgets"][1]["properties"]["metrics"][0][0].update(expression="SEARCH('x')"),

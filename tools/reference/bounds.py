@@ -15,10 +15,10 @@ from specdecode.giving_back import (
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
+from specdecode.names import DEFAULT_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
-from specdecode.runs import DEFAULT_PRESET
 
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, definition

@@ -18,7 +18,7 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say,
 from specdecode.cli.preflight import refuse_a_run_that_would_fail
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
-from specdecode.runs import DEFAULT_PRESET
+from specdecode.names import DEFAULT_PRESET
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]

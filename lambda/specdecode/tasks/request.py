@@ -17,7 +17,7 @@ from specdecode.experiment import (
     from_document,
     load_preset,
 )
-from specdecode.runs import DEFAULT_PRESET
+from specdecode.names import DEFAULT_PRESET
 from specdecode.tasks.errors import InvalidExperiment
 
 SHOWN = 100

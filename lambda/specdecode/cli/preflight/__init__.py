@@ -19,7 +19,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
 from specdecode.experiment import Experiment, ExperimentError, assets_dir, load, load_engine
 from specdecode.experiment.deployment_facts import DeploymentFacts
-from specdecode.runs import DEFAULT_PRESET
+from specdecode.names import DEFAULT_PRESET
 
 
 def register(app: typer.Typer) -> None:
