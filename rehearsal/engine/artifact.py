@@ -48,6 +48,7 @@ def compile_settings(settings: ServeSettings, *, folders: dict[str, ModelFolder]
         "max_model_len": window,
         "override_neuron_config": settings.neuron_config,
         "num_speculative_tokens": speculative.num_speculative_tokens if speculative else 0,
+        "verifies_all": settings.verifies_all,
         "draft_max_model_len": speculative.max_model_len if speculative else None,
         "models": {role: folder.sha256() for role, folder in folders.items()},
     }

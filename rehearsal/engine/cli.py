@@ -20,6 +20,8 @@ METHODS = ("draft_model", "eagle")
 NEURON_KEYS = ("save_sharded_checkpoint", "enable_fused_speculation")
 SPECULATIVE_KEYS = ("model", "num_speculative_tokens", "max_model_len", "method")
 MAX_SPECULATIVE_TOKENS = 32
+MOST_TOKENS = "REHEARSAL_MOST_TOKENS_PER_STEP"
+"""Variable: `k+1` (default), or `k` to verify k - 1 drafts as NxD Inference does."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -62,6 +64,11 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         problems.append(f"VLLM_NEURON_FRAMEWORK is {framework!r}; only {FRAMEWORK!r} is known")
     neuron_config = _neuron_config(args.override_neuron_config, problems)
     speculative = _speculative(args.speculative_config, problems) if args.speculative_config is not None else None
+    most = environment.get(MOST_TOKENS, "k+1")
+    if most not in ("k", "k+1"):
+        problems.append(f"{MOST_TOKENS} is {most!r}; it is k or k+1")
+    if most == "k" and speculative and speculative.num_speculative_tokens < 2:
+        problems.append("--speculative-config: num_speculative_tokens must be at least 2, as k - 1 drafts are verified")
     if problems:
         serve.error("; ".join(problems))
     artifacts = environment.get("NEURON_COMPILED_ARTIFACTS")
@@ -76,6 +83,7 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         neuron_config=neuron_config,
         speculative=speculative,
         api_key=args.api_key or environment.get("VLLM_API_KEY") or None,
+        verifies_all=most == "k+1",
         artifacts=Path(artifacts) if artifacts else None,
     )
 

@@ -103,5 +103,7 @@ class ServeSettings:
     neuron_config: dict[str, Any]
     speculative: Speculative | None
     api_key: str | None
+    verifies_all: bool = True
+    """False: of k drafts k - 1 are verified, as NxD Inference's fused speculation does it."""
     artifacts: Path | None
     """NEURON_COMPILED_ARTIFACTS; None = compile in memory."""

@@ -29,10 +29,20 @@ class Verified:
 class Generator:
     """The target model and, with speculation, its draft model."""
 
-    def __init__(self, *, target: Network, draft: Network | None = None, k: int = 0, draft_window: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        target: Network,
+        draft: Network | None = None,
+        k: int = 0,
+        verified: int = 0,
+        draft_window: int = 0,
+    ) -> None:
+        """`k`: passes of the draft in a step; `verified`: how many of its tokens the target is given, k or k - 1."""
         self._target = target
         self._draft = draft
         self._k = k
+        self._verified = verified
         self._draft_window = draft_window
 
     def step(self, batch: Items[Sequence]) -> list[Verified]:
@@ -42,7 +52,7 @@ class Generator:
         rejected tokens too; they are overwritten, because a cache is read only up to the sequence's own length.
         """
         drafts = self._propose([sequence for sequence in batch if sequence.generated > 0])
-        proposals = [drafts.get(sequence, []) for sequence in batch]
+        proposals = [drafts.get(sequence, [])[: self._verified] for sequence in batch]
         segments = [
             _segment(sequence, proposal, cached=len(sequence.tokens) - 1 if sequence.generated else 0)
             for sequence, proposal in zip(batch, proposals, strict=True)

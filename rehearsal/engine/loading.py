@@ -50,12 +50,13 @@ def load_engine(settings: ServeSettings) -> Engine:
     compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
     networks = {role: Network(folder.config, compiled[role]) for role, folder in folders.items()}
     k = settings.speculative.num_speculative_tokens if settings.speculative else 0
-    metrics = Metrics(model_name=settings.served_model_name, k=k)
+    metrics = Metrics(model_name=settings.served_model_name, k=k, counted=settings.verifies_all)
     scheduler = Scheduler(
         generator=Generator(
             target=networks["target"],
             draft=networks.get("draft"),
             k=k,
+            verified=k if settings.verifies_all else k - 1,
             draft_window=_draft_window(settings, folders, window),
         ),
         target=target,
@@ -64,7 +65,8 @@ def load_engine(settings: ServeSettings) -> Engine:
         window=window,
         metrics=metrics,
     )
-    speculation = f"{k} speculative tokens" if k else "no speculation"
+    verified = "" if settings.verifies_all else f", of which {k - 1} are verified"
+    speculation = f"{k} speculative tokens{verified}" if k else "no speculation"
     summary = f"{origin}; {speculation}, window {window}; ready after {time.monotonic() - started:.2f} s"
     return Engine(
         tokenizer=tokenizer,

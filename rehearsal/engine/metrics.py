@@ -15,9 +15,13 @@ _LATENCY_BUCKETS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30
 
 
 class Metrics:
-    """Counters of one engine; those of speculation exist only when it is on (`k` > 0), as in vLLM."""
+    """Counters of one engine; those of speculation exist only when it is on (`k` > 0), as in vLLM.
 
-    def __init__(self, *, model_name: str, k: int) -> None:
+    Not `counted`: they stay at 0, as in the 0.9.1 Neuron fork, which defines them and never fills them.
+    """
+
+    def __init__(self, *, model_name: str, k: int, counted: bool = True) -> None:
+        self._counted = counted
         self._registry = CollectorRegistry()
         labels = {"model_name": model_name, "engine": "0"}
 
@@ -73,6 +77,8 @@ class Metrics:
 
     def speculated(self, *, drafted: int, accepted: int) -> None:
         """One draft of one sequence was verified."""
+        if not self._counted:
+            return
         self._drafts.inc()
         self._draft_tokens.inc(drafted)
         self._accepted.inc(accepted)
