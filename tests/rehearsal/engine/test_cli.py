@@ -64,6 +64,20 @@ def test_what_it_does_not_know_is_refused_in_one_line(
     assert named in refusal(capsys, *flags)
 
 
+def test_the_kind_of_a_step_is_said_by_a_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    draft = ["--speculative-config", '{"model": "d", "num_speculative_tokens": 2}']
+    kinds = {"k": False, "k+1": True}
+    for most, verifies_all in kinds.items():
+        settings = parse_command(["serve", "m", *draft], environment={"REHEARSAL_MOST_TOKENS_PER_STEP": most})
+        assert settings.verifies_all is verifies_all
+    assert parse_command(["serve", "m"], environment={}).verifies_all
+    one = ["--speculative-config", '{"model": "d", "num_speculative_tokens": 1}']
+    for most, says in (("k", "must be at least 2"), ("2", "it is k or k+1")):
+        with pytest.raises(SystemExit):
+            parse_command(["serve", "m", *one], environment={"REHEARSAL_MOST_TOKENS_PER_STEP": most})
+        assert says in capsys.readouterr().err
+
+
 def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     text = refusal(
         capsys,

@@ -77,6 +77,19 @@ def test_speculation_gives_the_same_tokens(plain: list[Output], k: int) -> None:
     assert max(len(step.tokens) for output in outputs for step in output.steps) == k + 1
 
 
+@pytest.mark.parametrize("k", [2, 7])
+def test_an_engine_that_verifies_one_draft_less_gives_the_same_tokens_k_at_most_a_step(
+    plain: list[Output], k: int
+) -> None:
+    """As NxD Inference's fused speculation: the draft runs k times, k - 1 of its tokens are verified."""
+    engine = load_engine(speculating(k, verifies_all=False))
+    outputs = generate(engine, PROMPTS, together=False)
+    assert [output.tokens for output in outputs] == [output.tokens for output in plain]
+    assert max(len(step.tokens) for output in outputs for step in output.steps) == k
+    counted = counters(engine)
+    assert {value for name, value in counted.items() if "spec_decode" in name and "created" not in name} == {0.0}
+
+
 @pytest.mark.parametrize("k", [0, 5])
 def test_a_batch_gives_the_same_tokens_as_one_by_one(plain: list[Output], k: int) -> None:
     engine = load_engine(speculating(k) if k else SETTINGS)

@@ -68,6 +68,32 @@ def test_what_the_servers_tell_of_themselves_is_in_the_report(measured: tuple[Pa
     assert report["cost"] is None, "no node was held"
 
 
+@pytest.mark.parametrize(
+    ("most", "tokens", "source"),
+    [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")],
+)
+def test_perfect_acceptance_is_100_percent_on_either_kind_of_engine(
+    tmp_path: Path, most: str, tokens: int, source: str
+) -> None:
+    """Every draft of `count` is right: k = 7 tokens a step where k - 1 drafts are verified, k + 1 = 8 where all are."""
+    config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 7})
+    kind = {"REHEARSAL_MOST_TOKENS_PER_STEP": most}
+    with serve() as base, serve("--speculative-config", config, environment=kind) as sd:
+        arms = [f"base=http://127.0.0.1:{base.port}", f"sd=http://127.0.0.1:{sd.port}"]
+        said = ["--most-tokens-per-step", f"sd={most}", "--speculative-tokens", "sd=7", "--json"]
+        load = ["--case", "count", "--endpoint", "completions", "--requests", "4", "--ignore-eos", *said]
+        load += ["--output-tokens", str(10 * tokens + 1), "--out", str(tmp_path / "out")]
+        result = CliRunner().invoke(app, ["bench", *arms, *load])
+        assert result.exit_code == 0, result.output
+    again = CliRunner().invoke(app, ["report", str(tmp_path / "out"), "--json"])
+    for report in (json.loads(result.stdout), json.loads(again.stdout)):
+        arm = next(arm for arm in report["arms"] if arm["variant"] == "sd")
+        assert arm["verified_drafts"] == tokens - 1 and arm["acceptance_source"] == source
+        assert arm["totals"]["acceptance_rate"] == 1.0
+        assert arm["metrics"]["tokens_per_step"]["p50"] == tokens
+        assert not any("yields at most" in note or "IMPOSSIBLE" in note for note in report["notes"])
+
+
 def test_no_key_is_in_anything_that_was_written_or_said(measured: tuple[Path, Any]) -> None:
     folder, result = measured
     assert "canary" not in result.output
