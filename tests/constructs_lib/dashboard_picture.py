@@ -34,15 +34,15 @@ Series = dict[str, list[tuple[float, list[float]]]]
 """Label -> time and values of each datum."""
 
 
-def default_body() -> dict[str, Any]:
-    """The body that is deployed, for the default preset's test cases."""
+def default_body(cases: Sequence[str] | None = None) -> dict[str, Any]:
+    """The body that is deployed; `cases`: other labels than the default preset's."""
     return body(
         region="us-east-2",
         cluster_name="specdecode",
         state_machine_arn="arn:aws:states:us-east-2:111122223333:stateMachine:m",
         operations_namespace="SpecDecode/Operations",
         alarm_arns=["arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"],
-        cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
+        cases=cases or [case.label for case in load(DEFAULT_PRESET).workload.cases],
     )
 
 

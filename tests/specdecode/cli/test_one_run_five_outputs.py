@@ -8,18 +8,21 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison, compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, write_report
 from specdecode.analysis.report.numbers import compact, times
+from specdecode.analysis.setting import setting
 from specdecode.cli import app
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.publish import metric_data as request_data
 from typer.testing import CliRunner
 
+from tests.constructs_lib.dashboard_picture import default_body, shown
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 
@@ -98,3 +101,49 @@ def test_the_published_figures_are_the_reports(measured: tuple[Comparison, dict[
         assert sent["ErrorRate"]["Values"] == [arm.totals["error_rate"]]
         if arm.acceptance_rate is not None:
             assert sent["AcceptanceRate"]["Values"] == [arm.acceptance_rate]
+
+
+def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dict[Key, Measured]]) -> None:
+    """Bars of the deployed body, from what is published: the speed-ups and medians that page and Markdown show."""
+    comparison, arms = measured
+    tested = comparison.experiment
+    labels = {case.name: case.label for case in tested.workload.cases}
+    data = list(metric_data(comparison))
+    for (variant, case), each in arms.items():
+        given = {"variant": tested.variant(variant).label, "case": labels[case], "experiment": tested.name}
+        data += request_data(each, accounting=accounting_of("usage"), **given)
+    widgets = [w for w in default_body(list(labels.values()))["widgets"] if w["type"] == "metric"]
+    drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets if is_bar(w)}
+    (speedups,) = [bars for expression, bars in drawn.items() if '"Speedup"' in expression]
+    for pair in comparison.pairs:
+        for case in pair.cases:
+            label = f"{labels[case.case]} {tested.variant(pair.variant).label}"
+            assert case.headline is not None and speedups[label] == [(0.0, case.headline.ratio)]
+    for arm in comparison.arms:
+        for name, tag in (
+            ("EndToEndLatency", "end_to_end_latency"),
+            ("InterTokenLatency", "time_per_output_token"),
+            ("TTFT", "ttft"),
+            ("RequestOutputThroughput", "request_output_throughput"),
+            ("TokensPerStep", "tokens_per_step"),
+        ):
+            wanted = f'MetricName="{name}" TestCase="{labels[arm.case]}"'
+            (bars,) = [bars for expression, bars in drawn.items() if wanted in expression]
+            ((_, value),) = bars[tested.variant(arm.variant).label]
+            assert value == pytest.approx(arm.metrics[tag].p50), (name, arm.variant, arm.case)
+
+
+def is_bar(widget: dict[str, Any]) -> bool:
+    return bool(widget["properties"]["view"] == "bar")
+
+
+def test_the_terminal_command_prints_the_same_answer_and_figures(
+    measured: tuple[Comparison, dict[Key, Measured]], tmp_path: Path
+) -> None:
+    comparison, _ = measured
+    write_report(comparison, tmp_path)
+    printed = CliRunner().invoke(app, ["report", str(tmp_path)], env={"COLUMNS": "250"}).stdout
+    assert " ".join(render_terminal(comparison, width=250).split()) == " ".join(printed.split())
+    for fact in setting(comparison):
+        for name, text in texts(comparison).items():
+            assert " ".join(fact.text.split()) in text, (name, fact.name)
