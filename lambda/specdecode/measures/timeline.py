@@ -33,7 +33,7 @@ class Stretch(Frozen):
     case: str
     round: Count
     session: Count
-    """Which process of the run measured it: above 0 after the run was resumed or its pod restarted."""
+    """Which process of the run measured it: each wave, a resumed run and a restarted pod have one."""
     began: float
     """Wall clock, seconds since the epoch. Processes of a run share no other clock."""
     seconds: float
