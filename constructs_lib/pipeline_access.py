@@ -48,10 +48,15 @@ END_NODES: list[dict[str, Any]] = [
 WRITE_NAMESPACE: list[dict[str, Any]] = [
     # Server-side apply of an object that does not exist yet is authorized as patch and as create.
     {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["create", "patch", "delete"]},
-    # The servers' API keys are made and never read: the garbage collector deletes them with the run's root.
+    # API keys and sessions are made and never read: the garbage collector deletes them with the run's root.
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create", "patch", "delete"]},
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch", "delete"]},
+]
+
+RENEW_SESSIONS: list[dict[str, Any]] = [
+    # The answer to a `patch` would show what is in a Secret; that to an `update` shows what was sent.
+    {"apiGroups": [""], "resources": ["secrets"], "verbs": ["update"]},
 ]
 
 
@@ -76,7 +81,13 @@ def _manifests(kind: str, name: str, group: str, rules: list[dict[str, Any]]) ->
 def groups_of(function: str) -> list[str]:
     """The Kubernetes groups of a function, by its name in FUNCTIONS."""
     writes = [] if function in LOOKERS else [names.PIPELINE_GROUP]
-    return [READER_GROUP, *writes, *([WATCHDOG_GROUP] if function == "Watchdog" else [])]
+    gives = any(function in takers for takers in names.POD_ROLES.values())
+    return [
+        READER_GROUP,
+        *writes,
+        *([names.SESSIONS_GROUP] if gives else []),
+        *([WATCHDOG_GROUP] if function == "Watchdog" else []),
+    ]
 
 
 class PipelineAccess(Construct):
@@ -90,6 +101,7 @@ class PipelineAccess(Construct):
             ("Role", "reader", READER_GROUP, READ_NAMESPACE),
             ("ClusterRole", "pipeline", names.PIPELINE_GROUP, SCALE_POOL),
             ("Role", "pipeline", names.PIPELINE_GROUP, WRITE_NAMESPACE),
+            ("Role", "sessions", names.SESSIONS_GROUP, RENEW_SESSIONS),
             ("ClusterRole", "watchdog", WATCHDOG_GROUP, END_NODES),
         ):
             for manifest in _manifests(kind, f"specdecode-{part}", group, rules):

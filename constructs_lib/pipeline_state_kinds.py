@@ -9,6 +9,7 @@ State = dict[str, Any]
 
 NEVER_AGAIN = (
     "InvalidExperiment",
+    "AccessRefused",
     "StagingFailed",
     "CapacityUnavailable",
     "LeaseLost",

@@ -1,6 +1,7 @@
-"""The pods' service accounts: each its own role, each role its own prefix and action."""
+"""The pods' service accounts: those of pods that mount the bucket have a role that reads what is mounted."""
 
-from aws_cdk import Aws
+from typing import Any
+
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -13,25 +14,15 @@ from constructs_lib.irsa import ROLE_ANNOTATION, IrsaRole
 from constructs_lib.manifest import apply
 
 READS: dict[str, tuple[str, ...]] = {
-    "staging": ("imports/", "models/"),
-    "compile": ("models/", "compiled/"),
     "serving": ("models/", "compiled/"),
     "monitored": ("models/", "compiled/"),
-    "benchmark": ("runs/", "models/"),
+    "benchmark": ("models/",),
 }
-"""Component -> prefixes that it reads. A writer reads its own prefix: it must see what is there already."""
-
-WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "benchmark": "runs/"}
-"""Component -> the one prefix that it writes. Nothing is ever deleted."""
-
-FETCHES_BUNDLE = ("staging", "compile", "monitored", "benchmark")
-"""Components whose containers start with the project's own code; serving runs the engine alone."""
-PUBLISHES = ("monitored",)
-"""Components that publish metrics."""
+"""Component -> prefixes that its pods mount. They write none."""
 
 
 class ServiceAccounts(Construct):
-    """A ServiceAccount with its IRSA role for every component of names.SERVICE_ACCOUNTS."""
+    """A ServiceAccount with its IRSA role for every component of names.SERVICE_ACCOUNTS, and one without a role."""
 
     def __init__(
         self,
@@ -54,53 +45,41 @@ class ServiceAccounts(Construct):
                 service_account=account,
             )
             _allow_bucket(irsa, component, bucket=bucket, key=key)
-            if component in FETCHES_BUNDLE:
+            if component == "monitored":  # its monitor is started by the bundle
                 irsa.allow("s3:GetObject", resources=[bundle.object_arn])
-            if component == "staging":
-                _allow_token(irsa)
-            if component in PUBLISHES:
                 _allow_metrics(irsa)
+            annotations = {"annotations": {ROLE_ANNOTATION: irsa.role.role_arn}}
             apply(
                 self,
                 f"{component.capitalize()}Account",
                 cluster=cluster,
-                manifest={
-                    "apiVersion": "v1",
-                    "kind": "ServiceAccount",
-                    "metadata": {
-                        "name": account,
-                        "namespace": names.NAMESPACE,
-                        "annotations": {ROLE_ANNOTATION: irsa.role.role_arn},
-                    },
-                    "automountServiceAccountToken": False,
-                },
+                manifest=_account(account, **annotations),
                 needs=needs,
             )
+        apply(self, "PlainAccount", cluster=cluster, manifest=_account(names.PLAIN_ACCOUNT), needs=needs)
+
+
+def _account(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": name, "namespace": names.NAMESPACE, **metadata},
+        "automountServiceAccountToken": False,
+    }
 
 
 def _allow_bucket(irsa: IrsaRole, component: str, *, bucket: s3.IBucket, key: kms.IKey | None) -> None:
-    """Read the component's prefixes and write its own.
+    """Read the component's prefixes.
 
     The names of all objects are listable: for a missing object S3 answers 404 only to one who may list without a
-    condition on the prefix, else 403, by which staging and Mountpoint could not tell "not there yet" from "forbidden".
+    condition on the prefix, else 403, by which Mountpoint could not tell "not there yet" from "forbidden".
     """
     objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in READS[component]]
     irsa.allow("s3:GetObject", resources=objects)
     irsa.allow("s3:ListBucket", resources=[bucket.bucket_arn])
     acknowledge_wildcards(irsa, *objects, reason="Objects of the component's own prefixes, whatever their names.")
-    if component in WRITES:
-        written = bucket.arn_for_objects(f"{WRITES[component]}*")
-        irsa.allow("s3:PutObject", "s3:AbortMultipartUpload", resources=[written])
     if key is not None:
         irsa.allow("kms:Decrypt", resources=[key.key_arn])
-        if component in WRITES:
-            irsa.allow("kms:GenerateDataKey", resources=[key.key_arn])
-
-
-def _allow_token(irsa: IrsaRole) -> None:
-    """Read the Hugging Face token, if somebody stored one; a secret's ARN ends with six random characters."""
-    arn = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{names.HF_TOKEN_SECRET}-??????"
-    irsa.allow("secretsmanager:GetSecretValue", resources=[arn])
 
 
 def _allow_metrics(irsa: IrsaRole) -> None:

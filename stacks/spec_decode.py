@@ -19,6 +19,7 @@ from constructs_lib.lanes import put_in_lanes
 from constructs_lib.outputs import Outputs
 from constructs_lib.pipeline import Pipeline
 from constructs_lib.pipeline_access import READER_GROUP
+from constructs_lib.pod_roles import PodRoles
 from constructs_lib.provider_logs import keep_provider_logs
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
@@ -70,6 +71,9 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         pipeline.node.add_dependency(workspace)
+        roles = PodRoles(
+            self, "PodRoles", functions=pipeline.functions, bucket=artifacts.bucket, key=artifacts.key, bundle=asset
+        )
         alerts = Alerts(self, "Alerts", settings=settings)
         backstop = Backstop(
             self,
@@ -89,7 +93,7 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
         )
         update = guards.resource("UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256}})
-        for guarded in (pipeline, accounts):
+        for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
         guards.detaches(backstop.no_launch, role=karpenter_role)
@@ -115,7 +119,7 @@ class SpecDecodeStack(ProjectStack):
                 "NoLaunchPolicy": backstop.no_launch.managed_policy_arn,
             },
         )
-        teardown.node.add_dependency(workspace, claims, volumes, accounts, pipeline, backstop)
+        teardown.node.add_dependency(workspace, claims, volumes, accounts, roles, pipeline, backstop)
         results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
         dashboard = Dashboard(
             self,

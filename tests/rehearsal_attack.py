@@ -7,6 +7,7 @@ Not part of `make test` (it takes some three minutes). Run it with
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import io
 import json
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
+from botocore.exceptions import ClientError
 from rich.console import Console
 from specdecode import layout, names
 from specdecode.experiment import Experiment, load_engine, load_preset
@@ -32,6 +34,9 @@ from rehearsal import tools
 from rehearsal.console import Progress
 from rehearsal.execution import Run
 from rehearsal.rehearse import rehearsal
+from tests.access import sessions
+from tests.access.principals import Deployed
+from tests.access.trial import AUDIENCE, REFUSALS, Caller
 from tests.network import reaches
 from tests.pods import containers
 from tests.rehearsal_cloud import PATIENT, SMALL, Cloud
@@ -312,7 +317,7 @@ def test_without_rules_his_code_finds_no_credentials_and_no_way_out(cloud: Cloud
     for pod, engine in ((compiling, "compile"), (serving, "main")):
         for name, container in containers({"spec": pod["spec"]}).items():
             mounts = {mount["name"] for mount in container["volumeMounts"]}
-            assert ("aws-iam-token" in mounts) is (name != engine), (name, mounts)
+            assert "aws-iam-token" not in mounts and ("aws" in mounts) is (name != engine), (name, mounts)
     labels = serving["metadata"]["labels"]
     assert not any(reaches(policies, labels, OUTSIDE, port) for port in (443, 80, 53, attacker.port))
     labels = compiling["metadata"]["labels"]
@@ -324,6 +329,63 @@ def test_without_rules_his_code_finds_no_credentials_and_no_way_out(cloud: Cloud
     came += "server's pod reaches nobody, a compile pod public HTTPS alone"
     cloud.rows.append(
         ("rules off", "`PATH` with his `python3` and `vllm`", "his code runs where the engine runs", came)
+    )
+
+
+def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
+    """A key that the pods of `component` write, and those that they read."""
+    if component == "staging":
+        prefix = load_preset("rehearsal").target.prefix
+        return f"{prefix}trial", {f"{prefix}trial"}
+    if component == "compile":
+        plan = make_plan(load_preset("rehearsal", overrides=SMALL | PATIENT))
+        artifact = next(
+            f"compiled/{arm.fingerprint}/trial" for arm in plan.compiles_to_do if arm.fingerprint[:8] in job
+        )
+        return artifact, {artifact}
+    key = layout.run_key(run.run_id, "raw", "base", "trial.jsonl")
+    return ("", set()) if component == "smoke" else (key, {key})
+
+
+def test_with_a_pods_session_he_reaches_this_steps_folders_alone(cloud: Cloud) -> None:
+    """Whatever code runs in a pod of ours has the keys that lie there: they are taken from the cluster, and tried."""
+    cloud.forget("compiled/")
+    cloud.forget("models/")
+    run = cloud.start("sessions", SMALL | PATIENT)
+    services, bucket = cloud.running.services, cloud.running.bucket
+    there = Deployed(places={"bucket": f"arn:aws:s3:::{bucket}", "bucket_name": bucket}, roles={})
+    caller = Caller(services, region=services.client("s3").meta.region_name)
+    found: dict[str, set[str]] = {}
+    for component in ("staging", "compile", "smoke", "benchmark"):
+        pod = pods_of(cloud, run, component)[0]
+        job = pod["metadata"]["labels"]["job-name"]
+        listed = cloud.listed(f"/api/v1/namespaces/{names.NAMESPACE}/secrets")
+        (read,) = [secret for secret in listed if secret["metadata"]["name"] == job]
+        keys = json.loads(base64.b64decode(read["data"]["credentials.json"]))
+        assert AUDIENCE not in json.dumps(pod), "no token for STS is mounted"
+        writes, reads = own_folders(run, component, job)
+        plan = [layout.run_key(run.run_id, name) for name in ("plan.json", "state.json", "experiment.yaml")]
+        others = sessions.reached(caller, there, keys, [*sessions.FOREIGN, *plan])
+        assert others == set(), component
+        own = sessions.reached(caller, there, keys, reads)
+        assert own == ({f"read {writes}", f"write {writes}"} if writes else set()), component
+        found[component] = own
+        for service, method, arguments in (
+            ("sts", "assume_role", {"RoleArn": f"arn:aws:iam::{tools.ACCOUNT}:role/x", "RoleSessionName": "trial"}),
+            ("iam", "list_roles", {}),
+            ("secretsmanager", "list_secrets", {}),
+        ):
+            caller.become(keys)
+            with pytest.raises(ClientError) as refused_by:
+                getattr(caller.client(service), method)(**arguments)
+            assert refused_by.value.response["Error"]["Code"] in REFUSALS
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", end.cause
+    cloud.at_rest()
+    what = "with the keys in the pods of staging, compile, smoke test and benchmark: other runs' results, other "
+    what += "artifacts and models, the plan of this run, other roles"
+    cloud.rows.append(
+        ("rules off", what, "AccessDenied; the folder of that step of that run alone", "nothing of others")
     )
 
 

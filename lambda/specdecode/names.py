@@ -34,16 +34,26 @@ BENCHMARKABLE_LABEL = "specdecode/benchmarkable"
 MONITORED_LABEL = "specdecode/neuron-metrics"
 """On serving pods that publish what neuron-monitor sees: alone among servers they may speak to AWS."""
 
+POD_ROLES = {
+    "staging": ("StageModels",),
+    "compile": ("Compile",),
+    "results": ("Smoke", "Benchmark", "Accuracy"),
+}
+"""IAM role of pods -> the pipeline's functions that may take it, to give their pods a part of it."""
+
 SERVICE_ACCOUNTS = {
-    "staging": "specdecode-staging",
-    "compile": "specdecode-compile",
     "serving": "specdecode-serving",
     "monitored": "specdecode-monitored",
     "benchmark": "specdecode-benchmark",
 }
-"""Component -> Kubernetes ServiceAccount in NAMESPACE, each with its own IRSA role and S3 prefix.
+"""Pods that mount the bucket -> their ServiceAccount in NAMESPACE, each with an IRSA role that reads what is mounted.
 
 `monitored` is that of serving pods with `serving.neuron_metrics`, which publish metrics too."""
+PLAIN_ACCOUNT = "specdecode-plain"
+"""ServiceAccount of all other pods: it has no role. In AWS they act with a session (specdecode.manifests.sessions)."""
+
+SESSIONS_GROUP = "specdecode:sessions"
+"""Kubernetes group of the functions in POD_ROLES: they may put a new session into a Secret, and read none."""
 
 PIPELINE_GROUP = "specdecode:pipeline"
 """Kubernetes group that the pipeline Lambdas' EKS access entry carries; Roles are bound to it."""

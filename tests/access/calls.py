@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.access.policies import Context
-from tests.access.principals import PODS
+from tests.access.principals import MOUNTING, PODS
 
 Request = tuple[str, str, dict[str, Any]]
 NOBODY: frozenset[str] = frozenset()
@@ -82,7 +82,8 @@ RUN_READERS = RUN_STEPS | {"TakeTurn"}
 TURN_WRITERS = frozenset({"TakeTurn", "ReleaseCapacity", "Watchdog"})
 TURN_READERS = TURN_WRITERS | {"Smoke", "Benchmark", "Accuracy", "Inspect"}
 ENGINES = frozenset({"compile", "serving", "monitored"})
-STARTED_BY_BUNDLE = frozenset({"staging", "compile", "monitored", "benchmark"})
+STARTED_BY_BUNDLE = frozenset({"staging", "compile", "results", "monitored"})
+MODEL_READERS = MOUNTING | {"staging", "compile"}
 
 
 def _object(what: str, verb: str, key: str, may: frozenset[str], *, bucket: str = "{bucket_name}") -> Call:
@@ -96,11 +97,11 @@ OBJECTS = (
     call("list the bucket", "s3:ListBucket", "{bucket}", PODS | RUN_READERS | {"Inspect"},
          "list_objects_v2", Bucket="{bucket_name}", MaxKeys=1),
     _object("read `imports/`", "get", "imports/trial/weights", frozenset({"staging"})),
-    _object("read `models/`", "get", "models/trial@main/weights", PODS),
-    _object("read a mark in `models/`", "get", "models/trial@main/COMPLETE.json", PODS | MARK_READERS),
+    _object("read `models/`", "get", "models/trial@main/weights", MODEL_READERS),
+    _object("read a mark in `models/`", "get", "models/trial@main/COMPLETE.json", MODEL_READERS | MARK_READERS),
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
     _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
-    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_READERS | {"benchmark"}),
+    _object("read `runs/`", "get", "runs/trial/plan.json", RUN_READERS | {"results"}),
     _object("read the lease", "get", "state/capacity.json", LEASE_READERS),
     _object("read whose turn it is at servers that already run", "get", "state/endpoints.json", TURN_READERS),
     _object("read anything else in the bucket", "get", "trial", NOBODY),
@@ -109,7 +110,7 @@ OBJECTS = (
     _object("write `imports/`", "put", "imports/trial/weights", NOBODY),
     _object("write `models/`", "put", "models/trial@main/trial", frozenset({"staging"})),
     _object("write `compiled/`", "put", "compiled/trial/trial", frozenset({"compile"})),
-    _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"benchmark"}),
+    _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"results"}),
     _object("write beside the lease", "put", "state/trial", NOBODY),
     _object("keep a damaged queue aside", "put", "state/damaged/trial", frozenset({"Watchdog"})),
     _object("read a damaged queue that was kept", "get", "state/damaged/trial", NOBODY),

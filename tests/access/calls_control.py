@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from specdecode import names
+
 from tests.access.calls import NOBODY, OBJECTS, Call, call
 from tests.access.principals import GUARDS, IN_VPC, STEPS
 
@@ -101,8 +103,8 @@ RUNS = (
 )  # fmt: skip
 
 
-def _assume(what: str, place: str) -> Call:
-    return call(f"become {what}", "sts:AssumeRole", f"{{{place}}}", NOBODY,
+def _assume(what: str, place: str, may: frozenset[str] = NOBODY) -> Call:
+    return call(f"become {what}", "sts:AssumeRole", f"{{{place}}}", may,
                 "assume_role", RoleArn=f"{{{place}}}", RoleSessionName="trial")  # fmt: skip
 
 
@@ -126,7 +128,8 @@ def _policy(what: str, action: str, policy: str, may: frozenset[str]) -> Call:
 
 IDENTITIES = (
     _assume("a role that trusts the whole account", "open_role"),
-    _assume("the benchmark's pod", "benchmark_role"),
+    *(_assume(f"pods of `{name}`", f"{name}_role", frozenset(t)) for name, t in names.POD_ROLES.items()),
+    _assume("what mounts for the benchmark's pod", "benchmark_role"),
     _assume("the function ReleaseCapacity", "release_role"),
     _assume("Karpenter", "karpenter_role"),
     _assume("a node", "node_role"),

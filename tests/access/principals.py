@@ -11,12 +11,17 @@ from constructs_lib.pipeline_functions import FUNCTIONS
 from tests.access.policies import Statement
 from tests.templates import Templates
 
-PODS = frozenset(names.SERVICE_ACCOUNTS)
+MOUNTING = frozenset(names.SERVICE_ACCOUNTS)
+"""Roles of service accounts, with which the bucket is mounted."""
+GIVEN = frozenset(names.POD_ROLES)
+"""Roles of which pods get a part, as a session."""
+PODS = MOUNTING | GIVEN
 STEPS = frozenset(FUNCTIONS)
 IN_VPC = frozenset(name for name, spec in FUNCTIONS.items() if spec.kubernetes)
 GUARDS = frozenset({"ClusterGuards", "RunGuards"})
 
 ROLES: dict[str, tuple[str, str]] = {
+    **{name: ("SpecDecodeStack", f"PodRoles{name.capitalize()}Role") for name in names.POD_ROLES},
     **{name: ("SpecDecodeStack", f"ServiceAccounts{name.capitalize()}Role") for name in names.SERVICE_ACCOUNTS},
     **{name: ("SpecDecodeStack", f"Pipeline{name}Role") for name in FUNCTIONS},
     "StateMachine": ("SpecDecodeStack", "PipelineStateMachineRole"),
@@ -50,6 +55,9 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "node_role": ("TrainiumClusterStack", "AWS::IAM::Role", "NodeRole"),
     "karpenter_role": ("TrainiumClusterStack", "AWS::IAM::Role", "KarpenterIrsaRole"),
     "benchmark_role": ("SpecDecodeStack", "AWS::IAM::Role", "ServiceAccountsBenchmarkRole"),
+    "staging_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesStagingRole"),
+    "compile_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesCompileRole"),
+    "results_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesResultsRole"),
     "no_launch": ("SpecDecodeStack", "AWS::IAM::ManagedPolicy", "BackstopNoLaunch"),
     "release_role": ("SpecDecodeStack", "AWS::IAM::Role", "PipelineReleaseCapacityRole"),
     "plan_function": ("SpecDecodeStack", "AWS::Lambda::Function", "PipelinePlanFunction"),

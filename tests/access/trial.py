@@ -72,11 +72,19 @@ class Caller:
         self.become(None)
         return self._client(service)
 
-    def keys_of(self, principal: str, role: str) -> Mapping[str, str]:
-        """Keys of a principal's role: by a token, as its SDK gets them, where it is a pod."""
+    def keys_of(self, principal: str, roles: Mapping[str, str]) -> Mapping[str, str]:
+        """Keys of a principal's role: by a token, or by a function that may take it, where it is a pod's."""
         if principal in ACCOUNTS:
-            return self.assume_as_pod(role, token(ACCOUNTS[principal]))
-        return self.assume(role)
+            return self.assume_as_pod(roles[principal], token(ACCOUNTS[principal]))
+        if principal in names.POD_ROLES:
+            return self.assume_by(roles[names.POD_ROLES[principal][0]], roles[principal])
+        return self.assume(roles[principal])
+
+    def assume_by(self, function: str, role: str, **narrowed: Any) -> Mapping[str, str]:
+        """Keys of `role` for one who has the role `function`. Raises ClientError."""
+        self.become(self.assume(function))
+        answer = self._client("sts").assume_role(RoleArn=role, RoleSessionName="trial", **narrowed)
+        return dict(answer["Credentials"])
 
     def assume(self, role: str) -> Mapping[str, str]:
         """Keys of a role that a service assumes, for which the emulator's administrator counts."""
@@ -177,7 +185,7 @@ def try_everything(
     """Make every call with the credentials of every principal; `calibrate` finds out what the emulator enforces."""
     caller, found = Caller(services, region=there.places["region"]), Found()
     made = [call for call in CALLS if call.request is not None]
-    keys = {name: caller.keys_of(name, there.roles[name]) for name in principals}
+    keys = {name: caller.keys_of(name, there.roles) for name in principals}
     for name, credentials in keys.items():
         caller.become(credentials)
         for call in made:

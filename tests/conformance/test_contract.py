@@ -26,7 +26,7 @@ CONTEXT = RenderContext(
 def granted(server: Server, namespaces: dict[str, str]) -> str:
     """The restricted namespace with the pipeline's role and service accounts, as a deployment leaves it."""
     namespace = namespaces["restricted"]
-    for account in names.SERVICE_ACCOUNTS.values():
+    for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):
         server.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": account}})
     role = {"metadata": {"name": "pipeline"}, "rules": [*READ_NAMESPACE, *WRITE_NAMESPACE]}
     assert server.request("POST", f"{RBAC}/namespaces/{namespace}/roles", role)[0] == 201

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from specdecode import names
 
+from constructs_lib import pod_roles, service_accounts
 from constructs_lib.guard_access import GROUP
 from constructs_lib.pipeline_access import READER_GROUP, WATCHDOG_GROUP
-from constructs_lib.service_accounts import READS, WRITES
 from tests.access import table
 from tests.access.calls_control import CALLS
 from tests.access.principals import ROLES
@@ -26,15 +26,16 @@ def test_every_row_has_the_cells_of_its_table() -> None:
 
 
 def test_the_table_of_the_pods_is_the_codes() -> None:
+    reads_of = {**pod_roles.READS, **service_accounts.READS}
     rows = re.findall(r"^\| (\w+) \| ([^|]*) \|([^|]*)\|[^|]*\|$", PAGE, re.MULTILINE)
     table = {
         component: (set(re.findall(r"`([^`]+)`", reads)), set(re.findall(r"`([^`]+)`", writes)))
         for component, reads, writes in rows
-        if component in names.SERVICE_ACCOUNTS
+        if component in reads_of
     }
+    writes_of = pod_roles.WRITES
     assert table == {
-        component: (set(READS[component]), {WRITES[component]} if component in WRITES else set())
-        for component in names.SERVICE_ACCOUNTS
+        name: (set(reads), {writes_of[name]} if name in writes_of else set()) for name, reads in reads_of.items()
     }
 
 
@@ -45,7 +46,7 @@ def test_the_groups_are_those_of_the_access_entries(templates: Templates) -> Non
         for entry in templates.properties("AWS::EKS::AccessEntry").values()
         for group in entry.get("KubernetesGroups", ())
     }
-    assert groups == {GROUP, READER_GROUP, names.PIPELINE_GROUP, WATCHDOG_GROUP}
+    assert groups == {GROUP, READER_GROUP, names.PIPELINE_GROUP, names.SESSIONS_GROUP, WATCHDOG_GROUP}
     for group in groups:
         assert f"`{group}`" in PAGE
 
@@ -64,7 +65,7 @@ def test_functions_that_only_look_cannot_write(templates: Templates) -> None:
 
 @pytest.mark.synth
 def test_no_pod_gets_a_kubernetes_token(templates: Templates) -> None:
-    for account in names.SERVICE_ACCOUNTS.values():
+    for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):
         assert templates.manifest("ServiceAccount", account)["automountServiceAccountToken"] is False
 
 

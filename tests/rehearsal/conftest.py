@@ -15,13 +15,14 @@ import pytest
 from rich.console import Console
 from specdecode.cli.runs_deployment import Execution
 from specdecode.experiment import load_preset
+from specdecode.manifests import RenderContext, Rights, benchmark_rights
 from specdecode.names import HF_TOKEN_SECRET, NAMESPACE
 
 from rehearsal import tools
 from rehearsal.console import Progress
 from rehearsal.processes import processes_naming
 from rehearsal.rehearse import rehearsal
-from tests.access import trial
+from tests.access import sessions, trial
 from tests.access.principals import PODS
 from tests.canaries import HUGGING_FACE
 from tests.conftest import STACKS
@@ -66,6 +67,8 @@ class Rehearsed:
     left: list[int] | None = None
     tried: trial.Found | None = None
     """Calls of AWS that were made with the pods' own credentials."""
+    reached: dict[str, set[str]] | None = None
+    """Role -> what a session of it, as a pod gets one, reached of its own and of others' objects."""
     strangers: set[str] | None = None
     """Tokens that are not quite a pod's, and were taken for it."""
     came_out: dict[str, bytes] | None = None
@@ -97,7 +100,7 @@ def rehearsed(tmp_path_factory):
         watch = running.services.client("cloudwatch")
         out.metrics = watch.list_metrics(Namespace="Qwen/LLMPerf")["Metrics"]
         out.dashboards = [entry["DashboardName"] for entry in watch.list_dashboards()["DashboardEntries"]]
-        out.tried, out.strangers = _tried(running)
+        out.tried, out.strangers, out.reached = _tried(running)
 
         run = running.start("second", {"experiment": "rehearsal", "set": LONG})
         killer = _Killer(running)
@@ -149,7 +152,35 @@ def _tried(running):
     trial.prepare(running.services)
     there = trial.from_cloud(running.services, templates)
     tried = trial.try_everything(running.services, there, principals=PODS, calibrate=False)
-    return tried, trial.strangers_let_in(running.services, there)
+    caller = trial.Caller(running.services, region=there.places["region"])
+    ctx = RenderContext(
+        run_id="own",
+        bucket=there.places["bucket_name"],
+        bundle_uri=f"s3://{there.places['assets']}/{there.places['bundle']}",
+        bundle_sha256="0" * 64,
+        region=there.places["region"],
+    )
+    rights = {
+        "staging": Rights(reads=("models/own@main/*",), writes=("models/own@main/*",)),
+        "compile": Rights(reads=("compiled/own/*", "models/own@main/*"), writes=("compiled/own/*",)),
+        "results": benchmark_rights(ctx),
+    }
+    reached = {
+        role: sessions.reached(caller, there, sessions.given(caller, there, role, its, ctx), sessions.FOREIGN + OWN)
+        for role, its in rights.items()
+    }
+    return tried, trial.strangers_let_in(running.services, there), reached
+
+
+OWN = (
+    "models/own@main/model.safetensors",
+    "compiled/own/model.pt",
+    "runs/own/raw/base/count.jsonl",
+    "runs/own/servers.json",
+    "runs/own/plan.json",
+    "runs/own/state.json",
+)
+"""What lies in folders of the run `own`: a step of its pods writes some of it."""
 
 
 def _function_arns(running):

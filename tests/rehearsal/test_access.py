@@ -17,3 +17,14 @@ def test_exactly_these_pods_may(rehearsed, call):
 
 def test_a_token_that_is_not_quite_the_pods_gets_no_role(rehearsed):
     assert rehearsed.strangers == set()
+
+
+def test_a_session_reaches_the_folders_of_its_step_of_its_run_and_no_others(rehearsed):
+    """The role alone would reach every run's: STS and S3 of the embedded cloud decide by role and session together."""
+    weights, artifact = "models/own@main/model.safetensors", "compiled/own/model.pt"
+    raw, servers = "runs/own/raw/base/count.jsonl", "runs/own/servers.json"
+    assert rehearsed.reached == {
+        "staging": {f"read {weights}", f"write {weights}"},
+        "compile": {f"read {weights}", f"read {artifact}", f"write {artifact}"},
+        "results": {f"{verb} {key}" for verb in ("read", "write") for key in (raw, servers)},
+    }

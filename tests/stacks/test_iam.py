@@ -111,20 +111,21 @@ def test_network_interfaces_are_for_lambda_itself_and_not_for_code(templates: Te
 
 
 PREFIXES = {
-    "staging": ({"imports/*", "models/*"}, {"models/*"}),
-    "compile": ({"models/*", "compiled/*"}, {"compiled/*"}),
-    "serving": ({"models/*", "compiled/*"}, set()),
-    "monitored": ({"models/*", "compiled/*"}, set()),
-    "benchmark": ({"models/*", "runs/*"}, {"runs/*"}),
+    "PodRolesStaging": ({"imports/*", "models/*"}, {"models/*"}),
+    "PodRolesCompile": ({"models/*", "compiled/*"}, {"compiled/*"}),
+    "PodRolesResults": ({"runs/*"}, {"runs/*"}),
+    "ServiceAccountsServing": ({"models/*", "compiled/*"}, set()),
+    "ServiceAccountsMonitored": ({"models/*", "compiled/*"}, set()),
+    "ServiceAccountsBenchmark": ({"models/*"}, set()),
 }
-"""Component -> what it reads, what it writes."""
+"""Beginning of a role's id -> what it reads, what it writes."""
 
 
-@pytest.mark.parametrize("component", sorted(names.SERVICE_ACCOUNTS))
-def test_a_service_account_reads_and_writes_its_own_prefixes(templates: Templates, component: str) -> None:
+@pytest.mark.parametrize("component", sorted(PREFIXES))
+def test_a_role_for_pods_reads_and_writes_its_own_prefixes(templates: Templates, component: str) -> None:
     reads, writes, lists = set(), set(), set()
     for name, statement in templates.statements():
-        if not name.startswith(f"SpecDecodeStack/ServiceAccounts{component.capitalize()}Role"):
+        if not name.startswith(f"SpecDecodeStack/{component}Role"):
             continue
         actions = set(as_list(statement["Action"]))
         keys = {arn.partition("/")[2] for arn in as_list(statement["Resource"])}
@@ -138,7 +139,7 @@ def test_a_service_account_reads_and_writes_its_own_prefixes(templates: Template
             lists |= set(as_list(statement["Resource"]))
         assert not {action for action in actions if action.startswith("s3:Delete")}
     bundle = {key for key in reads if key.endswith(".zip")}
-    assert len(bundle) == (component != "serving")
+    assert len(bundle) == (component not in ("ServiceAccountsServing", "ServiceAccountsBenchmark"))
     assert (reads - bundle, writes) == PREFIXES[component]
     assert len(lists) == 1
 
@@ -154,6 +155,23 @@ def test_who_publishes_metrics_of_the_experiment(templates: Templates) -> None:
         "SpecDecodeStack/PipelineReport",
         "SpecDecodeStack/ServiceAccountsMonitored",
     }
+
+
+def test_what_pods_get_a_part_of_is_taken_by_its_steps_alone(templates: Templates) -> None:
+    for name, takers in names.POD_ROLES.items():
+        (role,) = [
+            properties
+            for where, properties in templates.properties("AWS::IAM::Role").items()
+            if where.startswith(f"SpecDecodeStack/PodRoles{name.capitalize()}Role")
+        ]
+        principals = set()
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]:
+            assert statement["Action"] == "sts:AssumeRole" and statement["Effect"] == "Allow"
+            assert set(statement["Principal"]) == {"AWS"}
+            principals |= {arn.rpartition("/")[2] for arn in as_list(statement["Principal"]["AWS"])}
+        assert sorted(principal.rpartition("Role")[0] for principal in principals) == sorted(
+            f"Pipeline{taker}" for taker in takers
+        ), principals
 
 
 def test_a_role_of_a_service_account_is_for_that_account_alone(templates: Templates) -> None:

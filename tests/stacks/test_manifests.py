@@ -120,6 +120,7 @@ def test_every_service_account_has_its_own_role(templates: Templates) -> None:
         assert obj["metadata"]["namespace"] == names.NAMESPACE
         roles[account] = obj["metadata"]["annotations"]["eks.amazonaws.com/role-arn"]
     assert len(set(roles.values())) == len(names.SERVICE_ACCOUNTS)
+    assert "annotations" not in templates.manifest("ServiceAccount", names.PLAIN_ACCOUNT)["metadata"]
 
 
 def test_one_object_a_resource_because_prune_is_off(templates: Templates) -> None:

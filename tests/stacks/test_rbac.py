@@ -16,16 +16,17 @@ from tests.templates import Templates
 
 pytestmark = pytest.mark.synth
 
-LOOKS, ACTS, WATCHDOG, GUARD = "looks", "acts", "watches", "guards"
+LOOKS, ACTS, GIVES, WATCHDOG, GUARD = "looks", "acts", "gives", "watches", "guards"
 GROUPS = {
     LOOKS: {READER_GROUP},
     ACTS: {READER_GROUP, names.PIPELINE_GROUP},
+    GIVES: {READER_GROUP, names.PIPELINE_GROUP, names.SESSIONS_GROUP},
     WATCHDOG: {READER_GROUP, names.PIPELINE_GROUP, WATCHDOG_GROUP},
     GUARD: {GROUP},
 }
 NONE: frozenset[str] = frozenset()
-READERS = frozenset({LOOKS, ACTS, WATCHDOG})
-ACTORS = frozenset({ACTS, WATCHDOG})
+READERS = frozenset({LOOKS, ACTS, GIVES, WATCHDOG})
+ACTORS = frozenset({ACTS, GIVES, WATCHDOG})
 CORE, NS = "/api/v1", f"/api/v1/namespaces/{names.NAMESPACE}"
 BATCH, APPS = f"/apis/batch/v1/namespaces/{names.NAMESPACE}", f"/apis/apps/v1/namespaces/{names.NAMESPACE}"
 NETWORK = f"/apis/networking.k8s.io/v1/namespaces/{names.NAMESPACE}"
@@ -67,7 +68,8 @@ SECRETS = [
     ("GET", f"{NS}/secrets", NONE),
     ("GET", f"{NS}/secrets?watch=true", NONE),
     ("GET", f"{NS}/secrets/s", NONE),
-    ("PUT", f"{NS}/secrets/s", NONE),
+    ("PUT", f"{NS}/secrets/s", frozenset({GIVES})),
+    *[("PUT", f"{CORE}/namespaces/{ns}/secrets/s", NONE) for ns in ELSEWHERE],
     ("PATCH", f"{NS}/secrets/s", NONE),
     ("DELETE", f"{NS}/secrets/s", NONE),
     ("DELETE", f"{NS}/secrets", NONE),

@@ -139,10 +139,10 @@ def test_kms_key_is_used_by_those_who_read_and_write(choices: Templates) -> None
     for name, statement in choices.statements():
         for action in as_list(statement["Action"]):
             if action.startswith("kms:"):
-                users.setdefault(name.partition("Role")[0], set()).add(action)
+                users.setdefault(name.rpartition("Role")[0], set()).add(action)
     assert users["SpecDecodeStack/ServiceAccountsServing"] == {"kms:Decrypt"}
-    for writer in ("Staging", "Compile", "Benchmark"):
-        assert users[f"SpecDecodeStack/ServiceAccounts{writer}"] == {"kms:Decrypt", "kms:GenerateDataKey"}
+    for writer in ("Staging", "Compile", "Results"):
+        assert users[f"SpecDecodeStack/PodRoles{writer}"] == {"kms:Decrypt", "kms:GenerateDataKey"}
 
 
 def test_destroy_means_destroy(choices: Templates) -> None:

@@ -35,6 +35,7 @@ CONSTRUCTS = {
         "Dashboard",
         "Guards",
         "Pipeline",
+        "PodRoles",
         "ResultAlarms",
         "ServiceAccounts",
         "Volumes",

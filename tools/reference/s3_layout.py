@@ -9,7 +9,7 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.runs import PLAN
 
-from constructs_lib.service_accounts import READS, WRITES
+from constructs_lib import pod_roles, service_accounts
 from tools.reference import page, table
 
 RUN = "RUN"
@@ -68,7 +68,13 @@ def render() -> str:
         table(
             ("prefix", "what", "example", "pods that read it", "pods that write it"),
             [
-                (f"`{name}`", what, f"`{examples[name]}`", _who(READS, name), _who(WRITES, name))
+                (
+                    f"`{name}`",
+                    what,
+                    f"`{examples[name]}`",
+                    _who({**pod_roles.READS, **service_accounts.READS}, name),
+                    _who(pod_roles.WRITES, name),
+                )
                 for name, what in FOLDERS
             ],
         ),

@@ -43,7 +43,7 @@ class S3Folder:
             if error.response["Error"]["Code"] in ("NoSuchKey", "404", "AccessDenied"):
                 return None  # without s3:ListBucket a missing key is denied, not missing
             raise S3Error(f"cannot read {self.uri}{name}: {error}") from None
-        except BotoCoreError as error:
+        except (BotoCoreError, RuntimeError) as error:  # the last: a session that nobody renewed
             raise S3Error(f"cannot read {self.uri}{name}: {error}") from None
 
     def put(self, name: str, path: Path) -> None:
@@ -54,5 +54,5 @@ class S3Folder:
         try:
             with path.open("rb") as file:
                 self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=file, ContentType=kind)
-        except (BotoCoreError, ClientError) as error:
+        except (BotoCoreError, ClientError, RuntimeError) as error:
             raise S3Error(f"cannot write {self.uri}{name}: {error}") from None

@@ -127,7 +127,8 @@ def manifests(
     """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
 
     The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
-    wave's arms are served only when its artifacts are compiled.
+    wave's arms are served only when its artifacts are compiled. The Secrets called as the Jobs are have `YOURS` where
+    keys belong that may use the bucket: as credentials.json, in the form of an AWS credential_process.
     """
     with _refusing(as_json=False):
         experiment = load(reference, overrides=parse_overrides(overrides or []))

@@ -136,6 +136,15 @@ class Kubernetes:
             return False
         return True
 
+    def replace(self, obj: KubeObject) -> None:
+        """Put an object in the place of one of its name, or create it; what was there is not seen."""
+        meta = obj["metadata"]
+        target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
+        try:
+            self._json("PUT", target, query={"fieldManager": names.FIELD_MANAGER}, body=obj)
+        except NotFound:
+            self.create(obj)
+
     def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
         """Delete an object and all that it owns. False if it was gone already.
 

@@ -1,27 +1,39 @@
 """Pure functions from a plan to the Kubernetes objects of a run."""
 
 from specdecode.manifests.api_keys import api_key_secret, new_api_key
-from specdecode.manifests.benchmarking import accuracy_job, benchmark, benchmark_spec, smoke_job
-from specdecode.manifests.compiling import compile_job
+from specdecode.manifests.benchmarking import (
+    accuracy_job,
+    accuracy_rights,
+    benchmark,
+    benchmark_rights,
+    benchmark_spec,
+    smoke_job,
+)
+from specdecode.manifests.compiling import compile_job, compile_rights
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.network import network_policies
 from specdecode.manifests.object_names import compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
 from specdecode.manifests.root import owned, run_root
 from specdecode.manifests.serving import serving
-from specdecode.manifests.staging import staging_job
+from specdecode.manifests.sessions import Rights, session_policy, session_secret
+from specdecode.manifests.staging import staging_job, staging_rights
 from specdecode.planning import Plan, first_served
 
 __all__ = [
     "KubeObject",
     "RenderContext",
+    "Rights",
     "accuracy_job",
+    "accuracy_rights",
     "all_objects",
     "api_key_secret",
     "benchmark",
+    "benchmark_rights",
     "benchmark_spec",
     "compile_job",
     "compile_name",
+    "compile_rights",
     "labels",
     "network_policies",
     "new_api_key",
@@ -29,9 +41,12 @@ __all__ = [
     "run_root",
     "serving",
     "serving_name",
+    "session_policy",
+    "session_secret",
     "smoke_job",
     "staging_job",
     "staging_name",
+    "staging_rights",
     "wave_name",
 ]
 
@@ -39,7 +54,8 @@ __all__ = [
 def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     """Every object of a run, in the order in which the pipeline makes them (done work is left out).
 
-    Two things differ from the pipeline's: no object has an owner, and each call gives the servers new API keys.
+    Three things differ from the pipeline's: no object has an owner, each call gives the servers new API keys, and the
+    Secrets that are called as the Jobs are have no AWS credentials yet.
     """
     objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
@@ -49,4 +65,8 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
         objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):
             objects.append(accuracy_job(plan, wave, ctx))
-    return objects
+    jobs = [obj for obj in objects if obj["kind"] == "Job"]
+    return [
+        *(session_secret(job, key_id="YOURS", secret_key="YOURS", token=None, until=None) for job in jobs),  # noqa: S106
+        *objects,
+    ]

@@ -12,6 +12,7 @@ from specdecode.manifests.api_keys import client_env
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
 from specdecode.manifests.pods import (
+    CONTAINER,
     KubeObject,
     bundle_env,
     bundle_script,
@@ -24,9 +25,11 @@ from specdecode.manifests.pods import (
     word,
 )
 from specdecode.manifests.serve_command import served_model
+from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan, Wave, first_served
 from specdecode.planning.events import ACCURACY_MINUTES
 from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
+from specdecode.records import SERVERS
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
@@ -74,17 +77,21 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     main = container(
         image=plan.engine.tools_reference,
         script=bundle_script("specdecode.benchmark", arguments),
-        env=bundle_env(ctx),
+        env=bundle_env(ctx) | ENV,
         secret_env=client_env(plan, wave.arms, ctx),
         resources=plan.engine.resources.benchmark,
-        mounts=[{"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in volumes],
+        mounts=[
+            MOUNT,
+            *({"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in volumes),
+        ],
         read_only_root=True,
     )
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["benchmark"],
         main=main,
-        volumes=list(volumes.values()),
+        without_credentials=(CONTAINER,),
+        volumes=[volume(name), *volumes.values()],
         placement=_placement(plan),
         restart_policy="Never",
         finds_services=not plan.experiment.has_endpoints,
@@ -94,6 +101,12 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         config,
         job(name=name, labels=own, template=template, retries=2, deadline_minutes=deadline, permanent_exits=PERMANENT),
     ]
+
+
+def benchmark_rights(ctx: RenderContext) -> Rights:
+    """Records of this run, and what is known of its servers: neither its plan nor its state nor its report."""
+    own = (layout.run_key(ctx.run_id, "raw", "*"), layout.run_key(ctx.run_id, SERVERS))
+    return Rights(reads=own, writes=own)
 
 
 def smoke_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
@@ -112,6 +125,11 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     arms = first_served(plan.waves, wave)
     minutes = ACCURACY_MINUTES * len(arms)
     return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1, arms=arms)
+
+
+def accuracy_rights(ctx: RenderContext) -> Rights:
+    """Results of this run's accuracy test. lm-eval, which is foreign code, runs beside them."""
+    return Rights(writes=(layout.run_key(ctx.run_id, "accuracy", "*"),))
 
 
 def _client_job(
@@ -134,20 +152,22 @@ def _client_job(
     main = container(
         image=plan.engine.tools_reference,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
-        env=bundle_env(ctx),
+        env=bundle_env(ctx) | ENV,
         secret_env=client_env(plan, arms, ctx),
         resources=plan.engine.resources.benchmark,
+        mounts=[MOUNT],
         read_only_root=True,
     )
+    name = wave_name(wave, component, ctx)
     template = pod_template(
         labels=own,
-        service_account=names.SERVICE_ACCOUNTS["benchmark"],
+        service_account=names.PLAIN_ACCOUNT,
         main=main,
+        volumes=[volume(name)],
         placement=_placement(plan),
         restart_policy="Never",
         finds_services=not plan.experiment.has_endpoints,
     )
-    name = wave_name(wave, component, ctx)
     return job(
         name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=PERMANENT
     )

@@ -1,7 +1,7 @@
 """The compile Job: weights to local disk, `vllm serve` until it is healthy, its artifact to the bucket.
 
-Three containers, one after the other. The first and the last have the role's credentials and run the bundle alone; the
-one between them runs the engine and has none (ADR 127).
+Three containers, one after the other. The first and the last have the pod's session and run the bundle alone; the one
+between them runs the engine and has no credentials (ADR 127).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from specdecode.manifests.pods import (
 )
 from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
+from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.events import HEALTHY_SHARE
 
@@ -54,11 +55,11 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     serving += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
     common: dict[str, Any] = {"image": engine.reference, "resources": resources, "weights_gib": weights_gib}
-    carrier: dict[str, Any] = {**common, "env": bundle_env(ctx), "scratch": CARRIER, "read_only_root": True}
+    carrier: dict[str, Any] = {**common, "env": bundle_env(ctx) | ENV, "scratch": CARRIER, "read_only_root": True}
     fetch = container(
         name=FETCH,
         script=bundle_script("specdecode.pod.weights", [*transfer, *weights]),
-        mounts=[_mount("bundle"), _mount("models")],
+        mounts=[MOUNT, _mount("bundle"), _mount("models")],
         **carrier,
     )
     engine_runs = container(
@@ -73,7 +74,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     store = container(
         name=STORE,
         script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
-        mounts=[_mount("bundle", read_only=True), _mount("compiled", read_only=True)],
+        mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         **carrier,
     )
     claimed, placement = claiming(
@@ -82,11 +83,14 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,
-        service_account=names.SERVICE_ACCOUNTS["compile"],
+        service_account=names.PLAIN_ACCOUNT,
         first=(fetch, claimed),
         main=store,
-        without_credentials=(COMPILE,),
-        volumes=[shm_volume(resources, weights_gib), *({"name": name, "emptyDir": {}} for name in on_disk)],
+        volumes=[
+            shm_volume(resources, weights_gib),
+            volume(compile_name(arm, ctx)),
+            *({"name": name, "emptyDir": {}} for name in on_disk),
+        ],
         placement=placement,
         restart_policy="Never",
         grace_s=60,
@@ -99,6 +103,13 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         deadline_minutes=experiment.deadlines.compile,
         permanent_exits=PERMANENT,
     )
+
+
+def compile_rights(plan: Plan, arm: Arm) -> Rights:
+    """Write this artifact alone, and read the weights that it is made of."""
+    models = plan.experiment.models_of(plan.experiment.variant(arm.variant))
+    own = f"{layout.compiled_prefix(arm.fingerprint)}*"
+    return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))
 
 
 def _mount(name: str, *, read_only: bool = False) -> dict[str, Any]:

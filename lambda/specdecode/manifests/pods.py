@@ -165,7 +165,7 @@ def pod_template(
     """Pod template under the `restricted` Pod Security Standard.
 
     `first`: containers that run one after the other before `main`. `without_credentials`: names of the containers that
-    get neither the service account's role nor its token, because they run an engine.
+    get neither the service account's role nor its token: the role is for the pod's mounts alone.
     `finds_services`: it gets the variables that name the addresses of the namespace's Services. Others do not: what
     runs in the namespace is not their business, and `VLLM_…` variables of a Service would be options to vLLM.
     """

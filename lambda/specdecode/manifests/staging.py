@@ -17,15 +17,16 @@ from specdecode.manifests.pods import (
     pod_template,
     word,
 )
+from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Plan
 
 
 def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
     """Job that downloads `model` (or copies it from its import prefix) to `models/…`, COMPLETE.json last.
 
-    The Hugging Face token is read from Secrets Manager by the pod's own role, for gated models only.
+    The Hugging Face token is read from Secrets Manager by the pod's own session, for gated models only.
     """
-    own = labels(ctx, "staging")
+    own, name = labels(ctx, "staging"), staging_name(model, ctx)
     source = (
         ["--import-prefix", word(model.import_prefix)]
         if model.import_prefix
@@ -33,26 +34,35 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
     )
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(model.prefix), *source]
     arguments += ["--rescale-fp8"] if model.rescale_fp8 else []
-    env = bundle_env(ctx) | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
+    env = bundle_env(ctx) | ENV | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
     main = container(
         image=plan.engine.tools_reference,
         script=bundle_script("specdecode.pod.stage", arguments),
         env=env,
         resources=plan.engine.resources.staging,
+        mounts=[MOUNT],
         read_only_root=True,
     )
     template = pod_template(
         labels=own,
-        service_account=names.SERVICE_ACCOUNTS["staging"],
+        service_account=names.PLAIN_ACCOUNT,
         main=main,
+        volumes=[volume(name)],
         placement=on_cpu_nodes(),
         restart_policy="Never",
     )
     return job(
-        name=staging_name(model, ctx),
+        name=name,
         labels=own,
         template=template,
         retries=4,
         deadline_minutes=plan.experiment.deadlines.staging,
         permanent_exits=PERMANENT,
     )
+
+
+def staging_rights(model: ModelRef) -> Rights:
+    """Write this model's folder alone, and read what it is made of."""
+    own = f"{model.prefix}*"
+    imported = (f"{model.import_prefix}*",) if model.import_prefix else ()
+    return Rights(reads=(own, *imported), writes=(own,), token=model.gated)

@@ -21,7 +21,7 @@ from specdecode.untrusted import below, parse_json
 
 WORKERS = 4
 """Files in flight at once; each may use a part size's worth of memory and its own size on disk."""
-_DENIED = ("403", "AccessDenied", "Forbidden", "ExpiredToken", "InvalidAccessKeyId")
+_DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
 
@@ -126,11 +126,14 @@ class Bucket:
     def _errors(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except (ClientError, BotoCoreError) as error:
+        except (ClientError, BotoCoreError, RuntimeError) as error:  # the last: a session that nobody renewed
             raise self._translated(error, doing) from error
 
     def _translated(self, error: Exception, doing: str) -> PodError:
         code = str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
+        if code == "ExpiredToken" or isinstance(error, RuntimeError):
+            why = "the pod's session of AWS was not renewed; see the log of the step's function for why"
+            return PodError(Exit.UNAVAILABLE, f"cannot {doing} in bucket {self.name}: {why} ({error})")
         exit_code = Exit.DENIED if code in _DENIED else Exit.NOT_FOUND if code in _MISSING else Exit.UNAVAILABLE
         return PodError(exit_code, f"cannot {doing} in bucket {self.name}: {error}")
 

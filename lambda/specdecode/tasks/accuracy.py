@@ -16,6 +16,7 @@ from specdecode.tasks.errors import AccuracyFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.sessions import Sessions
 
 
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
@@ -34,10 +35,9 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         if not run.plan.experiment.has_endpoints:
             check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
         done, message = advance_job(
-            rt.kube,
+            Sessions(rt, ctx, manifests.accuracy_rights(ctx)),
             [job],
             root=manifests.run_root(run.plan, ctx),
-            now=rt.now(),
             limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
             failure=AccuracyFailed,
         )

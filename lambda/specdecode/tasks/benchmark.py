@@ -12,6 +12,7 @@ from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.sessions import Sessions
 
 
 def benchmark(given: StepInput, rt: Runtime) -> Progress:
@@ -23,10 +24,9 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     if not run.plan.experiment.has_endpoints:
         check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message = advance_job(
-        rt.kube,
+        Sessions(rt, ctx, manifests.benchmark_rights(ctx)),
         manifests.benchmark(run.plan, wave, ctx),
         root=manifests.run_root(run.plan, ctx),
-        now=rt.now(),
         limit_min=run.plan.experiment.deadlines.benchmark,
         failure=BenchmarkFailed,
     )

@@ -14,6 +14,7 @@ from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.sessions import Sessions
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
@@ -34,10 +35,9 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         try:
             done, message = advance_job(
-                rt.kube,
+                Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
                 [job],
                 root=manifests.run_root(run.plan, ctx),
-                now=rt.now(),
                 limit_min=run.plan.experiment.deadlines.compile,
                 failure=CompileFailed,
             )

@@ -30,6 +30,10 @@ class StagingFailed(StepFailed):
     """A model did not reach the bucket."""
 
 
+class AccessRefused(StepFailed):
+    """AWS gives a step no session for its pods."""
+
+
 class CapacityUnavailable(StepFailed):
     """No node: no capacity, quota or reservation, or the queue did not move in time."""
 

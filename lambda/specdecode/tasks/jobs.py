@@ -14,10 +14,14 @@ from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.manifests import owned
 from specdecode.runs.store import Store
 from specdecode.tasks.errors import StepFailed
+from specdecode.tasks.sessions import Sessions
 
 
-def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject) -> None:
+def apply_missing(
+    kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject, fresh: Sequence[KubeObject] = ()
+) -> None:
     """Apply those of `objects` that do not exist, owned by the run's `root`; what the last try made stays as it is.
+    With them `fresh` ones, which take the place of what is there.
 
     What pods refer to (Services, ConfigMaps, Secrets) comes before what makes pods. Secrets can be created and not be
     looked at: they are made when anything else is missing, unless they are there.
@@ -30,6 +34,8 @@ def apply_missing(kube: Kubernetes, objects: Sequence[KubeObject], *, root: Kube
     owner = kube.apply(root)
     for secret in secrets:
         kube.create(owned(secret, owner))
+    for obj in fresh:
+        kube.replace(owned(obj, owner))
     for obj in sorted(missing, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
         kube.apply(owned(obj, owner))
 
@@ -49,22 +55,22 @@ def look_at_pods(
 
 
 def advance_job(
-    kube: Kubernetes,
+    sessions: Sessions,
     objects: Sequence[KubeObject],
     *,
     root: KubeObject,
-    now: datetime,
     limit_min: int,
     failure: type[StepFailed],
 ) -> tuple[bool, str]:
-    """Make the Job among `objects` exist and say whether it is complete, and how it stands.
+    """Make the Job among `objects` exist and say whether it is complete, and how it stands. Its pods get `sessions`.
 
     Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
     """
+    kube, now = sessions.rt.kube, sessions.rt.now()
     (job,) = [obj for obj in objects if obj["kind"] == "Job"]
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
-        apply_missing(kube, objects, root=root)
+        apply_missing(kube, objects, root=root, fresh=[sessions.make(job)])
         return False, f"started {name_of(job)}"
     state = job_state(live)
     if state.phase is Phase.COMPLETE:
@@ -78,6 +84,7 @@ def advance_job(
         raise failure(f"{name_of(job)} cannot finish{_because(hopeless)}")
     if now - created_at(live) > timedelta(minutes=limit_min):
         raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
+    sessions.renew(live)
     waiting = f"; {found[0]}" if found else ""
     return False, f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
 

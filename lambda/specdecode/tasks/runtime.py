@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any
@@ -62,6 +62,8 @@ class Runtime:
     """boto3 service name -> client."""
     kubernetes: Callable[[], Kubernetes]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    sessions: dict[str, datetime] = field(default_factory=dict)
+    """Job -> until when the session lasts that this process gave its pods."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Runtime:

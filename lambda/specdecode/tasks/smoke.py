@@ -15,6 +15,7 @@ from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.pace import soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.sessions import Sessions
 
 
 def smoke(given: StepInput, rt: Runtime) -> Progress:
@@ -24,10 +25,9 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     require_node(given, rt, run)
     job = manifests.smoke_job(run.plan, run.wave(given.wave), ctx)
     done, message = advance_job(
-        rt.kube,
+        Sessions(rt, ctx, manifests.Rights()),
         [job],
         root=manifests.run_root(run.plan, ctx),
-        now=rt.now(),
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,
     )

@@ -9,6 +9,7 @@ from specdecode.tasks.errors import StagingFailed
 from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.tasks.sessions import Sessions
 
 
 def stage(given: StepInput, rt: Runtime) -> Progress:
@@ -17,10 +18,9 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
     messages = []
     for model in missing:
         done, message = advance_job(
-            rt.kube,
+            Sessions(rt, ctx, manifests.staging_rights(model)),
             [manifests.staging_job(run.plan, model, ctx)],
             root=manifests.run_root(run.plan, ctx),
-            now=rt.now(),
             limit_min=run.plan.experiment.deadlines.staging,
             failure=StagingFailed,
         )

@@ -22,6 +22,8 @@ from rehearsal.kubernetes.node.tokens import TokenIssuer
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now
 
 _COMPONENT = "kubelet"
+_SYNC_S = 2.0
+"""Seconds between two looks at mounted ConfigMaps and Secrets; a kubelet's `syncFrequency` is a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +68,12 @@ class PodWorker:
         return [*self._init, *self._main]
 
     async def _run(self) -> None:
+        refreshing: asyncio.Task[None] | None = None
         try:
             self._assign_address()
             await self._wait_for(self._prepare_devices, "FailedPrepareDynamicResources")
             await self._wait_for(self._mount_volumes, "FailedMount")
+            refreshing = asyncio.create_task(self._refresh_volumes())
             spec = self._pod["spec"]
             once = "OnFailure" if spec["restartPolicy"] == "Always" else spec["restartPolicy"]
             self._init = [self._container(c, once) for c in spec.get("initContainers", ())]
@@ -86,6 +90,8 @@ class PodWorker:
                 await self._pull(container)
             await asyncio.gather(*(container.run() for container in self._main))
         finally:
+            if refreshing is not None:
+                refreshing.cancel()
             self.publish()
             self._settings.mountpoint.release(self._pod)
             self._folder.remove()
@@ -132,6 +138,14 @@ class PodWorker:
                 raise volumes.MountError(
                     f'MountVolume.SetUp failed for volume "{volume["name"]}" : {problem}'
                 ) from None
+
+    async def _refresh_volumes(self) -> None:
+        """As the kubelet's periodic sync, which takes a minute."""
+        while True:
+            await asyncio.sleep(_SYNC_S)
+            for volume in self._pod["spec"].get("volumes", ()):
+                folder = self._folder.volume(volume["name"])
+                volumes.refresh(self._settings.cluster.store, self._pod, volume, folder)
 
     async def _pull(self, container: Container) -> None:
         """Any image is there, unless its name is malformed or a fault says otherwise; then it is tried again."""

@@ -1,5 +1,6 @@
 """Volumes as folders, and a container's mounts as a tree of links that stands for its file system."""
 
+import contextlib
 import json
 import os
 import re
@@ -53,11 +54,14 @@ def make_writable(path: Path) -> None:
 
 
 def write_files(folder: Path, files: dict[str, bytes], mode: int) -> None:
+    """Each file is replaced whole, as the kubelet does; what was mounted as a single file keeps its old content."""
     for name, data in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        target.chmod(mode)
+        new = target.with_name(f"..{target.name}.new")
+        new.write_bytes(data)
+        new.chmod(mode)
+        new.replace(target)
 
 
 def set_up(store: Store, tokens: TokenIssuer, pod: Json, volume: Json, folder: Path) -> None:
@@ -74,8 +78,25 @@ def set_up(store: Store, tokens: TokenIssuer, pod: Json, volume: Json, folder: P
             write_files(folder, _files(store, tokens, pod, kind, body), volume["projected"]["defaultMode"])
 
 
-def _files(store: Store, tokens: TokenIssuer, pod: Json, kind: str, source: Json) -> dict[str, bytes]:
+def refresh(store: Store, pod: Json, volume: Json, folder: Path) -> None:
+    """Bring what changed in a ConfigMap or Secret into its volume; one that is gone stays as it was mounted."""
+    for kind in ("configMap", "secret"):
+        if kind not in volume:
+            continue
+        source = {**volume[kind], "name": volume[kind].get("name", volume[kind].get("secretName"))}
+        with contextlib.suppress(MountError):
+            found = _files(store, None, pod, kind, source)
+            changed = {name: data for name, data in found.items() if _read(folder / name) != data}
+            write_files(folder, changed, source.get("defaultMode", 0o644))
+
+
+def _read(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _files(store: Store, tokens: TokenIssuer | None, pod: Json, kind: str, source: Json) -> dict[str, bytes]:
     if kind == "serviceAccountToken":
+        assert tokens is not None
         token = tokens.issue(
             namespace=namespace_of(pod),
             account=pod["spec"]["serviceAccountName"],
@@ -133,6 +154,9 @@ def _link(root: Path, mount_path: str, source: Path) -> None:
         place.rmdir()
     if place.exists():
         raise environment.ConfigError(f"cannot mount at {mount_path}: the volume around it has files there")
+    if source.is_file():  # a mount by subPath holds on to the file, whatever takes its name later
+        place.hardlink_to(source)
+        return
     nested = place.parent.resolve() != place.parent.absolute()
     if nested and not source.is_symlink():
         real = place.parent.resolve() / place.name

@@ -67,7 +67,8 @@ def test_rounds_reverse_the_order_of_the_arms():
 
 
 def test_there_are_only_clients_and_they_need_no_accelerator(objects):
-    assert [obj["kind"] for obj in objects] == ["Job", "ConfigMap", "Job", "Job"]
+    kinds = [obj["kind"] for obj in objects]
+    assert kinds == ["Secret", "Secret", "Secret", "Job", "ConfigMap", "Job", "Job"], "each Job's session"
     for obj in objects:
         kubernetes_validate.validate(obj, "1.35", strict=True)
     for spec in jobs(objects).values():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import all_objects
-from specdecode.names import COMPONENT_LABEL
+from specdecode.names import COMPONENT_LABEL, PLAIN_ACCOUNT
 from specdecode.planning import Inventory, make_plan
 
 from tests.pods import containers as containers_of
@@ -83,8 +83,12 @@ def test_no_engine_has_the_credentials_of_its_pods_role(objects):
     for template in templates(objects):
         found, component = containers_of(template), template["metadata"]["labels"][COMPONENT_LABEL]
         skipped = template["metadata"]["annotations"].get("eks.amazonaws.com/skip-containers", "").split(",")
+        has_role = template["spec"]["serviceAccountName"] != PLAIN_ACCOUNT
+        given = {name for name, one in found.items() if "aws" in {mount["name"] for mount in one["volumeMounts"]}}
         engines = {name for name, one in found.items() if "vllm serve" in one["command"][2] and name != "store"}
-        assert engines <= set(skipped) <= engines | {""}, component
+        assert not engines & given and (engines <= set(skipped) or not has_role), component
+        takes_token = set(found) - set(skipped) if has_role else set()
+        assert takes_token <= {"neuron-monitor"}, "a token gives the whole role: a session is for one step of one run"
         kinds |= {(component, *engines)} if engines else set()
         assert not (engines and template["spec"].get("shareProcessNamespace")), f"{component}: /proc shows tokens"
         for name in set(found) - engines:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from hashlib import md5
 from typing import Any
 
@@ -119,6 +122,27 @@ class FakeCloudWatch:
             self.throttled -= 1
             raise client_error("Throttling", "PutMetricData")
         self.data += [{"Namespace": Namespace, **item} for item in MetricData]
+
+
+class FakeSts:
+    """Sessions of roles, as strict as STS where a session's request is concerned. `before` may raise."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self.now = now
+        self.asked: list[dict[str, Any]] = []
+        self.before: Callable[[], None] = lambda: None
+
+    def assume_role(
+        self, *, RoleArn: str, RoleSessionName: str, Policy: str, DurationSeconds: int
+    ) -> dict[str, dict[str, Any]]:
+        self.before()
+        assert re.fullmatch(r"arn:aws:iam::[0-9]{12}:role/[\w+=,.@/-]+", RoleArn)
+        assert re.fullmatch(r"[\w+=,.@-]{2,64}", RoleSessionName)
+        assert len(Policy) <= 2048 and Policy.isascii() and json.loads(Policy)["Version"] == "2012-10-17"
+        assert 900 <= DurationSeconds <= 3600, "a role that takes another gets an hour at most"
+        self.asked.append({"name": RoleSessionName, "policy": json.loads(Policy), "role": RoleArn})
+        keys = {"AccessKeyId": f"ASIA{len(self.asked):016}", "SecretAccessKey": "s" * 40, "SessionToken": "t" * 300}
+        return {"Credentials": {**keys, "Expiration": self.now() + timedelta(seconds=DurationSeconds)}}
 
 
 def _etag(body: bytes) -> str:

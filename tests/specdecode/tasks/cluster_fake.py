@@ -120,8 +120,10 @@ class FakeCluster:
     ) -> Response:
         key = (kind, namespace, name)
         if kind == "Secret":
-            assert method == "POST", "the pipeline may create Secrets and nothing else"
-            return self._create(body, namespace)
+            assert method in ("POST", "PUT"), "the pipeline may create and replace Secrets and nothing else"
+            if method == "PUT" and key not in self.objects:
+                return status(404, f"{kind} {name} not found")
+            return self._create(body, namespace, replace=method == "PUT")
         if method == "GET" and sub == "log":
             return Response(200, self.logs.get(name, "").encode())
         if method == "GET" and not name:
@@ -151,11 +153,11 @@ class FakeCluster:
             return _ok({})
         raise AssertionError(f"unexpected {method} {kind} {sub}")
 
-    def _create(self, body: KubeObject, namespace: str) -> Response:
+    def _create(self, body: KubeObject, namespace: str, *, replace: bool = False) -> Response:
         _validate(json.dumps({**body, "data": {}}))
         assert _owners(body) & {o["metadata"]["uid"] for o in self.all("ConfigMap")}
         key = body["kind"], namespace, body["metadata"]["name"]
-        if key in self.objects:
+        if key in self.objects and not replace:
             return Response(409, json.dumps({"reason": "AlreadyExists", "message": "already exists"}).encode())
         return _ok(self.put(body))
 

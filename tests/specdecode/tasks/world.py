@@ -30,7 +30,7 @@ from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import StepFailed
 from specdecode.tasks.runtime import Progress, Runtime, StepInput
 
-from tests.specdecode.tasks.aws_fake import FakeCloudWatch, FakeS3, FakeStates
+from tests.specdecode.tasks.aws_fake import FakeCloudWatch, FakeS3, FakeStates, FakeSts
 from tests.specdecode.tasks.cluster_fake import FakeCluster
 
 Step = Callable[[StepInput, Runtime], BaseModel]
@@ -76,7 +76,8 @@ class World:
         for obj in karpenter_objects():
             self.cluster.put(made_ready(obj))
         self.cluster.put(made_ready({"kind": "Node", "metadata": _meta("system-node", {})}))
-        services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch}
+        self.sts = FakeSts(lambda: self.time)
+        services = {"s3": self.s3, "stepfunctions": self.states, "cloudwatch": self.cloudwatch, "sts": self.sts}
         self.rt = Runtime(
             environ={
                 "BUCKET": "bucket",
@@ -86,6 +87,7 @@ class World:
                 "CAPACITY": "{}",
                 "OPERATIONS_NAMESPACE": "SpecDecode/Operations",
                 "STATE_MACHINE_ARN": MACHINE,
+                "POD_ROLE_ARN": "arn:aws:iam::000000000000:role/pods",
             },
             clients=lambda service: services[service],
             kubernetes=self.cluster.client,

@@ -1,0 +1,160 @@
+"""What a pod may do in AWS is what its step of its run needs, whoever writes the code that runs there."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from datetime import UTC, datetime
+
+import botocore.session
+import pytest
+from specdecode import manifests
+from specdecode.experiment import load_preset, preset_names
+from specdecode.experiment.model import ModelRef
+from specdecode.manifests.sessions import LIMIT, Rights, session_policy
+from specdecode.planning import Inventory, make_plan
+
+from tests.access.policies import allows
+from tests.pods import containers
+
+BUCKET = "arn:aws:s3:::{}/"
+OTHERS = (
+    "runs/other/raw/base/count.jsonl",
+    "runs/other/accuracy/base.json",
+    "runs/other/plan.json",
+    "compiled/0123456789abcdef/model.pt",
+    "compiled/0123456789abcdef/COMPLETE.json",
+    "models/other--model@main/model.safetensors",
+    "imports/other/model.safetensors",
+    "state/capacity.json",
+)
+
+
+def plans():
+    for preset in preset_names():
+        yield make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory())
+
+
+def rights_of(plan, ctx):
+    """(what, rights, keys that it must be able to write)."""
+    for model in plan.models_to_stage:
+        yield "staging", manifests.staging_rights(model), [f"{model.prefix}COMPLETE.json"]
+    for arm in plan.compiles_to_do:
+        yield "compile", manifests.compile_rights(plan, arm), [f"compiled/{arm.fingerprint}/a/model.pt"]
+    yield "smoke", Rights(), []
+    raw = [f"runs/{ctx.run_id}/raw/base/count.jsonl", f"runs/{ctx.run_id}/servers.json"]
+    yield "benchmark", manifests.benchmark_rights(ctx), raw
+    yield "accuracy", manifests.accuracy_rights(ctx), [f"runs/{ctx.run_id}/accuracy/base.json"]
+
+
+def may(rights, ctx, action, key):
+    policy = json.loads(session_policy(rights, ctx))
+    return allows(policy["Statement"], action=action, resource=BUCKET.format(ctx.bucket) + key, context={})
+
+
+def test_a_session_writes_its_own_and_nothing_of_others(ctx):
+    seen = set()
+    for plan in plans():
+        for what, rights, own in rights_of(plan, ctx):
+            seen.add(what)
+            assert all(may(rights, ctx, "s3:PutObject", key) for key in own), what
+            for key in OTHERS:
+                assert not may(rights, ctx, "s3:PutObject", key), (what, key)
+                assert not may(rights, ctx, "s3:GetObject", key), (what, key)
+            for name in ("plan.json", "state.json", "experiment.yaml", "report.html", "diagnostics/x", "raw.json"):
+                key = f"runs/{ctx.run_id}/{name}"
+                assert not may(rights, ctx, "s3:PutObject", key), f"{what} could change what the pipeline goes by"
+            assert not may(rights, ctx, "s3:DeleteObject", own[0] if own else "x")
+    assert seen == {"staging", "compile", "smoke", "benchmark", "accuracy"}
+
+
+def test_a_compile_reads_its_weights_and_the_bundle(ctx):
+    plan = make_plan(load_preset("qwen3-32b"), inventory=Inventory())
+    arm = next(arm for arm in plan.compiles_to_do if plan.experiment.variant(arm.variant).speculation)
+    rights = manifests.compile_rights(plan, arm)
+    for model in plan.models:
+        assert may(rights, ctx, "s3:GetObject", f"{model.prefix}model.safetensors")
+        assert not may(rights, ctx, "s3:PutObject", f"{model.prefix}model.safetensors")
+    policy = json.loads(session_policy(rights, ctx))
+    bundle = f"arn:aws:s3:::{ctx.bundle_uri.removeprefix('s3://')}"
+    assert allows(policy["Statement"], action="s3:GetObject", resource=bundle, context={})
+    assert not allows(policy["Statement"], action="s3:GetObject", resource=f"{bundle}x", context={})
+
+
+def test_the_hubs_token_is_for_gated_models_alone(ctx):
+    for gated in (False, True):
+        model = ModelRef(id="a/b", size_gib=1, gated=gated)
+        policy = json.loads(session_policy(manifests.staging_rights(model), ctx))
+        asked = {"action": "secretsmanager:GetSecretValue", "resource": "arn:aws:secretsmanager:::x", "context": {}}
+        assert allows(policy["Statement"], **asked) is gated
+
+
+def test_the_longest_names_fit_into_a_session_policy(ctx):
+    """63 characters of a bucket, 80 of a run, 128 + 100 of a model, 512 of an import prefix."""
+    long = ctx.model_copy(
+        update={
+            "bucket": "b" * 63,
+            "run_id": "r" * 80,
+            "bundle_uri": f"s3://cdk-hnb659fds-assets-{'1' * 30}/{'f' * 68}",
+        }
+    )
+    imported = f"imports/{'i' * 503}/"
+    model = ModelRef(
+        id=f"{'o' * 60}/{'m' * 67}",
+        revision="v" * 100,
+        size_gib=1,
+        gated=True,
+        rescale_fp8=True,
+        import_prefix=imported,
+    )
+    compiling = Rights(reads=("c" * 80, f"{model.prefix}*", f"{model.prefix}*"), writes=("c" * 80,))
+    for rights in (manifests.staging_rights(model), compiling, manifests.benchmark_rights(long)):
+        policy = session_policy(rights, long, partition="aws-us-gov")
+        assert len(policy) <= LIMIT, len(policy)
+        assert policy.isascii() and "${" not in policy
+
+
+def test_what_is_in_the_secret_is_what_the_sdk_reads_and_reads_again(ctx, tmp_path, monkeypatch):
+    job = {"kind": "Job", "metadata": {"name": "r1-w0-benchmark", "labels": {"a": "b"}}}
+    folder = tmp_path / "aws"
+    folder.mkdir()
+
+    def mounted(number):
+        secret = manifests.session_secret(
+            job, key_id=f"ASIA{number}", secret_key="s", token="t", until=datetime(2100, 1, number, tzinfo=UTC)
+        )
+        for name, data in secret["data"].items():
+            (folder / name).write_bytes(base64.b64decode(data))
+
+    mounted(1)
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "aws/config")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    credentials = botocore.session.Session().get_credentials()
+    assert (credentials.method, credentials.access_key, credentials.token) == ("custom-process", "ASIA1", "t")
+    mounted(2)
+    monkeypatch.setattr(credentials, "_time_fetcher", lambda: datetime(2099, 12, 31, 23, 50, tzinfo=UTC))
+    assert credentials.get_frozen_credentials().access_key == "ASIA2"
+
+
+@pytest.mark.parametrize("plan", plans(), ids=lambda plan: plan.experiment.name)
+def test_a_session_is_mounted_whole_and_read_only_where_our_bundle_runs(plan, ctx):
+    objects = manifests.all_objects(plan, ctx)
+    secrets = {obj["metadata"]["name"] for obj in objects if obj["kind"] == "Secret"}
+    for job in (obj for obj in objects if obj["kind"] == "Job"):
+        template = job["spec"]["template"]
+        (volume,) = [v for v in template["spec"]["volumes"] if v["name"] == "aws"]
+        assert volume["secret"] == {"secretName": job["metadata"]["name"], "defaultMode": 0o440}
+        assert job["metadata"]["name"] in secrets
+        for name, container in containers(template).items():
+            mounts = [mount for mount in container["volumeMounts"] if mount["name"] == "aws"]
+            variables = {item["name"]: item.get("value") for item in container["env"]}
+            ours = bool(re.search(r"python3 -m specdecode", container["command"][2])) and name != "compile"
+            assert bool(mounts) is ours is ("AWS_CONFIG_FILE" in variables), name
+            for mount in mounts:
+                assert mount == {"name": "aws", "mountPath": "/specdecode/aws", "readOnly": True}, (
+                    "subPath is never renewed"
+                )
