@@ -77,7 +77,9 @@ def test_the_metrics_that_are_queried_are_sent_with_the_dimensions_of_the_query(
     records = list(run(tested))
     comparison = compare(experiment=tested, records=records, context=context())
     block = publish.metric_data(
-        measure_arm(records), accounting=accounting_of("usage"), experiment="e", variant="SD", case="repeat"
+        measure_arm(records),
+        accounting=accounting_of("usage"),
+        places=publish.places(tested, variant="SD", case="repeat", level=tested.workload.levels[0]),
     )
     for name, data in (
         ("ErrorRate", block),

@@ -26,6 +26,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`workload.prompts`: sets of prompts", SetOf),
     ("`prompts` of a case", PromptsOf),
     ("`hub`: a file of the hub", HubFile),
+    ("`workload.slo`", model.Slo),
     ("`deadlines`", model.Deadlines),
 )
 ENUMS: tuple[type[StrEnum], ...] = (model.Method, MostTokens, model.ModelKind, model.PromptKind, model.Load)
@@ -111,6 +112,8 @@ def _default(described: type[BaseModel], name: str) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None or value in ("", (), {}) or isinstance(value, BaseModel):
         return ""
+    if isinstance(value, tuple):
+        return ", ".join(f"`{each}`" for each in value)
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

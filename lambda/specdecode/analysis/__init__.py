@@ -8,11 +8,12 @@ from specdecode.analysis.context import (
     Failure,
     RunContext,
 )
-from specdecode.analysis.measured import measure
+from specdecode.analysis.measured import AtLevel, measure
 from specdecode.analysis.result import Comparison, Verdict, json_schema
 
 __all__ = [
     "Accuracy",
+    "AtLevel",
     "Comparison",
     "DeviceGroup",
     "Failure",

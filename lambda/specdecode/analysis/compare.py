@@ -8,7 +8,7 @@ from itertools import pairwise
 from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import drifts, margin
-from specdecode.analysis.measured import METRICS, measure
+from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
 from specdecode.analysis.pairs import compare_pair
 from specdecode.analysis.prediction import theories
@@ -28,17 +28,16 @@ from specdecode.records import RequestRecord
 
 def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> Comparison:
     """Measure every arm of `experiment` and compare it with the one it names in `compare_to`."""
-    arms, unknown = measure(experiment=experiment, records=records, context=context)
-    return compare_measured(experiment=experiment, arms=arms, context=context, unknown=unknown)
+    levels = measure(experiment=experiment, records=records, context=context)
+    return compare_measured(experiment=experiment, levels=levels, context=context)
 
 
-def compare_measured(
-    *, experiment: Experiment, arms: Mapping[Key, Measured], context: RunContext, unknown: Sequence[Key] = ()
-) -> Comparison:
+def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], context: RunContext) -> Comparison:
     """Compare every arm with the one it names in `compare_to`. Nothing is read or written.
 
-    `unknown`: arms or cases with records that the experiment does not know; they are named in a note.
+    Arms or cases with records that the experiment does not know are named in a note.
     """
+    arms, unknown = levels[0].arms, levels[0].unknown
     variants = {variant.name: variant for variant in experiment.variants}
     moved = drifts(
         variants=tuple(variants),

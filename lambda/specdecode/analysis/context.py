@@ -13,7 +13,6 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen
-from specdecode.measures.base import Slo
 from specdecode.planning import SweepStep
 from specdecode.records import EngineCounters
 
@@ -78,8 +77,6 @@ class RunContext(Frozen):
     devices_per_node: int = Field(default=16, ge=1)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()
-    slo: Slo = Slo()
-    """What a good request keeps to, where goodput was asked for."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()

@@ -128,7 +128,7 @@ def _experiment(variants: Sequence[Variant], base: LlmperfArm, title: str) -> Ex
             input_tokens=max(1, round(asked[1])) if asked else 1,
             output_tokens=base.max_tokens,
             requests=max(1, base.completed),
-            concurrency=base.concurrency,
+            concurrency=(base.concurrency,),
         ),
     )
 

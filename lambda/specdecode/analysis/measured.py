@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.parts import BETTER, MetricInfo
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
@@ -25,35 +27,68 @@ METRICS: tuple[MetricInfo, ...] = tuple(
 )
 SPEEDUPS = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft", "tokens_per_step")
 """Metrics that are compared between arms, the headline first."""
+Arms = Mapping[Key, Measured]
 BY_NAME = {info.name: info for info in METRICS}
 
 
-def measure(
-    *, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext
-) -> tuple[dict[Key, Measured], list[Key]]:
-    """Every arm and case of `experiment` that has records, in its order; and those that it does not know."""
+@dataclass(frozen=True, kw_only=True)
+class AtLevel:
+    """What was measured at one level."""
+
+    level: Level
+    arms: Arms
+    """In the experiment's order."""
+    unknown: tuple[Key, ...] = ()
+    """Arms and cases with records that the experiment does not know."""
+
+
+def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> tuple[AtLevel, ...]:
+    """Every arm and case of `experiment` that has records, level by level. Those of a level that it does not know are
+    unknown to the first.
+    """
+    levels = experiment.workload.levels
+    own: dict[str, list[RequestRecord]] = {level.name: [] for level in levels}
+    strange: set[Key] = set()
+    for record in records:
+        name = record.level or (levels[0].name if len(levels) == 1 else "")
+        if name in own:
+            own[name].append(record)
+        elif not record.warmup:
+            strange.add((record.variant, record.case))
+    first, *others = (_measure_level(experiment, own[level.name], context, level) for level in levels)
+    return replace(first, unknown=tuple(sorted({*first.unknown, *strange}))), *others
+
+
+def _measure_level(
+    experiment: Experiment, records: Sequence[RequestRecord], context: RunContext, level: Level
+) -> AtLevel:
     groups = by_arm(records)
     found = {
         (variant.name, case.name): measure_arm(
             groups[variant.name, case.name],
             terms=terms(experiment, variant, context),
-            counters=_counters(experiment, variant, case.name, context),
-            slo=context.slo,
+            counters=_counters(experiment, variant, case.name, level, context),
+            slo=experiment.workload.slo,
         )
         for variant in experiment.variants
         for case in experiment.workload.cases
         if (variant.name, case.name) in groups
     }
-    return found, sorted(groups.keys() - found.keys())
+    return AtLevel(level=level, arms=found, unknown=tuple(sorted(groups.keys() - found.keys())))
 
 
-def _counters(experiment: Experiment, variant: Variant, case: str, context: RunContext) -> list[EngineCounters]:
+def _counters(
+    experiment: Experiment, variant: Variant, case: str, level: Level, context: RunContext
+) -> list[EngineCounters]:
     """The arm's own; none of an engine that verifies k - 1 drafts. Those that are known to do it have no true counters:
     vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16 counts what was accepted as drafted.
     """
     if most_tokens(experiment, variant) is MostTokens.K:
         return []
-    return [item for item in context.counters if (item.variant, item.case) == (variant.name, case)]
+    levels = {level.name} if len(experiment.workload.levels) > 1 else {level.name, ""}
+    return [
+        item for item in context.counters if (item.variant, item.case) == (variant.name, case) and item.level in levels
+    ]
 
 
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
@@ -76,6 +111,3 @@ def node_share(experiment: Experiment, context: RunContext) -> float:
     """Part of the price that one arm bears: its devices over the node's (1 where there are none to share)."""
     devices = experiment.serving.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0
-
-
-Arms = Mapping[Key, Measured]

@@ -10,6 +10,7 @@ from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
 from specdecode.benchmark.prompts import Prompt
 from specdecode.benchmark.request_body import request_body
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase, Workload
 
 
@@ -24,6 +25,7 @@ class Arm:
         self,
         *,
         case: TestCase,
+        level: Level,
         prompts: list[Prompt],
         workload: Workload,
         plan: LoadPlan,
@@ -32,14 +34,14 @@ class Arm:
     ) -> SpeculationCounters | None:
         """Warm up, then send the requests whose index is not in `skip`; the engine's counters of the measured ones.
 
-        `prompts` holds one for each request and after them one for each warm-up request, so that no measured prompt
-        was seen before by a server that caches prefixes.
+        `prompts` holds one for each request of the largest level and after them one for each warm-up request, so that
+        no warm-up shows a server that caches prefixes what is measured after it.
         """
         requests = len(prompts) - workload.warmup_requests
 
         async def send(index: int, scheduled: float | None, *, warmup: bool = False) -> None:
             prompt = prompts[requests + index] if warmup else prompts[index % requests]
-            planned = self._planned(case, prompt, workload, index, warmup=warmup)
+            planned = self._planned(case, level, prompt, workload, index, warmup=warmup)
             clock = self.client.clock
             await self.client.request(planned, deliver, None if scheduled is None else clock.since_start(scheduled))
 
@@ -60,13 +62,14 @@ class Arm:
         return after.since(before) if before is not None and after is not None else None
 
     def _planned(
-        self, case: TestCase, prompt: Prompt, workload: Workload, index: int, *, warmup: bool
+        self, case: TestCase, level: Level, prompt: Prompt, workload: Workload, index: int, *, warmup: bool
     ) -> PlannedRequest:
         body = request_body(
             model=self.facts.model, prompt=prompt, index=index, workload=workload, dialect=self.facts.dialect
         )
         return PlannedRequest(
             case=case.name,
+            level=level.name,
             index=index,
             warmup=warmup,
             body=body,

@@ -33,6 +33,7 @@ class PlannedRequest:
     """One request before it is sent."""
 
     case: str
+    level: str
     index: int
     warmup: bool
     body: dict[str, Any]
@@ -121,6 +122,7 @@ class Client:
             variant=self.variant,
             case=plan.case,
             round=self.round,
+            level=plan.level,
             index=plan.index,
             warmup=plan.warmup,
             started_at=started_at,

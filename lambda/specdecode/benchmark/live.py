@@ -37,8 +37,9 @@ class LiveProgress:
     def message(self, text: str) -> None:
         self._live.console.print(line(text), markup=False, highlight=False)
 
-    def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
-        block = BlockProgress(variant=variant, case=case, requests=None if requests is None else requests - measured)
+    def begin(self, variant: str, case: str, level: str, *, requests: int | None, measured: int) -> None:
+        left = None if requests is None else requests - measured
+        block = BlockProgress(variant=variant, case=case, level=level, requests=left)
         self._blocks.append(block)
         self._running[variant, case] = block
 
@@ -60,7 +61,7 @@ class LiveProgress:
             of = "" if block.requests is None else f"/{block.requests}"
             remaining = block.remaining_s
             table.add_row(
-                block.case,
+                f"{block.case} ({block.level})" if block.level else block.case,
                 block.variant,
                 f"{block.ended}{of}" if block.ended or not block.warmups else "warming up",
                 f"{block.tokens_per_s:.1f}",

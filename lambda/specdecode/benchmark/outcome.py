@@ -23,7 +23,7 @@ class Options:
 
 
 class Sent(NamedTuple):
-    """Requests of one arm and case."""
+    """Requests of one arm, case and level."""
 
     started: int
     failed: int
@@ -34,16 +34,16 @@ class Outcome:
     """What a benchmark came to; its figures are in no outcome, `specdecode.measures` has them from the records."""
 
     servers: Servers
-    sent: Mapping[tuple[str, str], Sent]
-    """By variant and case."""
+    sent: Mapping[tuple[str, str, str], Sent]
+    """By variant, case and level."""
     problems: tuple[str, ...]
     """What went wrong beside single requests: results that could not be stored."""
 
 
 def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:
-    """The arms and cases in which more than `max_error_rate` of the requests failed, or all of them."""
+    """The blocks in which more than `max_error_rate` of the requests failed, or all of them."""
     return [
-        f"{variant}/{case}: {sent.failed / max(sent.started, 1):.0%} of the requests failed"
-        for (variant, case), sent in outcome.sent.items()
+        f"{variant}/{case}/{level}: {sent.failed / max(sent.started, 1):.0%} of the requests failed"
+        for (variant, case, level), sent in outcome.sent.items()
         if sent.failed > max_error_rate * sent.started or sent.failed == sent.started
     ]

@@ -142,6 +142,7 @@ async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, d
     records: list[RequestRecord] = []
     plan = PlannedRequest(
         case="probe",
+        level="",
         index=0,
         warmup=True,
         body=body,

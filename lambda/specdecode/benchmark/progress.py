@@ -24,8 +24,10 @@ class Progress(Protocol):
     def message(self, text: str) -> None:
         """Something that a reader should know."""
 
-    def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
-        """A block begins; `measured` of its requests were measured before (resumed)."""
+    def begin(self, variant: str, case: str, level: str, *, requests: int | None, measured: int) -> None:
+        """A block begins, at a `level` in words (empty: there is one); `measured` of its requests were measured before
+        (resumed).
+        """
 
     def record(self, record: RequestRecord) -> None:
         """A request ended."""
@@ -40,6 +42,7 @@ class BlockProgress:
 
     variant: str
     case: str
+    level: str
     requests: int | None
     began: float = field(default_factory=time.monotonic)
     finished: float | None = None
@@ -63,6 +66,10 @@ class BlockProgress:
         for values, metric in ((self.ttft, TimeToFirstToken), (self.tpot, TimePerOutputToken)):
             _append(values, metric, record)
 
+    @property
+    def name(self) -> str:
+        return f"{self.variant}/{self.case}{f' ({self.level})' if self.level else ''}"
+
     def finish(self) -> None:
         """Stop the clock."""
         self.finished = time.monotonic()
@@ -85,7 +92,7 @@ class BlockProgress:
 
     def line(self) -> str:
         of = "" if self.requests is None else f"/{self.requests}"
-        parts = [f"{self.variant}/{self.case}: {self.ended}{of} requests", f"{self.tokens_per_s:.1f} tokens/s"]
+        parts = [f"{self.name}: {self.ended}{of} requests", f"{self.tokens_per_s:.1f} tokens/s"]
         parts += [f"TTFT p50 {milliseconds(self.ttft)}", f"TPOT p50 {milliseconds(self.tpot)}"]
         if self.failed:
             parts.append(f"{self.failed} failed")
@@ -130,11 +137,12 @@ class PlainProgress:
     def message(self, text: str) -> None:
         print(line(text), file=self._stream, flush=True)
 
-    def begin(self, variant: str, case: str, *, requests: int | None, measured: int) -> None:
+    def begin(self, variant: str, case: str, level: str, *, requests: int | None, measured: int) -> None:
         left = None if requests is None else requests - measured
-        self._blocks[variant, case] = BlockProgress(variant=variant, case=case, requests=left)
+        block = BlockProgress(variant=variant, case=case, level=level, requests=left)
+        self._blocks[variant, case] = block
         if measured:
-            self.message(f"{variant}/{case}: {measured} requests were measured before and are kept")
+            self.message(f"{block.name}: {measured} requests were measured before and are kept")
 
     def record(self, record: RequestRecord) -> None:
         block = self._blocks.get((record.variant, record.case))

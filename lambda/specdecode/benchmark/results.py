@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -102,6 +102,11 @@ def replace_file(path: Path, content: bytes) -> None:
     os.replace(partial, path)  # noqa: PTH105  (the same thing, and says that it is atomic)
 
 
-def measured_indices(records: Iterable[RequestRecord], round_: int) -> set[int]:
-    """Indices of measured requests that a resumed run need not send again."""
-    return {record.index for record in records if record.round == round_ and not record.warmup}
+def measured_indices(records: Iterable[RequestRecord], *, round_: int, levels: Collection[str]) -> dict[str, set[int]]:
+    """For each of `levels` the indices of measured requests that a resumed run need not send again."""
+    found: dict[str, set[int]] = {level: set() for level in levels}
+    only = next(iter(levels)) if len(levels) == 1 else ""
+    for record in records:
+        if record.round == round_ and not record.warmup and (level := record.level or only) in found:
+            found[level].add(record.index)
+    return found

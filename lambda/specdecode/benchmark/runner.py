@@ -23,6 +23,7 @@ from specdecode.benchmark.results import Results, measured_indices
 from specdecode.benchmark.schedule import Step, steps
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
 from specdecode.measures.client import HELD_BACK_S, fell_behind, held_back
 from specdecode.records import EngineCounters, RequestRecord, Servers
@@ -41,11 +42,11 @@ class Benchmark:
         self._delivery = Delivery(results=self._results, upload=options.upload)
         self._problems: list[str] = []
         self._arms: dict[str, Arm] = {}
-        self._measured: dict[tuple[str, str], set[int]] = {}
+        self._measured: dict[tuple[str, str], dict[str, set[int]]] = {}
         self._clock = Clock()
         self._session = 0
         self._counters: list[EngineCounters] = []
-        self._sent: dict[tuple[str, str], Sent] = {}
+        self._sent: dict[tuple[str, str, str], Sent] = {}
         self._started_at = time.time()
 
     async def run(self) -> Outcome:
@@ -62,7 +63,10 @@ class Benchmark:
             await self._probe_arms(prompts, loop_lag)
             names = [arm.variant for arm in self._spec.arms]
             cases = {case.name: case for case in workload.cases}
-            for step in steps(arms=names, cases=list(cases), order=workload.load):
+            order = steps(
+                arms=names, cases=list(cases), levels=workload.levels, order=workload.load, seed=self._order_seed
+            )
+            for step in order:
                 await self._step(step, cases[step.case], prompts[step.case])
         except asyncio.CancelledError:
             self._delivery.keep(self._servers())
@@ -86,8 +90,13 @@ class Benchmark:
 
     def _prompts(self, case: TestCase) -> list[Prompt]:
         workload = self._spec.workload
-        measured = workload.requests_of(case)
-        return prompts_of(case, workload, self._counter, count=measured, warmups=workload.warmup_requests)
+        most = max(workload.requests_of(case, level) for level in workload.levels)
+        return prompts_of(case, workload, self._counter, count=most, warmups=workload.warmup_requests)
+
+    @property
+    def _order_seed(self) -> int:
+        """Of the order of the levels: another in each round, the same when the round is resumed."""
+        return self._spec.workload.seed + self._spec.round
 
     def _raw_names(self) -> list[str]:
         return [f"raw/{arm.variant}/{case.name}.jsonl" for arm in self._spec.arms for case in self._spec.workload.cases]
@@ -98,7 +107,10 @@ class Benchmark:
         for arm in self._spec.arms:
             for case in self._spec.workload.cases:
                 earlier = self._results.load(arm.variant, case.name)
-                self._measured[arm.variant, case.name] = measured_indices(earlier, self._spec.round)
+                levels = [level.name for level in self._spec.workload.levels]
+                self._measured[arm.variant, case.name] = measured_indices(
+                    earlier, round_=self._spec.round, levels=levels
+                )
                 for record in earlier:
                     self._session = max(self._session, record.session + 1)
                     begun = min(begun, record.started_at - record.sent_s)
@@ -134,19 +146,19 @@ class Benchmark:
         gc.freeze()
         async with asyncio.TaskGroup() as group:
             for name in step.arms:
-                group.create_task(self._load(self._arms[name], case, prompts, most_open(len(step.arms))))
+                group.create_task(self._load(self._arms[name], case, step.level, prompts, most_open(len(step.arms))))
         for name in step.arms:
-            await self._deliver(self._arms[name], case)
+            await self._deliver(self._arms[name], case, step.level)
 
-    async def _load(self, arm: Arm, case: TestCase, prompts: list[Prompt], most_open: int) -> None:
+    async def _load(self, arm: Arm, case: TestCase, level: Level, prompts: list[Prompt], most_open: int) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
-        skip = self._measured[variant, case.name]
-        requests = None if options.duration_s else workload.requests_of(case)
+        skip = self._measured[variant, case.name][level.name]
+        requests = None if options.duration_s else workload.requests_of(case, level)
         plan = LoadPlan(
             requests=requests,
-            concurrency=workload.concurrency,
-            rate=workload.rate,
+            concurrency=level.concurrency or 1,
+            rate=level.rate,
             arrivals=options.arrivals,
             duration_s=options.duration_s,
             ramp_s=options.ramp_s,
@@ -158,11 +170,17 @@ class Benchmark:
             self._results.append(record)
             self._progress.record(record)
 
-        self._progress.begin(variant, case.name, requests=requests, measured=len(skip))
+        self._progress.begin(variant, case.name, self._shown(level), requests=requests, measured=len(skip))
         if requests is None or len(skip) < requests:
             async with Recorder(keep).running() as recorder:
                 counters = await arm.load(
-                    case=case, prompts=prompts, workload=workload, plan=plan, skip=skip, deliver=recorder.add
+                    case=case,
+                    level=level,
+                    prompts=prompts,
+                    workload=workload,
+                    plan=plan,
+                    skip=skip,
+                    deliver=recorder.add,
                 )
             if counters is not None and not skip:  # of a part of the requests they would be
                 self._counters.append(
@@ -170,6 +188,7 @@ class Benchmark:
                         variant=variant,
                         case=case.name,
                         round=self._spec.round,
+                        level=level.name,
                         drafts=counters.drafts,
                         draft_tokens=counters.draft_tokens,
                         accepted_tokens=counters.accepted_tokens,
@@ -179,15 +198,19 @@ class Benchmark:
                 )
         self._progress.end(variant, case.name)
 
-    async def _deliver(self, arm: Arm, case: TestCase) -> None:
+    def _shown(self, level: Level) -> str:
+        """What a person is told of the level: nothing where there is one."""
+        return str(level) if len(self._spec.workload.levels) > 1 else ""
+
+    async def _deliver(self, arm: Arm, case: TestCase, level: Level) -> None:
         variant = arm.client.variant
         records = [
             record
             for record in self._results.load(variant, case.name)
-            if record.round == self._spec.round and not record.warmup
+            if record.round == self._spec.round and record.level in ("", level.name) and not record.warmup
         ]
         failed = sum(record.error is not None for record in records)
-        self._sent[variant, case.name] = Sent(started=len(records), failed=failed)
+        self._sent[variant, case.name, level.name] = Sent(started=len(records), failed=failed)
         if doubt_s := fell_behind(records):
             self._progress.message(
                 f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_s * 1000:.1f} ms"

@@ -82,11 +82,20 @@ def bench(
     seed: Annotated[int, typer.Option(help="Of prompts, arrivals and sampling.", rich_help_panel=WHAT)] = 11111,
     requests: Annotated[int, typer.Option(help="Measured requests a case and arm.", rich_help_panel=HOW)] = 16,
     concurrency: Annotated[
-        int, typer.Option(help="Closed loop: requests under way at any time.", rich_help_panel=HOW)
-    ] = 1,
+        str,
+        typer.Option(
+            metavar="N[,N…]",
+            help="Closed loop: requests under way at any time; several, as `1,2,4,8`, give a curve.",
+            rich_help_panel=HOW,
+        ),
+    ] = "1",
     rate: Annotated[
-        float | None,
-        typer.Option(help="Open loop: requests a second, whatever the server does.", rich_help_panel=HOW),
+        str | None,
+        typer.Option(
+            metavar="R[,R…]",
+            help="Open loop: requests a second, whatever the server does; several give a curve.",
+            rich_help_panel=HOW,
+        ),
     ] = None,
     arrivals: Annotated[
         Arrivals, typer.Option(help="Open loop: spacing of the requests.", rich_help_panel=HOW)
@@ -146,6 +155,9 @@ def bench(
     slo_e2e_s: Annotated[
         float | None, typer.Option(help="Goodput: largest end-to-end latency.", rich_help_panel=RESULTS)
     ] = None,
+    slo_share: Annotated[
+        float, typer.Option(help="Goodput: share of the requests that must be good.", rich_help_panel=RESULTS)
+    ] = 0.95,
     max_error_rate: Annotated[
         float, typer.Option(help="Share of failed requests that is still success.", rich_help_panel=RESULTS)
     ] = 0.1,
@@ -184,7 +196,6 @@ def bench(
     from specdecode.benchmark.results import BadResults, claim_folder
     from specdecode.benchmark.s3 import S3Folder
     from specdecode.cli.bench_results import Wanted, deliver
-    from specdecode.measures.base import Slo
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
@@ -211,8 +222,8 @@ def bench(
             workload={
                 "cases": cases_of(named=case or [], prompts=prompt or [], files=prompts or []),
                 "requests": requests,
-                "concurrency": concurrency,
-                "rate": rate,
+                "concurrency": concurrency.split(","),
+                "rate": rate.split(",") if rate is not None else None,
                 "warmup_requests": warmup,
                 "load": load,
                 "input_tokens": input_tokens,
@@ -222,6 +233,7 @@ def bench(
                 "endpoint": endpoint.value,
                 "timeout_s": timeout,
                 "seed": seed,
+                "slo": {"ttft_s": _ms(slo_ttft_ms), "tpot_s": _ms(slo_tpot_ms), "e2e_s": slo_e2e_s, "share": slo_share},
             },
             tokenizer=tokenizer,
             accounting=accounting.value,
@@ -234,7 +246,6 @@ def bench(
             arrivals=arrivals.value,
             ramp_s=ramp,
         )
-        slo = Slo(ttft_s=_ms(slo_ttft_ms), tpot_s=_ms(slo_tpot_ms), e2e_s=slo_e2e_s)
     except (BadRequest, BadResults, ValueError) as error:
         complain(f"specdecode bench: {error}")
         raise typer.Exit(EXIT_BAD_INPUT) from None
@@ -243,7 +254,7 @@ def bench(
         if any((options.folder / "raw").rglob("*.jsonl")):
             complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
-    deliver(spec, options.folder, Wanted(slo=slo, upload=upload, publish=publish, as_json=as_json))
+    deliver(spec, options.folder, Wanted(upload=upload, publish=publish, as_json=as_json))
     complain(f"results: {options.folder}")
     raise typer.Exit(code)
 

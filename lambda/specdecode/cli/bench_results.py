@@ -15,9 +15,8 @@ from specdecode.cli.output import complain, say, say_document
 from specdecode.cli.report_sources import recorded
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.accounting import Accounting, accounting_of
-from specdecode.measures.base import Slo
-from specdecode.measures.llmperf_files import llmperf_run
-from specdecode.measures.publish import metric_data
+from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
+from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
 
 
@@ -25,7 +24,6 @@ from specdecode.measures.publish import publish as publish_data
 class Wanted:
     """What the command line asks for beside the results folder."""
 
-    slo: Slo
     upload: str | None
     publish: bool
     as_json: bool
@@ -34,15 +32,20 @@ class Wanted:
 def deliver(spec: BenchmarkSpec, folder: Path, wanted: Wanted) -> None:
     """Write every figure into the folder, say them, and send them where they are wanted."""
     run = recorded(folder)
-    context = run.context.model_copy(update={"slo": wanted.slo})
-    arms, unknown = measure(experiment=run.experiment, records=run.records, context=context)
-    comparison = compare_measured(experiment=run.experiment, arms=arms, context=context, unknown=unknown)
+    experiment, context = run.experiment, run.context
+    levels = measure(experiment=experiment, records=run.records, context=context)
+    comparison = compare_measured(experiment=experiment, levels=levels, context=context)
     accounting = _accounting(spec)
     written = []
-    for (variant, case), measured in arms.items():
-        served = run.servers.arms[variant].model if variant in run.servers.arms else spec.model
-        files = llmperf_run(spec.workload, model=served, records=measured.block.records, accounting=accounting)
-        written += _written(folder / "llmperf" / variant / case, files)
+    for at in levels:
+        for (variant, case), measured in at.arms.items():
+            served = run.servers.arms[variant].model if variant in run.servers.arms else spec.model
+            files = llmperf_run(
+                spec.workload, at.level, model=served, records=measured.block.records, accounting=accounting
+            )
+            written += _written(
+                folder.joinpath(*llmperf_folder(spec.workload, at.level, variant=variant, case=case)), files
+            )
     page = write_report(comparison, folder)
     if wanted.as_json:
         say_document(comparison.json_document())
@@ -59,13 +62,12 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: Wanted) -> None:
         cases = {case.name: case.label for case in spec.workload.cases}
         data = [
             datum
-            for (variant, case), measured in arms.items()
+            for at in levels
+            for (variant, case), measured in at.arms.items()
             for datum in metric_data(
                 measured,
                 accounting=accounting,
-                experiment=spec.experiment,
-                variant=run.experiment.variant(variant).label,
-                case=cases[case],
+                places=places(experiment, variant=experiment.variant(variant).label, case=cases[case], level=at.level),
             )
         ]
         for problem in publish_data(data, namespace=names.METRIC_NAMESPACE, client=aws.client("cloudwatch")):

@@ -45,8 +45,7 @@ def summary(experiment: Experiment) -> dict[str, Any]:
         if elsewhere
         else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, batch {serving.max_num_seqs}, "
         f"{serving.max_model_len} tokens long at most",
-        "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, "
-        f"{requests}, {f'{load.rate:g}/s' if load.rate else f'{load.concurrency} concurrent'}",
+        "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, {requests}, {load.load_in_words}",
     }
 
 

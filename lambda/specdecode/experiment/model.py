@@ -21,6 +21,8 @@ from specdecode.experiment.base import (
 )
 from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.slo import Slo
+from specdecode.experiment.workload import Load, Workload
 from specdecode.prompts.reference import HubFile, PromptsOf
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "PromptsOf",
     "Prose",
     "Serving",
+    "Slo",
     "Speculation",
     "Sweep",
     "TestCase",
@@ -191,54 +194,6 @@ class Variant(Frozen):
     """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
     price_per_hour: float | None = Field(default=None, ge=0)
     """US dollars for an hour of what the endpoint runs on, for its dollars per million tokens."""
-
-
-class Load(StrEnum):
-    """Order in which the arms of a wave are loaded."""
-
-    INTERLEAVED = "interleaved"
-    SEQUENTIAL = "sequential"
-    SIMULTANEOUS = "simultaneous"
-
-
-class Workload(Frozen):
-    """The load that every arm gets."""
-
-    cases: tuple[TestCase, ...] = Field(min_length=1, max_length=1000)
-    """Prompt types: names from assets/prompts/cases.yaml, or cases of your own."""
-    input_tokens: int = Field(ge=1, le=2**20)
-    """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
-    output_tokens: int = Field(ge=1, le=2**20)
-    """Longest answer (`max_tokens`)."""
-    requests: int = Field(ge=1, le=100_000)
-    """Measured requests per case and arm (and round)."""
-    concurrency: int = Field(default=1, ge=1, le=4096)
-    """Closed loop: requests that are under way at any time."""
-    rate: float | None = Field(default=None, gt=0)
-    """Open loop: requests per second instead of `concurrency`; Poisson arrivals."""
-    warmup_requests: int = Field(default=1, ge=0, le=1000)
-    """Requests before each case that are sent and not measured."""
-    temperature: float = Field(default=0.0, ge=0)
-    """Sampling temperature; engines that speculate greedily take 0 only."""
-    endpoint: Literal["completions", "chat"] = "chat"
-    """Which of OpenAI's APIs is called."""
-    thinking: bool | None = None
-    """Qwen3's thinking mode (chat_template_kwargs.enable_thinking), equal in all arms; None where models lack it."""
-    timeout_s: float = Field(default=1200, gt=0, le=86400)
-    """Seconds after which a request counts as failed."""
-    seed: int = 11111
-    """Of prompts and arrivals; LLMPerf's own by default."""
-    load: Load = Load.INTERLEAVED
-    """Order in which the arms of a wave are loaded."""
-    rounds: int | None = Field(default=None, ge=1, le=20)
-    """How often the whole set of cases is measured; arms swap device groups between rounds. By default 2 where arms
-    share the node, so that each runs on each device group, else 1; 1 in an adaptive sweep, whose arms share a group."""
-    ignore_eos: bool = False
-    """Ask for answers of exactly `output_tokens`."""
-
-    def requests_of(self, case: TestCase) -> int:
-        """Measured requests of a case, an arm and a round."""
-        return case.requests or self.requests
 
 
 class Sweep(StrEnum):

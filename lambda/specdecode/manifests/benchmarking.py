@@ -120,7 +120,8 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     prefix = layout.run_key(ctx.run_id, "accuracy", "")
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
     experiment = plan.experiment
-    at_once = experiment.workload.concurrency if experiment.has_endpoints else experiment.serving.max_num_seqs
+    asked = max(level.concurrency or 1 for level in experiment.workload.levels)
+    at_once = asked if experiment.has_endpoints else experiment.serving.max_num_seqs
     arguments += ["--concurrency", str(at_once)]
     arms = first_served(plan.waves, wave)
     minutes = ACCURACY_MINUTES * len(arms)

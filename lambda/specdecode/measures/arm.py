@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.measures.base import Block, Impossible, NoValue, Slo
+from specdecode.experiment.slo import Slo
+from specdecode.measures.base import Block, Impossible, NoValue
 from specdecode.measures.counters import counted, other_k
 from specdecode.measures.distribution import Count, Summary, quantile, summarize
 from specdecode.measures.metrics import (

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from specdecode.experiment.model import Frozen
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.slo import Slo
 from specdecode.measures.load_time import load_seconds
 from specdecode.records import RequestRecord
 
@@ -35,14 +35,6 @@ class NoValue(Exception):
 
 class Impossible(NoValue):
     """The figure would be one that no server can reach: it is not shown, and a reader is told loudly."""
-
-
-class Slo(Frozen):
-    """What a good request keeps to, in seconds; None: not asked for."""
-
-    ttft_s: float | None = None
-    tpot_s: float | None = None
-    e2e_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

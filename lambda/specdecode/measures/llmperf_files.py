@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Workload
 from specdecode.measures.accounting import Accounting, Figures
 from specdecode.measures.distribution import PERCENTILES, quantile
@@ -76,18 +77,24 @@ def llmperf_files(
 
 
 def llmperf_run(
-    workload: Workload, *, model: str, records: Sequence[RequestRecord], accounting: Accounting
+    workload: Workload, level: Level, *, model: str, records: Sequence[RequestRecord], accounting: Accounting
 ) -> dict[str, str]:
-    """The two files of one arm and case of a benchmark that served `model`."""
+    """The two files of one arm, case and level of a benchmark that served `model`."""
     run = LlmperfRun(
         model=model,
         mean_input_tokens=workload.input_tokens,
         mean_output_tokens=workload.output_tokens,
-        num_concurrent_requests=workload.concurrency,
+        num_concurrent_requests=level.concurrency or 1,
         sampling_params={"temperature": workload.temperature},
         timestamp=int(max((record.started_at + record.end_s for record in records), default=0.0)),
     )
     return llmperf_files(records, run=run, accounting=accounting, load_s=load_seconds([records]))
+
+
+def llmperf_folder(workload: Workload, level: Level, *, variant: str, case: str) -> tuple[str, ...]:
+    """Where the two files lie in a run's folder; of several levels each has a folder of its own."""
+    own = (level.name,) if len(workload.levels) > 1 else ()
+    return ("llmperf", variant, case, *own)
 
 
 def _response(record: RequestRecord, accounting: Accounting) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import ArmCase, Measured
 from specdecode.measures.metrics import ErrorRate, TimePerOutputToken, TokensPerStep
@@ -20,13 +22,24 @@ _LARGEST = 2.0**360
 _DIMENSION_LENGTH = 1024
 
 Datum = dict[str, Any]
+Dimensions = list[dict[str, str]]
 
 
-def metric_data(measured: Measured, *, accounting: Accounting, experiment: str, variant: str, case: str) -> list[Datum]:
-    """One arm and case with both sets of dimensions; `variant`, `case`: their labels.
+def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> list[Dimensions]:
+    """Sets of dimensions of an arm, case and level; `variant`, `case`: their labels.
 
-    Timestamp: the wall clock of its last answer.
+    The public sample's two, and with the experiment; of several levels each also with its own `Load`, and the sample's
+    are of the first.
     """
+    levels = experiment.workload.levels
+    sample = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
+    own = [{"Name": "Experiment", "Value": experiment.name}, *sample]
+    found = [sample, own] if level == levels[0] else []
+    return [*found, [*own, {"Name": "Load", "Value": level.name}]] if len(levels) > 1 else found
+
+
+def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:
+    """One arm, case and level with each set of dimensions. Timestamp: the wall clock of its last answer."""
     block, arm = measured.block, measured.arm
     figures = [accounting.figures(record) for record in block.completed]
     series: dict[tuple[str, str], list[float | None]] = {
@@ -41,9 +54,8 @@ def metric_data(measured: Measured, *, accounting: Accounting, experiment: str, 
         ("ErrorRate", "None"): [arm.totals.get(ErrorRate.tag)],
     }
     at = max(record.started_at + record.end_s for record in block.records)
-    dimensions = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
     data = []
-    for place in (dimensions, [{"Name": "Experiment", "Value": experiment}, *dimensions]):
+    for place in places:
         for (name, unit), values in series.items():
             for part in _counted([value for value in values if value is not None]):
                 data.append({"MetricName": name, "Dimensions": place, "Timestamp": at, "Unit": unit, **part})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.engine import Engine
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen, Load, TestCase
 from specdecode.experiment.prompt_sets import mean_input_tokens
 from specdecode.planning.waves import Wave, first_served
@@ -91,28 +92,43 @@ def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tu
             group=group,
             cases=len(own := [case for case in load.cases if case.group == group]),
             requests=sum(map(load.requests_of, own)),
-            node_hours=total(_minutes(experiment, engine, own, arms=len(wave.arms)) for wave in waves).scaled(1 / 60),
+            node_hours=total(
+                level_minutes(experiment, engine, own, level, arms=len(wave.arms))
+                for wave in waves
+                for level in load.levels
+            ).scaled(1 / 60),
         )
         for group in groups
     )
 
 
 def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
-    """All cases on all arms of a wave, whatever the deadline; in the open loop the rate bounds it from below."""
-    return _minutes(experiment, engine, experiment.workload.cases, arms=arms)
+    """All cases at all levels on all arms of a wave, whatever the deadline."""
+    return total(
+        level_minutes(experiment, engine, experiment.workload.cases, level, arms=arms)
+        for level in experiment.workload.levels
+    )
 
 
-def _minutes(experiment: Experiment, engine: Engine, cases: Sequence[TestCase], *, arms: int) -> Range:
+def level_minutes(
+    experiment: Experiment, engine: Engine, cases: Sequence[TestCase], level: Level, *, arms: int
+) -> Range:
+    """`cases` at one level on all arms of a wave; in the open loop the rate bounds it from below.
+
+    Of more requests at a time than the compiled batch holds, the rest wait.
+    """
     load, estimates = experiment.workload, engine.estimates
+    asked = level.concurrency or 1
+    at_once = asked if experiment.has_endpoints else min(asked, experiment.serving.max_num_seqs)
     turns = 1 if load.load is Load.SIMULTANEOUS else arms
 
     def case_s(case: TestCase, at: int) -> float:
-        requests = load.requests_of(case) + load.warmup_requests
+        requests = load.requests_of(case, level) + load.warmup_requests
         request_s = (
             estimates.seconds_per_1000_input_tokens[at] * (mean_input_tokens(case) or load.input_tokens) / 1000
             + estimates.seconds_per_output_token[at] * load.output_tokens
         )
-        return max(requests / load.rate, request_s) if load.rate else requests * request_s / load.concurrency
+        return max(requests / level.rate, request_s) if level.rate else requests * request_s / at_once
 
     low, high = (sum(case_s(case, at) for case in cases) * turns / 60 for at in (0, 1))
     return Range(low=low, high=high)

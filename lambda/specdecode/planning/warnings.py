@@ -105,10 +105,20 @@ def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> lis
         return []
     cases = experiment.workload.cases
     load = f"{len(cases)} cases of {sum(map(experiment.workload.requests_of, cases))} requests"
-    fix = "raise deadlines.benchmark, or measure fewer cases or requests"
+    load += f" at {len(levels)} levels" if len(levels := experiment.workload.levels) > 1 else ""
+    fix = "raise deadlines.benchmark, or measure fewer cases, requests or levels"
     if takes.low > limit:
         return [f"{load} take at least {takes.low:.0f} min, the deadline is {limit} min: they will not finish; {fix}"]
     return [f"{load} may take {takes.high:.0f} min, the deadline is {limit} min: they may not finish; {fix}"]
+
+
+def check_levels(experiment: Experiment) -> list[str]:
+    """Loads beyond the compiled batch: legal, and what they measure is the queue."""
+    batch = experiment.serving.max_num_seqs
+    over = [f"{level.value:g}" for level in experiment.workload.levels if (level.concurrency or 0) > batch]
+    if experiment.has_endpoints or not over:
+        return []
+    return [f"workload.concurrency {', '.join(over)}: more than max_num_seqs {batch}, so that requests queue"]
 
 
 def check_endpoints(experiment: Experiment) -> list[str]:

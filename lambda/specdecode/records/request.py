@@ -76,8 +76,10 @@ class RequestRecord(BaseModel):
     variant: str
     case: str
     round: Count = 0
+    level: str = ""
+    """The load it was part of (`Level.name`); empty where an earlier version, which had one load, wrote it."""
     index: Count
-    """Position of the request among those of its variant, case and round; equal index = equal prompt in all arms."""
+    """Position among those of its variant, case, round and level; equal index = equal prompt in all arms and levels."""
     warmup: bool = False
     started_at: Seconds
     """Wall clock, seconds since the epoch, for people only."""

@@ -16,7 +16,8 @@ class _Read(BaseModel):
 
 
 class EngineCounters(_Read):
-    """The engine's own speculation counters over one arm's measured requests of a case and round: after minus before.
+    """The engine's own speculation counters over one arm's measured requests of a case, round and level: after minus
+    before.
 
     vLLM's names: `vllm:spec_decode_num_drafts_total`, `…_num_draft_tokens_total`, `…_num_accepted_tokens_total`,
     `…_num_accepted_tokens_per_pos_total`.
@@ -25,6 +26,7 @@ class EngineCounters(_Read):
     variant: str
     case: str
     round: int = 0
+    level: str = ""
     drafts: int = Field(ge=0, le=MOST)
     """Speculative steps of the target model."""
     draft_tokens: int = Field(ge=0, le=MOST)
@@ -33,6 +35,11 @@ class EngineCounters(_Read):
     """How often the draft token at position 1, 2, … k was accepted."""
     trusted: bool = True
     """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
+
+    @property
+    def block(self) -> tuple[str, str, int, str]:
+        """Which requests they are of."""
+        return self.variant, self.case, self.round, self.level
 
 
 class ServerFacts(_Read):
@@ -65,8 +72,8 @@ class Servers(_Read):
         """Together with what other processes of the same run found before; what this one found itself counts."""
         if earlier is None or earlier.run_id != self.run_id:
             return self
-        own = {(item.variant, item.case, item.round) for item in self.counters}
-        kept = tuple(item for item in earlier.counters if (item.variant, item.case, item.round) not in own)
+        own = {item.block for item in self.counters}
+        kept = tuple(item for item in earlier.counters if item.block not in own)
         return self.model_copy(
             update={
                 "arms": {**earlier.arms, **self.arms},

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
-from specdecode.analysis import Comparison, RunContext, compare_measured, lm_eval_scores, measure
+from specdecode.analysis import AtLevel, Comparison, RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy, Failure, Served
 from specdecode.analysis.datums import metric_data
-from specdecode.analysis.measured import Arms
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
 from specdecode.experiment.deployment_facts import INSTANCE_TYPE
 from specdecode.manifests.recipe import artifact_key, recipe
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.accounting import accounting_of
-from specdecode.measures.llmperf_files import llmperf_run
-from specdecode.measures.publish import Datum
+from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
+from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan
@@ -62,33 +61,37 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         raise ReportFailed(f"there is no record in {rt.store.url(layout.run_key(given.run_id, 'raw'))}/")
     experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
     context = run_context(run.plan, run.state, rt, servers)
-    arms, unknown = measure(experiment=experiment, records=records, context=context)
-    comparison = compare_measured(experiment=experiment, arms=arms, context=context, unknown=unknown)
+    levels = measure(experiment=experiment, records=records, context=context)
+    comparison = compare_measured(experiment=experiment, levels=levels, context=context)
     for name, text in documents(comparison).items():
         rt.store.write(layout.run_key(given.run_id, name), text, content_type=CONTENT_TYPES[name.rpartition(".")[2]])
-    for (variant, case), measured in arms.items():
-        served = servers.arms[variant].model if variant in servers.arms else served_model(experiment)
-        files = llmperf_run(experiment.workload, model=served, records=measured.block.records, accounting=ACCOUNTING)
-        for name, text in files.items():
-            key = layout.run_key(given.run_id, "llmperf", variant, case, name)
-            rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
+    for at in levels:
+        for (variant, case), measured in at.arms.items():
+            served = servers.arms[variant].model if variant in servers.arms else served_model(experiment)
+            files = llmperf_run(
+                experiment.workload, at.level, model=served, records=measured.block.records, accounting=ACCOUNTING
+            )
+            folder = llmperf_folder(experiment.workload, at.level, variant=variant, case=case)
+            for name, text in files.items():
+                key = layout.run_key(given.run_id, *folder, name)
+                rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
     return Reported(
         run_id=given.run_id,
         verdict=comparison.answer,
         report=rt.store.url(layout.run_key(given.run_id, "report.html")),
         summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
         raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
-        unpublished=publish(comparison, arms, run, rt),
+        unpublished=publish(comparison, levels, run, rt),
     )
 
 
-def publish(comparison: Comparison, arms: Arms, run: Run, rt: Runtime) -> tuple[str, ...]:
+def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
     """Send the comparison's figures, and once those of each wave's requests; what went wrong, in words.
 
     A figure not sent fails no run: a run that is resumed sends it.
     """
     client = rt.clients("cloudwatch")
-    problems = send(_of_requests(comparison, arms, run), namespace=names.METRIC_NAMESPACE, client=client)
+    problems = send(_of_requests(comparison, levels, run), namespace=names.METRIC_NAMESPACE, client=client)
     if not problems:
         waves = tuple(wave.index for wave in run.plan.waves)
         for run_id in filter(None, (run.state.run_id, run.state.resumed_from)):
@@ -100,25 +103,22 @@ def publish(comparison: Comparison, arms: Arms, run: Run, rt: Runtime) -> tuple[
     return tuple(dict.fromkeys(problems))
 
 
-def _of_requests(comparison: Comparison, arms: Arms, run: Run) -> Iterator[Datum]:
+def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) -> Iterator[Datum]:
     """Metrics of the requests of waves that no report has published before: all, unless the run was resumed."""
     before = {
         (arm.variant, wave.round) for wave in run.plan.waves if wave.index in run.state.published for arm in wave.arms
     }
     experiment = comparison.experiment
     if before:
-        every = (record for each in arms.values() for record in each.block.records)
+        every = (record for at in levels for each in at.arms.values() for record in each.block.records)
         fresh = [record for record in every if (record.variant, record.round) not in before]
-        arms, _ = measure(experiment=experiment, records=fresh, context=comparison.context)
+        levels = measure(experiment=experiment, records=fresh, context=comparison.context)
     labels = {case.name: case.label for case in experiment.workload.cases}
-    for (variant, case), measured in arms.items():
-        yield from request_data(
-            measured,
-            accounting=ACCOUNTING,
-            experiment=experiment.name,
-            variant=experiment.variant(variant).label,
-            case=labels[case],
-        )
+    for at in levels:
+        for (variant, case), measured in at.arms.items():
+            label = experiment.variant(variant).label
+            place = places(experiment, variant=label, case=labels[case], level=at.level)
+            yield from request_data(measured, accounting=ACCOUNTING, places=place)
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:

@@ -32,6 +32,7 @@ def planned(model: str, *, index: int = 0, timeout_s: float = 5, output_tokens: 
     body = {"model": model, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
     return PlannedRequest(
         case="case",
+        level="c1",
         index=index,
         warmup=False,
         body=body,

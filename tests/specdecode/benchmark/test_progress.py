@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 def watch(progress: PlainProgress | LiveProgress) -> None:
-    progress.begin("base", "case", requests=4, measured=1)
+    progress.begin("base", "case", "", requests=4, measured=1)
     progress.record(record(warmup=True))
     progress.record(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
     progress.record(record([0.3, 0.5], tokens=11, chunk_tokens=[1, 10]))
@@ -42,7 +42,7 @@ def test_lines_in_a_log() -> None:
 
 
 def test_a_line_says_how_long_the_rest_will_take() -> None:
-    block = BlockProgress(variant="base", case="case", requests=5)
+    block = BlockProgress(variant="base", case="case", level="", requests=5)
     assert "left" not in block.line(), "no pace yet"
     block.add(record([0.1, 0.3], tokens=11, chunk_tokens=[1, 10]))
     block.add(record([], end=1, error=ErrorKind.RESET))

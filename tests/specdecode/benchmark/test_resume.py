@@ -33,7 +33,7 @@ def test_resumed_run_sends_what_is_missing(tmp_path: Path) -> None:
     measured = [r for r in records(tmp_path) if not r.warmup]
     assert [(r.index, r.session) for r in measured] == [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
     assert measured[:2] == kept
-    assert outcome.sent["base", "case"].started == 6
+    assert outcome.sent["base", "case", "c1"].started == 6
     assert measured[2].sent_s > measured[1].sent_s
 
 

@@ -29,7 +29,7 @@ def test_two_arms_get_the_same_requests(tmp_path: Path) -> None:
     assert sorted(sd.prompts) == sorted(base.prompts)
     assert len({json.dumps(body, sort_keys=True) for body in base.bodies[1:5]}) == 1
     assert base.bodies[1:] == sd.bodies[1:]
-    assert outcome.sent == {(arm, name): (3, 0) for arm in ("base", "sd") for name in ("one", "two")}
+    assert outcome.sent == {(arm, name, "c1"): (3, 0) for arm in ("base", "sd") for name in ("one", "two")}
     for arm, sizes in (("base", [1] * 8), ("sd", [1, 3, 4])):
         assert [chunk.tokens for chunk in records(tmp_path, arm, "two")[-1].chunks] == sizes
     assert [(r.warmup, r.index) for r in records(tmp_path, "sd", "one")] == [(True, 0), *((False, i) for i in range(3))]
@@ -72,7 +72,7 @@ def test_the_counters_are_of_the_measured_requests(tmp_path: Path) -> None:
             return await benchmark.run()
 
     (found,) = asyncio.run(measure()).servers.counters
-    assert found.model_dump(exclude={"variant", "case", "round"}) == {
+    assert found.model_dump(exclude={"variant", "case", "round", "level"}) == {
         "drafts": 8, "draft_tokens": 24, "accepted_tokens": 20, "accepted_per_position": (8, 8, 4), "trusted": True,
     }  # fmt: skip
 
@@ -121,13 +121,13 @@ def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: 
 
 
 def test_failed_beyond() -> None:
-    sent = {("a", "x"): Sent(started=20, failed=1), ("b", "x"): Sent(started=10, failed=2)}
+    sent = {("a", "x", "c1"): Sent(started=20, failed=1), ("b", "x", "c1"): Sent(started=10, failed=2)}
     outcome = Outcome(servers=Servers(run_id="r"), sent=sent, problems=())
-    assert failed_beyond(outcome, 0.1) == ["b/x: 20% of the requests failed"]
+    assert failed_beyond(outcome, 0.1) == ["b/x/c1: 20% of the requests failed"]
     assert not failed_beyond(outcome, 0.5)
-    none = {("a", "x"): Sent(started=3, failed=3)}
+    none = {("a", "x", "c1"): Sent(started=3, failed=3)}
     assert failed_beyond(Outcome(servers=Servers(run_id="r"), sent=none, problems=()), 1.0) == [
-        "a/x: 100% of the requests failed"
+        "a/x/c1: 100% of the requests failed"
     ]
 
 

@@ -29,8 +29,8 @@ from tests.specdecode.analysis.simulate import context, experiment, run
 @pytest.fixture(scope="module")
 def measured() -> tuple[Comparison, dict[Key, Measured]]:
     tested, around = experiment(ks=(3, 7)), context()
-    arms, _ = measure(experiment=tested, records=run(tested), context=around)
-    return compare_measured(experiment=tested, arms=arms, context=around), arms
+    levels = measure(experiment=tested, records=run(tested), context=around)
+    return compare_measured(experiment=tested, levels=levels, context=around), dict(levels[0].arms)
 
 
 def texts(comparison: Comparison) -> dict[str, str]:
@@ -82,7 +82,7 @@ def test_the_published_figures_are_the_reports(measured: tuple[Comparison, dict[
             assert own["Speedup", arm_label, labels[case.case]] == case.headline.ratio == float(shown["value"])
             assert compact(case.headline) in render_markdown(comparison)
     for (variant, case), each in arms.items():
-        data = request_data(each, accounting=accounting_of("usage"), experiment="e", variant="v", case="c")
+        data = request_data(each, accounting=accounting_of("usage"), places=[[{"Name": "Variant", "Value": "v"}] * 2])
         sent = {datum["MetricName"]: datum for datum in data if len(datum["Dimensions"]) == 2}
         arm = comparison.arm(variant, case)
         assert arm is not None

@@ -192,7 +192,7 @@ def test_a_run_is_no_evidence_against_itself(folder: Path) -> None:
 
 def test_runs_of_another_load_are_named_and_not_judged(folder: Path, tmp_path: Path) -> None:
     tested = experiment()
-    busier = tested.model_copy(update={"workload": tested.workload.model_copy(update={"concurrency": 16})})
+    busier = tested.model_copy(update={"workload": tested.workload.model_copy(update={"concurrency": (16,)})})
     found = compare(experiment=busier, records=run(busier), context=context(run_id="busy"))
     write_report(found, tmp_path / "busy")
     shown = call("compare", folder / "run-a", tmp_path / "busy").stdout

@@ -89,7 +89,7 @@ def test_extends_merges_mappings_and_replaces_lists():
     changed = from_document(
         {"extends": "qwen3-32b", "name": "mine", "workload": {"cases": ["letter-a"], "requests": 3}}
     )
-    assert (changed.name, changed.workload.requests, changed.workload.concurrency) == ("mine", 3, 4)
+    assert (changed.name, changed.workload.requests, changed.workload.concurrency) == ("mine", 3, (4,))
     assert [case.name for case in changed.workload.cases] == ["letter-a"]
 
 

@@ -29,7 +29,7 @@ def test_shape(name):
     e = load_preset(name)
     s, w = e.serving, e.workload
     shape = (len(e.variants), s.devices, s.tensor_parallel_size, s.max_num_seqs, s.max_model_len)
-    load = (w.input_tokens, w.output_tokens, w.requests, w.concurrency, len(w.cases))
+    load = (w.input_tokens, w.output_tokens, w.requests, *w.concurrency, len(w.cases))
     assert shape + load == SHAPES[name]
     assert w.temperature == 0
     assert s.logical_neuron_core == 2

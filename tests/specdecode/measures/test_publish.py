@@ -14,6 +14,8 @@ from specdecode.records import ErrorKind
 
 from tests.specdecode.benchmark.making import record
 
+SAMPLE = [{"Name": "Variant", "Value": "v"}, {"Name": "TestCase", "Value": "c"}]
+PLACES = [SAMPLE, [{"Name": "Experiment", "Value": "e"}, *SAMPLE]]
 UNITS = {
     "TTFT": "Seconds",
     "InterTokenLatency": "Seconds",
@@ -48,7 +50,7 @@ def data(count: int, *, k: int = 1, gap_s: float = 0.1) -> list[dict[str, Any]]:
     ]
     records.append(record([], end=1, error=ErrorKind.TIMEOUT))
     measured = measure_arm(records, terms=Terms(k=k))
-    return metric_data(measured, accounting=accounting_of("usage"), experiment="e", variant="v", case="c")
+    return metric_data(measured, accounting=accounting_of("usage"), places=PLACES)
 
 
 def test_every_metric_has_its_unit_and_both_sets_of_dimensions() -> None:
@@ -68,9 +70,7 @@ def test_what_is_impossible_is_not_published() -> None:
     slow = metric_data(
         measure_arm([record([0.1, 0.1, 0.1], tokens=3)]),
         accounting=accounting_of("usage"),
-        experiment="e",
-        variant="v",
-        case="c",
+        places=PLACES,
     )
     assert "InterTokenLatency" not in {datum["MetricName"] for datum in slow}
 

@@ -197,7 +197,7 @@ def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
         return node_minutes(changed, engine, plan.waves, frozenset())
 
     assert minutes(requests=80).high > minutes().high
-    slow = minutes(rate=0.02, requests=8)
+    slow = minutes(rate=(0.02,), requests=8)
     assert slow.low - minutes().low == pytest.approx(9 / 0.02 / 60 * 10 * 2 * 2, rel=0.1), "two arms in two waves"
 
 

@@ -148,7 +148,7 @@ def test_a_resumed_run_takes_over_measured_waves_and_their_records(tmp_path):
     world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first)
     release.release(world.given("run-1"), world.rt)
     world.plan("run-2", {"resume": "run-1"})
-    assert measured_indices(taken_over(world, tmp_path), 0) == {0, 1}
+    assert measured_indices(taken_over(world, tmp_path), round_=0, levels=["c1"]) == {"c1": {0, 1}}
     for step in WAITING:
         assert len(world.finish(step, "run-2")) == 1
     assert world.replicas == 0

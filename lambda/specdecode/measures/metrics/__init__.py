@@ -8,7 +8,6 @@ from specdecode.measures.base import (
     NoValue,
     RequestMetric,
     SampleMetric,
-    Slo,
     Unit,
 )
 from specdecode.measures.metrics.acceptance_rate import AcceptanceRate
@@ -67,7 +66,6 @@ __all__ = [
     "RequestOutputThroughput",
     "RequestThroughput",
     "SampleMetric",
-    "Slo",
     "TimePerOutputToken",
     "TimeToFirstToken",
     "TokensPerStep",

@@ -1,4 +1,5 @@
-from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Slo, Unit
+from specdecode.experiment.slo import Slo
+from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
 from specdecode.measures.metrics.end_to_end_latency import EndToEndLatency
 from specdecode.measures.metrics.time_per_output_token import TimePerOutputToken
 from specdecode.measures.metrics.ttft import TimeToFirstToken
@@ -16,11 +17,16 @@ class Goodput(BlockMetric):
 
     @classmethod
     def block_value(cls, block: Block) -> float:
-        if block.slo == Slo():
+        if not block.slo.asked:
             raise NoValue("no service-level objective was given")
         if not block.records or block.load_s <= 0:
             raise NoValue("no request was started")
-        return sum(_within(record, block.slo) for record in block.completed) / block.load_s
+        return good_requests(block) / block.load_s
+
+
+def good_requests(block: Block) -> int:
+    """Requests that completed and kept to every limit."""
+    return sum(_within(record, block.slo) for record in block.completed)
 
 
 def _within(record: RequestRecord, slo: Slo) -> bool:

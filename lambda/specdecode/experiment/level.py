@@ -1,0 +1,79 @@
+"""How much load is put on a server: so many requests at a time, or so many a second."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
+
+from specdecode.experiment.base import Frozen
+
+MOST_LEVELS = 12
+"""Levels of one experiment."""
+MOST_AT_A_TIME = 4096
+PER_STREAM = 2
+"""Of several levels each sends so many requests for each one under way, at least: of the first and the last requests of
+a level, some run beside fewer others than the level says."""
+
+
+class Level(Frozen):
+    """One load. Closed loop (`concurrency`) or open loop (`rate`): one of the two is set."""
+
+    concurrency: int | None = Field(default=None, ge=1, le=MOST_AT_A_TIME)
+    """Requests under way at any time."""
+    rate: float | None = Field(default=None, gt=0)
+    """Requests sent a second."""
+
+    @property
+    def name(self) -> str:
+        """In records, file names and CloudWatch's dimension `Load`: `c8`, `r0.5`."""
+        return f"r{self.rate:g}" if self.rate is not None else f"c{self.concurrency}"
+
+    @property
+    def value(self) -> float:
+        """Requests at a time, or a second."""
+        return self.rate if self.rate is not None else float(self.concurrency or 1)
+
+    def __str__(self) -> str:
+        return f"{self.rate:g} requests a second" if self.rate is not None else f"{self.concurrency} at a time"
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
+    if again := sorted({value for value in values if values.count(value) > 1}):
+        raise ValueError(f"each level once: {', '.join(f'{value:g}' for value in again)} is there several times")
+    return values
+
+
+def _plain(values: tuple[float, ...]) -> Any:
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _schema(kind: str, limits: dict[str, Any]) -> dict[str, Any]:
+    one = {"type": kind, **limits}
+    many = {"type": "array", "items": one, "minItems": 1, "maxItems": MOST_LEVELS, "uniqueItems": True}
+    return {"anyOf": [one, many]}
+
+
+Concurrencies = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=MOST_AT_A_TIME)], ...],
+    Field(min_length=1, max_length=MOST_LEVELS),
+    BeforeValidator(_listed),
+    AfterValidator(_each_once),
+    PlainSerializer(_plain),
+    WithJsonSchema(_schema("integer", {"minimum": 1, "maximum": MOST_AT_A_TIME})),
+]
+"""One number or a list of them; written as a number where there is one."""
+
+Rates = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...],
+    Field(min_length=1, max_length=MOST_LEVELS),
+    BeforeValidator(_listed),
+    AfterValidator(_each_once),
+    PlainSerializer(_plain),
+    WithJsonSchema(_schema("number", {"exclusiveMinimum": 0})),
+]
+"""As Concurrencies, of requests per second."""

@@ -1,0 +1,25 @@
+"""What a good request keeps to."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from specdecode.experiment.base import Frozen
+
+
+class Slo(Frozen):
+    """Service-level objective: what a good request keeps to, and how many requests must be good."""
+
+    ttft_s: float | None = Field(default=None, gt=0)
+    """Largest time to first token, in seconds; unset, none is asked for."""
+    tpot_s: float | None = Field(default=None, gt=0)
+    """Largest time per output token, in seconds."""
+    e2e_s: float | None = Field(default=None, gt=0)
+    """Largest end-to-end latency, in seconds."""
+    share: float = Field(default=0.95, gt=0, le=1)
+    """Share of all requests that must keep to every limit for a load to keep the objective."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether there is any limit."""
+        return (self.ttft_s, self.tpot_s, self.e2e_s) != (None, None, None)

@@ -1,0 +1,104 @@
+"""Several loads in one benchmark: every level on the same servers, in an order in which drift is no load."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from specdecode.benchmark.adhoc import BadRequest
+from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.schedule import steps
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Load, Workload
+
+from tests.specdecode.benchmark.making import case, spec
+from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.running import records, run
+
+LEVELS = tuple(Level(concurrency=number) for number in (1, 2, 4, 8))
+
+
+def order(load: Load = Load.INTERLEAVED, seed: int = 1) -> list[tuple[str, str, tuple[str, ...]]]:
+    found = steps(arms=("base", "sd"), cases=("a", "b", "c"), levels=LEVELS, order=load, seed=seed)
+    return [(step.case, step.level.name, step.arms) for step in found]
+
+
+@pytest.mark.parametrize("load", list(Load))
+def test_every_arm_is_loaded_with_every_case_at_every_level_once(load: Load) -> None:
+    seen = Counter((name, level, arm) for name, level, arms in order(load) for arm in arms)
+    assert len(seen) == 2 * 3 * 4 and set(seen.values()) == {1}
+
+
+def test_both_arms_meet_a_level_one_after_the_other_and_the_levels_come_in_another_order_for_each_case() -> None:
+    blocks = [order()[at : at + 2] for at in range(0, 24, 2)]
+    assert all(first[:2] == second[:2] for first, second in blocks)
+    assert Counter(first[2] for first, _ in blocks) == {("base",): 6, ("sd",): 6}
+    orders = {tuple(level for name, level, _ in order() if name == each) for each in "abc"}
+    assert len(orders) == 3, "no drift of the machine is the same for all cases"
+    assert order(seed=2) != order(seed=1) == order(seed=1)
+
+
+def test_a_level_is_on_the_server_as_it_says_and_in_every_record(tmp_path: Path) -> None:
+    base, sd = Pace(first_s=0.01), Pace(first_s=0.01)
+    given = spec(arms=("base", "sd"), cases=(case("one"),), requests=3, concurrency=(4, 1), warmup_requests=1)
+    outcome = run(given, Options(folder=tmp_path), base, sd)
+    assert not outcome.problems
+    for arm, pace in (("base", base), ("sd", sd)):
+        assert pace.most_under_way == 4
+        found = [record for record in records(tmp_path, arm, "one") if not record.warmup]
+        assert Counter(record.level for record in found) == {"c4": 8, "c1": 3}, "two requests a stream, at least"
+        by_level = {name: [r for r in found if r.level == name] for name in ("c1", "c4")}
+        assert [r.index for r in by_level["c1"]] == [0, 1, 2]
+        assert sorted(r.index for r in by_level["c4"]) == list(range(8))
+        ends = [(r.sent_s, r.sent_s + r.end_s) for r in by_level["c1"]]
+        assert all(before[1] <= after[0] for before, after in pairwise(ends)), "one at a time"
+    assert outcome.sent["sd", "one", "c4"] == (8, 0)
+
+
+def test_a_resumed_benchmark_goes_on_within_the_level_that_was_cut(tmp_path: Path) -> None:
+    given = spec(cases=(case("one"),), requests=4, concurrency=(1, 2), warmup_requests=0)
+    run(given, Options(folder=tmp_path), Pace())
+    path = tmp_path / "raw" / "base" / "one.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if b'"level":"c2"' not in line or b'"index":3' not in line]
+    assert len(kept) == len(lines) - 1
+    path.write_bytes(b"".join(kept))
+    again = Pace()
+    run(given, Options(folder=tmp_path), again)
+    assert len(again.prompts) == 1 + 1, "the probe, and the one request that was missing"
+    found = records(tmp_path, "base", "one")
+    assert Counter((r.level, r.index) for r in found) == {(lv, i): 1 for lv in ("c1", "c2") for i in range(4)}
+
+
+def test_one_number_stays_one_number() -> None:
+    plain = {"cases": [], "input_tokens": 1, "output_tokens": 1, "requests": 3}
+    plain["cases"] = [case("one").model_dump()]
+    one = Workload.model_validate({**plain, "concurrency": 8})
+    assert one.levels == (Level(concurrency=8),) and one.model_dump()["concurrency"] == 8
+    assert one.requests_at(one.levels[0]) == 3, "an experiment of one load sends what it says"
+    rates = Workload.model_validate({**plain, "rate": [0.5, 2]})
+    assert [level.name for level in rates.levels] == ["r0.5", "r2"] and rates.model_dump(mode="json")["rate"] == [
+        0.5,
+        2,
+    ]
+    assert Workload.model_validate_json(rates.model_dump_json(), strict=True) == rates
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"concurrency": [1, 2, 1]}, "each level once: 1 is there several times"),
+        ({"concurrency": []}, "at least 1"),
+        ({"concurrency": [0]}, "greater than or equal to 1"),
+        ({"concurrency": list(range(1, 14))}, "at most 12"),
+        ({"concurrency": [1, 2], "rate": 1.0}, "two kinds of load"),
+        ({"rate": [1.0, -1.0]}, "greater than 0"),
+        ({"rate": [float("inf")]}, "finite"),
+    ],
+)
+def test_levels_that_make_no_sense_are_refused(wrong: dict, says: str) -> None:
+    with pytest.raises((ValidationError, BadRequest), match=says):
+        Workload.model_validate({**spec().workload.model_dump(), **wrong})
