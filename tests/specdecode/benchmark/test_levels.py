@@ -78,7 +78,7 @@ def test_one_number_stays_one_number() -> None:
     plain["cases"] = [case("one").model_dump()]
     one = Workload.model_validate({**plain, "concurrency": 8})
     assert one.levels == (Level(concurrency=8),) and one.model_dump()["concurrency"] == 8
-    assert one.requests_at(one.levels[0]) == 3, "an experiment of one load sends what it says"
+    assert one.requests_of(one.cases[0]) == 3, "an experiment of one load sends what it says"
     rates = Workload.model_validate({**plain, "rate": [0.5, 2]})
     assert [level.name for level in rates.levels] == ["r0.5", "r2"] and rates.model_dump(mode="json")["rate"] == [
         0.5,
