@@ -42,7 +42,9 @@ class FunctionSpec:
 
 
 FUNCTIONS: dict[str, FunctionSpec] = {
-    "Plan": FunctionSpec("plan", "validates and plans a run", reads=(RUNS, *MARKS), kubernetes=False),
+    "Plan": FunctionSpec(
+        "plan", "validates and plans a run", reads=(RUNS, *MARKS, f"{layout.PROMPTS}*"), kubernetes=False
+    ),
     "StageModels": FunctionSpec("stage", "brings models to the bucket", reads=(RUNS, *MARKS)),
     "AcquireCapacity": FunctionSpec(
         "acquire", "queues for the node and waits for it", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY)

@@ -1,7 +1,7 @@
 """Where things lie in the artifact bucket. Keys only; nothing here talks to S3.
 
     models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/   prompts/<set>@<sha256>.jsonl
-    runs/<run id>/{experiment.yaml, plan.json, state.json, raw/<variant>/<case>.jsonl, servers.json,
+    runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…, raw/<variant>/<case>.jsonl, servers.json,
                    llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from specdecode.experiment import model, rules
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.schema import experiment_schema
-from specdecode.prompts import HubFile, PromptsOf, SetOf
+from specdecode.prompts import PromptsOf, SetOf
 
 from tools.reference import page, table
 
@@ -25,7 +25,6 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`workload.cases`", model.TestCase),
     ("`workload.prompts`: sets of prompts", SetOf),
     ("`prompts` of a case", PromptsOf),
-    ("`hub`: a file of the hub", HubFile),
     ("`workload.slo`", model.Slo),
     ("`deadlines`", model.Deadlines),
 )

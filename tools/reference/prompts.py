@@ -15,8 +15,7 @@ SHOWN = 420
 INTRODUCTION = f"""What ships in `assets/prompts/sets`. `specdecode prompts show SET` prints every prompt. How to
 measure one, and your own: [own prompts](../how-to/own-prompts.md). A prompt is long from {LONG_FROM:,} characters on.
 Lengths in tokens are estimated here, at {CHARACTERS_PER_TOKEN:g} characters a token (English; other languages and code
-need more); a run counts them with the model's tokenizer. They are lengths of the first request: its system message and
-its first turn."""
+need more). They are lengths of the first request: its system message and its first turn."""
 
 
 def render() -> str:

@@ -16,6 +16,7 @@ RUN = "RUN"
 
 FOLDERS = (
     ("imports/", "your own weights, which a model's `import_prefix` names"),
+    ("prompts/", "sets of prompts as `specdecode prompts add` stores them: `<set>@<SHA-256>.jsonl`"),
     ("models/", "staged weights: `<id with / as -->@<revision>/`"),
     ("compiled/", "compiled artifacts, by the hash of all that decides them"),
     ("runs/", "one folder a run; its name is the execution's"),
@@ -26,6 +27,7 @@ FILES = (
     (("experiment.yaml",), "Plan", "the experiment written out; `specdecode validate` takes it"),
     ((PLAN,), "Plan", "waves, what is missing, time and price as a range"),
     (("state.json",), "every step", "what a later step, the command line or the report must know"),
+    (("prompts", "SET@SHA256.jsonl"), "Plan", "the sets of prompts that do not ship, as they were sent"),
     (("raw", "VARIANT", "CASE.jsonl"), "benchmark pod", "one line a request with the time of every chunk: the source"),
     (("servers.json",), "benchmark pod", "how each server answers, and its own counters of speculation"),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
@@ -57,6 +59,7 @@ def render() -> str:
     arm = preset.variant("sd")
     examples = {
         "imports/": "imports/my-model/",
+        "prompts/": layout.prompts_key("tickets", "<SHA-256>"),
         "models/": layout.model_prefix(preset.target.id, preset.target.revision),
         "compiled/": layout.compiled_prefix(fingerprint(preset, arm, load_engine(preset.engine))),
         "runs/": layout.run_prefix("qwen3-32b-20261201-120000-1a2b"),

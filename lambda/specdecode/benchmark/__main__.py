@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of, problems_of
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
+from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.s3 import S3Folder
+from specdecode.benchmark.prompts import FETCHED, fetched_sets
+from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
@@ -30,6 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    try:
+        fetch_sets(spec, args.upload)
+    except (OSError, S3Error) as error:
+        print(f"error: {line(str(error))}", file=sys.stderr)
+        return EXIT_FAILED
     options = Options(folder=args.out, upload=args.upload)
     return launch(spec, endpoints, options, max_error_rate=args.max_error_rate)[0]
 
@@ -46,6 +52,22 @@ def _parser() -> argparse.ArgumentParser:
         "--max-error-rate", type=float, default=0.1, help="share of failed requests that is still success (0.1)"
     )
     return parser
+
+
+def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
+    """Put the sets that do not ship into FETCHED, from the run's own folder, where Plan copied them to.
+
+    Whether they are those that are meant is looked at when they are read. Raises S3Error, OSError.
+    """
+    keys = fetched_sets(spec.workload) if uri else []
+    if keys:
+        FETCHED.mkdir(exist_ok=True)
+    for key in keys:
+        folder = S3Folder(str(uri))
+        data = folder.get(key)
+        if data is None:
+            raise S3Error(f"{folder.uri}{key} is not there any more, or may not be read")
+        (FETCHED / Path(key).name).write_bytes(data)
 
 
 def _spec(path: Path) -> BenchmarkSpec:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,17 @@ def prompts_of(
             unused = given[count:] or [_warmup(counter, number) for number in range(warmups)]
             measured = [given[index % len(given)] for index in range(count)]
             return measured + [unused[index % len(unused)] for index in range(warmups)]
+
+
+def longest(cases: Iterable[Sequence[Prompt]]) -> Prompt:
+    """The longest prompt of all, with a word before it so that no prefix cache knows a measured prompt: a server that
+    takes it takes all others.
+    """
+    found = max((prompt for prompts in cases for prompt in prompts), key=lambda prompt: prompt.input_tokens)
+    if found.messages is None:
+        return replace(found, text=f"Probe: {found.text}")
+    first, *others = found.messages
+    return replace(found, messages=({**first, "content": f"Probe: {first.get('content')}"}, *others))
 
 
 def _warmup(counter: TokenCounter, number: int) -> Prompt:

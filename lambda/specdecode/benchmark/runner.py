@@ -17,7 +17,7 @@ from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options, Outcome, Sent
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import Progress
-from specdecode.benchmark.prompts import Prompt, prompts_of
+from specdecode.benchmark.prompts import Prompt, longest, prompts_of
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.benchmark.schedule import Step, steps
@@ -128,7 +128,7 @@ class Benchmark:
                 clock=self._clock,
                 loop_lag=loop_lag,
             )
-            prompt = next(iter(prompts.values()))[-1]
+            prompt = longest(prompts.values())
             facts = await probe(
                 client, model=arm.model or self._spec.model or None, prompt=prompt, workload=self._spec.workload
             )

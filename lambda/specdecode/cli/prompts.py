@@ -79,8 +79,8 @@ def check(
 
         specdecode prompts check tickets.jsonl --max-model-len 4096
 
-    With --max-model-len, tokens are counted by a lower bound (one for each word). A run counts them exactly, with the
-    model's tokenizer, before it takes a node.
+    With --max-model-len, tokens are counted by a lower bound, one for each word. A run asks the same before it
+    creates anything, and sends each server the longest prompt once before it measures.
 
     Exit codes: 0 it can be measured, 2 it cannot.
     """

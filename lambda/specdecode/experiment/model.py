@@ -23,7 +23,7 @@ from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.slo import Slo
 from specdecode.experiment.workload import Load, Workload
-from specdecode.prompts.reference import HubFile, PromptsOf
+from specdecode.prompts.reference import PromptsOf
 
 __all__ = [
     "DEVICES",
@@ -35,7 +35,6 @@ __all__ = [
     "EnvName",
     "Experiment",
     "Frozen",
-    "HubFile",
     "Label",
     "Load",
     "Method",

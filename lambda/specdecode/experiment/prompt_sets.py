@@ -92,7 +92,6 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
             "version": found.version if found else "",
             "category": category,
             "length": given.length,
-            "hub": given.hub.model_dump() if given.hub else None,
         }
         cases.append(
             {
@@ -125,7 +124,7 @@ def _entry(entry: Any, field: str) -> SetOf:
                 field=".".join([field, *map(str, item["loc"])]),
                 rule="schema",
                 message=item["msg"],
-                fix="write `- set: NAME`, with categories, length, per_category and hub as needed",
+                fix="write `- set: NAME`, with categories, length and per_category as needed",
             )
             for item in error.errors(include_url=False)
         ) from None

@@ -3,14 +3,13 @@
 from specdecode.prompts.bound import fewest_tokens
 from specdecode.prompts.model import ANY_LENGTH, LONG_FROM, Length, PromptRow, PromptSet
 from specdecode.prompts.reading import BadLine, BadPromptSet, digest, read_set, set_name
-from specdecode.prompts.reference import HubFile, PromptsOf, SetOf
+from specdecode.prompts.reference import PromptsOf, SetOf
 
 __all__ = [
     "ANY_LENGTH",
     "LONG_FROM",
     "BadLine",
     "BadPromptSet",
-    "HubFile",
     "Length",
     "PromptRow",
     "PromptSet",

@@ -20,6 +20,6 @@ def fewest_tokens(text: str) -> int:
       within it (`sentencepiece_model.proto`, field 22 of TrainerSpec).
 
     The chat template only adds. For texts without spaces (Chinese, Japanese) the bound is far too low, on purpose:
-    the exact count, before a node is taken, finds what this one lets pass.
+    the server finds what this one lets pass, since the longest prompt is sent to it once before anything is measured.
     """
     return sum(1 for word in _BETWEEN.split(text) if _LETTER_OR_DIGIT.search(word))

@@ -1,4 +1,4 @@
-"""How an experiment names prompts of a set: the set and the hash of its file, a category, and where it comes from."""
+"""How an experiment names prompts of a set: the set and the hash of its file, and a category."""
 
 from __future__ import annotations
 
@@ -14,21 +14,6 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class HubFile(_Frozen):
-    """One file of a data set on the Hugging Face hub, which staging fetches; the set's SHA-256 is the file's."""
-
-    dataset: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=128)
-    ]
-    """`owner/name` of a data set."""
-    revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
-    """Commit, tag or branch."""
-    file: Annotated[
-        str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9_ -]|[./][A-Za-z0-9_-])*\.jsonl?$", max_length=255)
-    ]
-    """Path of the file in it: JSON Lines or one JSON array."""
-
-
 class PromptsOf(_Frozen):
     """Which prompts a case of kind `set` sends: those of one category of one file."""
 
@@ -42,8 +27,6 @@ class PromptsOf(_Frozen):
     """Category of the set whose prompts are sent."""
     length: Length = ANY_LENGTH
     """`short` for those of fewer than 2,000 characters, `long` for the others."""
-    hub: HubFile | None = None
-    """Where staging fetches the file from if it is not in the bucket."""
 
     @property
     def reference(self) -> str:
@@ -68,5 +51,3 @@ class SetOf(_Frozen):
     per_category: int | None = Field(default=None, ge=1, le=100_000)
     """Measured requests of each category: its first prompts. Unset: each prompt once where the set ships, else
     `workload.requests`."""
-    hub: HubFile | None = None
-    """Where staging fetches the file from if it is not in the bucket."""

@@ -19,6 +19,7 @@ from specdecode.runs.store import Store
 from specdecode.tasks.capacity import outside_window
 from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment
 from specdecode.tasks.inherit import inherit
+from specdecode.tasks.prompts import keep_sets
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.tasks.sweeping import grow
@@ -56,6 +57,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment, old = _resumed(rt.store, request.resume, capacity)
     if not experiment.has_endpoints and (closed := outside_window(capacity, rt.now())):
         raise CapacityUnavailable(closed)
+    keep_sets(rt.store, experiment, run_id=given.run_id)
     engine = load_engine(experiment.engine)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()

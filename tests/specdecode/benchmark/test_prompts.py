@@ -3,12 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from specdecode.benchmark.__main__ import fetch_sets
 from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
-from specdecode.benchmark.prompts import BadPrompts, preamble, prompts_of
+from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, preamble, prompts_of
 from specdecode.benchmark.request_body import Dialect, request_body
+from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
 from specdecode.experiment.model import PromptKind, Workload
-from specdecode.prompts import digest
+from specdecode.prompts import PromptsOf, digest
 
 from tests.specdecode.benchmark.making import case, spec
 
@@ -207,3 +209,29 @@ Being had, to triumph, being lack'd, to hope.
 Nor lose possession of that fair thou owest;
 Like """,
 ]
+
+
+def test_the_longest_prompt_is_tried_first_and_leaves_no_prefix() -> None:
+    short, long = Prompt(text="a", input_tokens=1), Prompt(text="b c", input_tokens=2)
+    chat = Prompt(text="", input_tokens=3, messages=({"role": "system", "content": "s"}, {"role": "user"}))
+    assert longest([[short], [long, short]]).text == "Probe: b c"
+    found = longest([[long], [chat]]).messages
+    assert found is not None
+    assert found[0] == {"role": "system", "content": "Probe: s"}
+    assert found[1:] == chat.messages[1:] if chat.messages else False
+
+
+def test_a_pod_fetches_the_sets_from_its_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b'{"id": "x", "category": "own", "turns": ["hello"]}\n'
+    given = PromptsOf(set="mine", sha256=digest(data), category="own")
+    own = case("own", kind=PromptKind.SET, text="").model_copy(update={"prompts": given})
+    objects = {given.key: data}
+    monkeypatch.setattr(S3Folder, "get", lambda self, name: objects.get(name) if self.prefix == "runs/r/" else None)
+    monkeypatch.chdir(tmp_path)
+    wanted = spec(cases=(own,))
+    fetch_sets(wanted, "s3://b/runs/r/")
+    (prompt,) = prompts_of(own, wanted.workload, EstimatedTokens(), count=1)
+    assert (prompt.text, prompt.id, prompt.set) == ("hello", "x", f"mine@{digest(data)}")
+    objects.clear()
+    with pytest.raises(S3Error, match="not there any more"):
+        fetch_sets(wanted, "s3://b/runs/r/")

@@ -63,10 +63,6 @@ def test_what_is_wrong_with_an_entry_is_said_at_once() -> None:
         ("workload.prompts.3", "schema"),
     ]
     assert problems({"set": "work", "categories": ["cooking"]}) == [("workload.cases.cooking.prompts", "prompt-set")]
-    hub = {"dataset": "a/b", "revision": "main", "file": "../x.jsonl"}
-    assert problems({"set": f"own@{OWN}", "categories": ["a"], "hub": hub}) == [
-        ("workload.prompts.0.hub.file", "schema")
-    ]
 
 
 def test_the_prompt_that_does_not_fit_is_named() -> None:

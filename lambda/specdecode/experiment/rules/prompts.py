@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from specdecode.experiment.model import PromptKind, TestCase
-from specdecode.experiment.prompt_sets import set_names, shipped
+from specdecode.experiment.model import Experiment, PromptKind, TestCase
+from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding
-from specdecode.prompts import fewest_tokens
+from specdecode.prompts import PromptSet, fewest_tokens
 
+FIX = "measure the short ones (`length: short`), shorten the answers, or raise serving.max_model_len (a new compile)"
 SHOWN = 3
 """Prompts of a case that are named when they do not fit."""
 
@@ -38,37 +39,43 @@ def sets(case: Case) -> Iterator[Finding]:
         elif not found.of(given.category, given.length):
             message = f"{given.set} has no {'' if given.length == 'all' else given.length + ' '}{given.category} prompt"
             yield field, message, f"choose of {', '.join(found.categories)} (`specdecode prompts show {given.set}`)"
-        if given.hub is not None:
-            yield f"{field}.hub", f"{given.set} ships: {', '.join(set_names())}", "call a set of the hub otherwise"
 
 
 def fits(case: Case) -> Iterator[Finding]:
-    """By a lower bound: what it lets pass is counted once the tokenizer is in the bucket, before a node is taken."""
-    load, room = case.experiment.workload, case.experiment.serving.max_model_len
-    for prompt in load.cases:
-        beyond = [
-            (name, tokens, answer)
-            for name, tokens, output in _lengths(prompt)
-            if tokens + (answer := output or load.output_tokens) > room
-        ]
-        if beyond:
-            named = "; ".join(
-                f"{name} has at least {tokens} tokens, with {answer} for the answer {tokens + answer}"
-                for name, tokens, answer in sorted(beyond, key=lambda item: -item[1])[:SHOWN]
-            )
-            more = f"; and {len(beyond) - SHOWN} more" if len(beyond) > SHOWN else ""
-            yield (
-                f"workload.cases.{prompt.name}",
-                f"{named}{more}: max_model_len is {room}",
-                "measure the short ones (`length: short`), shorten the answers, or raise serving.max_model_len "
-                "(a new compile)",
-            )
+    """By a lower bound, for what can be seen here; of a set in the bucket the pipeline's first step asks the same."""
+    for prompt in case.experiment.workload.cases:
+        if prompt.kind is PromptKind.TEXT:
+            rows: list[Size] = [(prompt.name, fewest_tokens(prompt.text), None)]
+        else:
+            found = shipped(prompt.prompts.set) if prompt.prompts else None
+            rows = _lengths(found, prompt) if found else []
+        if beyond := _beyond(rows, case.experiment):
+            yield f"workload.cases.{prompt.name}", beyond, FIX
 
 
-def _lengths(prompt: TestCase) -> Iterator[tuple[str, int, int | None]]:
-    """Name, fewest tokens and longest answer of the prompts that can be seen here."""
-    if prompt.kind is PromptKind.TEXT:
-        yield prompt.name, fewest_tokens(prompt.text), None
-    if prompt.prompts is not None and (found := shipped(prompt.prompts.set)) is not None:
-        for row in found.of(prompt.prompts.category, prompt.prompts.length):
-            yield row.id, row.fewest_tokens, row.output_tokens
+def too_long(found: PromptSet, prompt: TestCase, experiment: Experiment) -> str | None:
+    """Which prompts of a case cannot fit, longest first; None where all may."""
+    return _beyond(_lengths(found, prompt), experiment)
+
+
+Size = tuple[str, int, int | None]
+"""Name, fewest tokens, longest answer where the prompt says one."""
+
+
+def _lengths(found: PromptSet, prompt: TestCase) -> list[Size]:
+    given = prompt.prompts
+    rows = found.of(given.category, given.length) if given else ()
+    return [(row.id, row.fewest_tokens, row.output_tokens) for row in rows]
+
+
+def _beyond(sizes: Iterable[Size], experiment: Experiment) -> str | None:
+    room, answers = experiment.serving.max_model_len, experiment.workload.output_tokens
+    beyond = [(name, tokens, out or answers) for name, tokens, out in sizes if tokens + (out or answers) > room]
+    if not beyond:
+        return None
+    named = "; ".join(
+        f"{name} has at least {tokens} tokens, with {answer} for the answer {tokens + answer}"
+        for name, tokens, answer in sorted(beyond, key=lambda item: -item[1])[:SHOWN]
+    )
+    more = f"; and {len(beyond) - SHOWN} more" if len(beyond) > SHOWN else ""
+    return f"{named}{more}: max_model_len is {room}"
