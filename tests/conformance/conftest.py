@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from specdecode import names
 
+from constructs_lib.pipeline_access import READ_NAMESPACE, WRITE_NAMESPACE
 from tests.conformance.server import Server, from_kubeconfig
 from tests.rehearsal.kubernetes.conftest import start
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +50,20 @@ def two_namespaces(server: Server) -> dict[str, str]:
     """One without a pod security level, one that is `restricted`."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"open": server.namespace(), "restricted": server.namespace(**restricted)}
+
+
+@pytest.fixture(scope="session")
+def granted(server: Server, namespaces: dict[str, str]) -> str:
+    """The restricted namespace with the pipeline's role and service accounts, as a deployment leaves it."""
+    namespace = namespaces["restricted"]
+    for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):
+        server.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": account}})
+    role = {"metadata": {"name": "pipeline"}, "rules": [*READ_NAMESPACE, *WRITE_NAMESPACE]}
+    assert server.request("POST", f"{_RBAC}/namespaces/{namespace}/roles", role)[0] == 201
+    binding = {
+        "metadata": {"name": "pipeline"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pipeline"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names.PIPELINE_GROUP}],
+    }
+    assert server.request("POST", f"{_RBAC}/namespaces/{namespace}/rolebindings", binding)[0] == 201
+    return namespace

@@ -7,7 +7,9 @@ import os
 import ssl
 import subprocess
 import tempfile
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ class Server:
         self.url, self._token, self.is_double = url.rstrip("/"), token, is_double
         self._pool = urllib3.PoolManager(ssl_context=context, retries=False, timeout=30)
         self._marks = {MARK: uuid.uuid4().hex[:8]}
-        self._namespaces: list[str] = []
+        self._made: list[str] = []
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """(status, answer). Header names are written with underscores: `Impersonate_User="…"`."""
@@ -40,17 +42,42 @@ class Server:
 
     def namespace(self, **labels: str) -> str:
         """A namespace of its own, with its labels."""
-        name = f"conformance-{uuid.uuid4().hex[:10]}"
-        self._namespaces.append(name)
-        metadata = {"name": name, "labels": {**self._marks, **labels}}
-        status, answer = self.request("POST", "/api/v1/namespaces", {"metadata": metadata})
-        assert status == 201, answer
+        name = made_up_name()
+        self.make("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+        self.wait(lambda: self.request("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default")[0] == 200)
         return name
 
+    def make(self, path: str, body: Json) -> Json:
+        """Store an object outside of those namespaces; `clean` deletes it."""
+        metadata = {**body["metadata"], "labels": {**self._marks, **body["metadata"].get("labels", {})}}
+        self._made.append(f"{path}/{metadata['name']}")
+        status, answer = self.request("POST", path, {**body, "metadata": metadata})
+        assert status == 201, answer
+        made: Json = answer
+        return made
+
+    def ok(self, method: str, path: str, body: Any = None, **headers: str) -> Json:
+        """The answer to a request that must not fail."""
+        status, answer = self.request(method, path, body, **headers)
+        assert status < 300, (method, path, answer)
+        found: Json = answer
+        return found
+
+    @staticmethod
+    def wait(found: Callable[[], Any], seconds: float = 30) -> Any:
+        """What `found` gives as soon as it is not empty; an AssertionError after that time."""
+        deadline = time.monotonic() + seconds
+        while not (value := found()):
+            assert time.monotonic() < deadline, f"nothing after {seconds} s"
+            time.sleep(0.2)
+        return value
+
     def clean(self) -> None:
-        """Remove the namespaces and with them all that is in them; nothing else is ever stored."""
-        for name in self._namespaces:
-            self.request("DELETE", f"/api/v1/namespaces/{name}")
+        """Delete all that was made, the last first, and wait until it is gone."""
+        for path in reversed(self._made):
+            self.request("DELETE", path)
+        for path in self._made:
+            self.wait(lambda path=path: self.request("GET", path)[0] == 404, seconds=90)  # type: ignore[misc]
 
     def minor(self) -> str:
         """`35` of Kubernetes 1.35; a provider's `35+` is 35."""
@@ -60,6 +87,10 @@ class Server:
     def lacks(self, api_version: str) -> bool:
         """Whether the server does not serve an API group in this version."""
         return self.request("GET", f"/apis/{api_version}")[0] == 404
+
+
+def made_up_name() -> str:
+    return f"conformance-{uuid.uuid4().hex[:10]}"
 
 
 def path_of(body: Json, namespace: str) -> str:

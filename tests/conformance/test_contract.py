@@ -1,16 +1,11 @@
 """What the product asks of an API server: its objects as its own user, rights, quota, teardown, malformed requests."""
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from specdecode import names
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects
-from specdecode.planning import Inventory, make_plan
+from specdecode.planning import Inventory, Plan, make_plan
 
-from constructs_lib.pipeline_access import READ_NAMESPACE, WRITE_NAMESPACE
 from tests.conformance.server import Json, Server, path_of
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -22,26 +17,13 @@ CONTEXT = RenderContext(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def granted(server: Server, namespaces: dict[str, str]) -> str:
-    """The restricted namespace with the pipeline's role and service accounts, as a deployment leaves it."""
-    namespace = namespaces["restricted"]
-    for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):
-        server.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": account}})
-    role = {"metadata": {"name": "pipeline"}, "rules": [*READ_NAMESPACE, *WRITE_NAMESPACE]}
-    assert server.request("POST", f"{RBAC}/namespaces/{namespace}/roles", role)[0] == 201
-    binding = {
-        "metadata": {"name": "pipeline"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "pipeline"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names.PIPELINE_GROUP}],
-    }
-    assert server.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)[0] == 201
-    return namespace
+def plan_of(preset: str) -> Plan:
+    return make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory())
 
 
 def objects(preset: str, namespace: str) -> list[Json]:
-    plan = make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory())
-    return [{**o, "metadata": {**o["metadata"], "namespace": namespace}} for o in all_objects(plan, CONTEXT)]
+    found = all_objects(plan_of(preset), CONTEXT)
+    return [{**o, "metadata": {**o["metadata"], "namespace": namespace}} for o in found]
 
 
 @pytest.mark.parametrize("preset", preset_names())
@@ -104,21 +86,12 @@ def test_a_malformed_list_is_refused_with_a_status(
     assert (status, answer["kind"]) == (code, "Status")
 
 
-def wait(found: Callable[[], Any]) -> Any:
-    """What `found` gives as soon as it is not empty; fails after 30 s."""
-    deadline = time.monotonic() + 30
-    while not (value := found()):
-        assert time.monotonic() < deadline, "nothing after 30 s"
-        time.sleep(0.2)
-    return value
-
-
 def test_a_quota_refuses_one_more(server: Server) -> None:
     namespace = server.namespace()
     root = f"/api/v1/namespaces/{namespace}"
     quota = {"metadata": {"name": "bounds"}, "spec": {"hard": {"services": "0"}}}
     assert server.request("POST", f"{root}/resourcequotas", quota)[0] == 201
-    wait(lambda: server.request("GET", f"{root}/resourcequotas/bounds")[1].get("status", {}).get("hard"))
+    server.wait(lambda: server.request("GET", f"{root}/resourcequotas/bounds")[1].get("status", {}).get("hard"))
     service = {"metadata": {"name": "a"}, "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}}
     status, answer = server.request("POST", f"{root}/services", service)
     assert status == 403 and "exceeded quota: bounds" in answer["message"]
@@ -133,4 +106,4 @@ def test_the_roots_deletion_takes_what_it_owns(server: Server) -> None:
         assert server.request("POST", path, {"metadata": metadata})[0] == 201
     assert server.request("DELETE", f"{path}/root", {"propagationPolicy": "Foreground"})[0] == 200
     for name in ("one", "two", "root"):
-        wait(lambda name=name: server.request("GET", f"{path}/{name}")[0] == 404)
+        server.wait(lambda name=name: server.request("GET", f"{path}/{name}")[0] == 404)
