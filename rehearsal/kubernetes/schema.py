@@ -107,8 +107,14 @@ def check(resource: Resource, obj: Json) -> None:
 
 
 def check_types(resource: Resource, obj: Json) -> list[Json]:
-    """Raise 400 for unknown or mistyped fields; the causes of a 422 otherwise."""
+    """Raise 400 for unknown or mistyped fields; the causes of a 422 otherwise. Of a CRD mistyped fields are causes."""
     unknown, causes = problems(resource, obj)
+    if resource.is_custom:
+        mistyped = [said for said in unknown if not said.startswith("unknown field")]
+        causes += [
+            errors.cause(said.split('"')[1], "FieldValueTypeInvalid", f"Invalid value: {said}") for said in mistyped
+        ]
+        unknown = [said for said in unknown if said not in mistyped]
     if unknown:
         text = ", ".join(unknown)
         raise errors.bad_request(

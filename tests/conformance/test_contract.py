@@ -1,6 +1,9 @@
 """What the product asks of an API server: its objects as its own user, rights, quota, teardown, malformed requests."""
 
+from pathlib import Path
+
 import pytest
+import yaml
 from specdecode import names
 from specdecode.experiment import load_preset, preset_names
 from specdecode.manifests import RenderContext, all_objects
@@ -8,6 +11,7 @@ from specdecode.planning import Inventory, Plan, make_plan
 
 from tests.conformance.server import Json, Server, path_of
 
+BOUNDS = Path(__file__).parents[2] / "assets" / "kubernetes" / "bounds.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 APPLY = "?dryRun=All&fieldManager=specdecode&force=true"
 PIPELINE = {"Impersonate_User": "conformance", "Impersonate_Group": names.PIPELINE_GROUP}
@@ -95,6 +99,22 @@ def test_a_quota_refuses_one_more(server: Server) -> None:
     service = {"metadata": {"name": "a"}, "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}}
     status, answer = server.request("POST", f"{root}/services", service)
     assert status == 403 and "exceeded quota: bounds" in answer["message"]
+
+
+def test_the_namespaces_bounds_as_deployed(server: Server) -> None:
+    """They are taken, a container that asks for nothing gets what they say, and nothing is reached from outside."""
+    namespace = server.namespace()
+    root = f"/api/v1/namespaces/{namespace}"
+    for body in yaml.safe_load_all(BOUNDS.read_text()):
+        metadata = {"name": body["metadata"]["name"]}
+        server.ok("POST", path_of(body, namespace), {**body, "metadata": metadata})
+        hard = body["spec"].get("hard")
+        if hard:
+            server.wait(lambda: server.ok("GET", f"{root}/resourcequotas/specdecode").get("status", {}).get("hard"))
+    container = {"name": "main", "image": "example.com/image:1", "command": ["/bin/true"]}
+    pod = {"metadata": {"name": "a"}, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    made = server.ok("POST", f"{root}/pods?dryRun=All", pod)["spec"]["containers"][0]["resources"]
+    assert made == {"requests": {"cpu": "100m", "memory": "128Mi", "ephemeral-storage": "1Gi"}}
 
 
 def test_the_roots_deletion_takes_what_it_owns(server: Server) -> None:
