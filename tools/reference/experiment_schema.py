@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from specdecode.experiment import model, rules
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.published import Published
 from specdecode.experiment.schema import experiment_schema
 from specdecode.prompts import PromptsOf, SetOf
 
@@ -27,6 +28,7 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`prompts` of a case", PromptsOf),
     ("`workload.slo`", model.Slo),
     ("`deadlines`", model.Deadlines),
+    ("`published`", Published),
 )
 ENUMS: tuple[type[StrEnum], ...] = (model.Method, MostTokens, model.ModelKind, model.PromptKind, model.Load)
 LINKS = {

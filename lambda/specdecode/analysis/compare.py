@@ -12,6 +12,7 @@ from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
 from specdecode.analysis.pairs import compare_pair
 from specdecode.analysis.prediction import theories
+from specdecode.analysis.published import published_notes, which_comparison
 from specdecode.analysis.recommend import recommendation
 from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.sweep import advice_sentence
@@ -150,7 +151,8 @@ def _notes(
     unknown: Sequence[Key],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms)]
+    notes = [*published_notes(experiment, arms), *which_comparison(experiment)]
+    notes += [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms)]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

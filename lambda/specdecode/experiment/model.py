@@ -21,6 +21,7 @@ from specdecode.experiment.base import (
 )
 from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.published import Published
 from specdecode.experiment.slo import Slo
 from specdecode.experiment.workload import Load, Workload
 from specdecode.prompts.reference import PromptsOf
@@ -231,6 +232,8 @@ class Experiment(Frozen):
     """`grid` measures every arm; `adaptive` asks the advisor after each and stops when another gains too little."""
     deadlines: Deadlines = Deadlines()
     """Longest time of each waiting step."""
+    published: tuple[Published, ...] = Field(default=(), max_length=10)
+    """Figures of others for this shape; shown in the report, decide nothing."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
 

@@ -150,6 +150,13 @@ BROKEN = {
         "workload.cases.retrieval",
         "retrieval/long-village-chronicle has at least 886 tokens, with 600 for the answer 1486",
     ),
+    "published-figure": (
+        "llama-3.1-8b-eagle3",
+        {"workload.cases": ["meaning-of-life"]},
+        None,
+        "published.0.case",
+        "no 'shakespeare'",
+    ),
     "quantization": (
         "llama-3.1-405b",
         {"variants.base-fp8.env": {}},

@@ -34,6 +34,7 @@ RULES: dict[str, tuple[Rule, str]] = {
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
     "prompt-set": (prompts.sets, "assets/prompts/sets"),
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
+    "published-figure": (load.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
     "settable-variable": (inputs.variables, "specdecode.experiment.settable: an experiment is data"),
     "settable-argument": (inputs.arguments, "specdecode.experiment.settable: an experiment is data"),

@@ -59,3 +59,17 @@ def thinking(case: Case) -> Iterator[Finding]:
     if qwen3 and load.endpoint == "chat" and load.thinking is None:
         message = "Qwen3 thinks by default, which changes what a prompt type measures: say which you want"
         yield "workload.thinking", message, "set it to true or false"
+
+
+def published(case: Case) -> Iterator[Finding]:
+    arms = {variant.name for variant in case.experiment.variants}
+    cases = {one.name for one in case.experiment.workload.cases}
+    for at, item in enumerate(case.experiment.published):
+        for field, name, known in (
+            ("base", item.base, arms),
+            ("variant", item.variant, arms),
+            ("case", item.case, cases),
+        ):
+            if name not in known:
+                message = f"the experiment has no {name!r} that a published figure could be laid beside"
+                yield f"published.{at}.{field}", message, f"name one of {', '.join(sorted(known))}, or leave it out"

@@ -1,0 +1,54 @@
+"""Others' figures beside the measured ones, and which comparison is which."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode.analysis import compare
+from specdecode.analysis.published import which_comparison
+from specdecode.experiment import load_preset
+from specdecode.experiment.published import Published
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+THEIRS = {"by": "AWS", "base": "base", "variant": "sd", "base_tokens_per_second": 184.44, "tokens_per_second": 288.63}
+
+
+def notes(**figures: str) -> tuple[str, ...]:
+    tested = experiment()
+    item = Published.model_validate(
+        {**THEIRS, "case": tested.workload.cases[0].name, "source": "a tutorial", **figures}
+    )
+    tested = tested.model_copy(update={"published": (item,)})
+    return compare(experiment=tested, records=run(tested), context=context()).notes
+
+
+def test_a_published_figure_is_laid_beside_the_measured_one() -> None:
+    tested = experiment()
+    comparison = compare(experiment=tested, records=run(tested), context=context())
+    case = tested.workload.cases[0].name
+    base, sd = (next(a for a in comparison.arms if (a.variant, a.case) == (name, case)) for name in ("base", "sd"))
+    assert base.output_throughput and sd.output_throughput
+    ours = f"{base.output_throughput:.1f} -> {sd.output_throughput:.1f} tok/s"
+    said = notes(conditions="concurrency 2")[0]
+    assert said.startswith(
+        "AWS published 184.4 -> 288.6 tok/s (1.56×) for base -> sd, concurrency 2; you measured " + ours
+    )
+    assert said.endswith(f"on {case} (a tutorial).")
+    assert "AWS published" not in "".join(comparison.notes), "nothing is laid beside a run of which nobody published"
+
+
+def test_an_arm_without_a_figure_is_not_compared_with_a_published_one() -> None:
+    assert "; not measured here (a tutorial)" in notes(variant="other")[0]
+
+
+@pytest.mark.parametrize("preset", ["llama-3.1-8b-eagle3", "gpt-oss-120b-eagle3", "llama-3.1-8b-dflash"])
+def test_two_baselines_are_told_apart(preset: str) -> None:
+    (said,) = which_comparison(load_preset(preset))
+    assert "sd against base differs in speculation;" in said
+    assert "base against base-async differs in --async-scheduling: off against on" in said
+    assert "sd against base-async differs in speculation and --async-scheduling: off against on" in said
+
+
+def test_one_baseline_that_is_alike_needs_no_word() -> None:
+    assert which_comparison(load_preset("qwen3-32b")) == []
+    assert which_comparison(load_preset("rehearsal").model_copy(update={"engine": "gone"})) == []
