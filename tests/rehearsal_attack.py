@@ -27,7 +27,7 @@ from rich.console import Console
 from specdecode import layout, names
 from specdecode.experiment import Experiment, load_engine, load_preset
 from specdecode.manifests.object_names import object_name
-from specdecode.planning import make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
 from specdecode.runs.state import RunState
 
 from rehearsal import tools
@@ -338,7 +338,7 @@ def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
         prefix = load_preset("rehearsal").target.prefix
         return f"{prefix}trial", {f"{prefix}trial"}
     if component == "compile":
-        plan = make_plan(load_preset("rehearsal", overrides=SMALL | PATIENT))
+        plan = make_plan(load_preset("rehearsal", overrides=SMALL | PATIENT), inventory=Inventory())
         artifact = next(
             f"compiled/{arm.fingerprint}/trial" for arm in plan.compiles_to_do if arm.fingerprint[:8] in job
         )

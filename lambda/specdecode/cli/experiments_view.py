@@ -154,6 +154,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
         f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
         f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
+        f"neuron_config settable by an experiment: {', '.join(engine.settable_config) or 'none'}",
         f"per request {engine.metrics.per_request or 'no figures of speculation'}",
         *([f"in every arm {json.dumps(engine.neuron_config)}"] if engine.neuron_config else []),
         *([f"support   {engine.support.sentence(engine.name)}"] if engine.support else []),

@@ -187,10 +187,12 @@ class Engine(Frozen):
     serve_args: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""
     env: dict[EnvName, str] = Field(default_factory=dict)
-    settable_env: tuple[settable.VariablePattern, ...] = ()
-    """Variables that an experiment may set: names, and beginnings that end with `*`."""
+    settable_env: tuple[settable.Variable, ...] = ()
+    """Variables that an experiment may set."""
     settable_args: dict[settable.Flag, settable.Takes] = Field(default_factory=dict)
     """Arguments that an experiment may add, and what follows each: `alone`, `number` or one of a list of words."""
+    settable_config: tuple[settable.ConfigKey, ...] = ()
+    """Keys of `neuron_config` that an experiment may set, at whatever depth."""
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
     reads: Reads = Reads.ONE
@@ -228,6 +230,7 @@ class Engine(Frozen):
     def _nothing_foreign_is_set_or_settable(self) -> Self:
         problems = [f"{name} {why}" for name in (*self.env, *self.settable_env) if (why := settable.why_foreign(name))]
         problems += [f"{one} {why}" for one in self.settable_args if (why := settable.why_foreign_argument(one))]
+        problems += [f"{one} {why}" for one in self.settable_config if (why := settable.why_foreign_key(one))]
         problems += settable.argument_problems([a.format(max_num_seqs=1) for a in self.serve_args], self.settable_args)
         if problems:
             raise ValueError("; ".join(problems))

@@ -1,8 +1,9 @@
 """What an experiment may set of the server that it is measured on: variables, arguments, keys of its configuration.
 
-An engine's file lists what is settable (`settable_env`, `settable_args`); all else is refused. An experiment is data:
-it may tune how the engine computes. What code runs, which files are read and written, and whom the server talks to is
-the engine's file's and ours; assets/foreign.yaml has what no engine's file can open either, with reasons and sources.
+An engine's file lists what is settable, by whole names (`settable_env`, `settable_args`, `settable_config`); all else
+is refused. An experiment is data: it may tune how the engine computes. What code runs, which files are read and
+written, and whom the server talks to is the engine's file's and ours; assets/foreign.yaml has what no engine's file can
+open either, with reasons and sources.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from pydantic import StringConstraints
 
 from specdecode.experiment.assets import assets_dir
 
-VariablePattern = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*(_\*)?$", max_length=128)]
-"""A variable, or all whose names begin so (`NEURON_RT_*`)."""
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=128)]
+"""The whole name of a variable: a beginning would open what the next version of an engine reads."""
+ConfigKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+"""A key of a Neuron configuration, at whatever depth."""
 Flag = Annotated[str, StringConstraints(pattern=r"^--[a-z0-9][a-z0-9-]*$", max_length=64)]
 Takes = Literal["alone", "number"] | tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.]+$")], ...]
 """What follows an argument: nothing, a number, or one of these words."""
 
-_PLACE = re.compile(r"[/\\]|\.\.")
-"""What a value has that says where something is."""
+_VALUE = re.compile(r"[A-Za-z0-9_.,+|=% -]*")
+"""What figures, switches and names of types and modules are written with; paths, URLs and commands have more."""
+_ADDRESS = re.compile(r"\.\.|(?<![0-9.])[0-9]{1,3}(\.[0-9]{1,3}){3}(?![0-9.])")
+"""What could be a place all the same: a way up, an IPv4 address."""
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
 
 
@@ -38,7 +43,6 @@ class Foreign:
     """Patterns of names in capitals."""
     arguments: dict[str, str]
     """Without their dashes."""
-    places: frozenset[str]
     keys: frozenset[str]
     key_parts: frozenset[str]
 
@@ -51,7 +55,7 @@ def foreign() -> Foreign:
     def reasons(part: str) -> dict[str, str]:
         return {name: entry["why"] for entry in data[part] for name in entry["names"]}
 
-    sets = {name: frozenset(data[name]) for name in ("places", "keys", "key_parts")}
+    sets = {name: frozenset(data[name]) for name in ("keys", "key_parts")}
     return Foreign(variables=reasons("variables"), arguments=reasons("arguments"), **sets)
 
 
@@ -70,14 +74,21 @@ def variable_problem(name: str, value: str, settable: Sequence[str]) -> str | No
     if why := why_foreign(name):
         return f"{name} {why}"
     if name not in settable:
-        family = next((one for one in settable if one.endswith("*") and name.startswith(one[:-1])), None)
-        if family is None:
-            return f"{name} is not among the variables that the engine's file lets an experiment set"
-        if foreign().places & set(name.split("_")):
-            return f"{name} says where something is, which {family} does not open"
-    if _PLACE.search(value):
-        return f"{name} is given a path or an address"
+        return f"{name} is not among the variables that the engine's file lets an experiment set"
+    if _is_place(value):
+        return f"{name} is given a path, an address or a command"
     return None
+
+
+def _is_place(value: str) -> bool:
+    return not _VALUE.fullmatch(value) or _ADDRESS.search(value) is not None
+
+
+def why_foreign_key(key: str) -> str | None:
+    """Why nobody may set that key of a Neuron configuration; None where an engine's file may list it."""
+    parts = set(key.lower().replace("-", "_").split("_"))
+    named = key.lower() in foreign().keys or parts & foreign().key_parts
+    return "names code, a file or a place" if named else None
 
 
 def argument_problems(arguments: Sequence[str], settable: Mapping[str, Takes]) -> Iterator[str]:
@@ -109,25 +120,26 @@ def argument_problems(arguments: Sequence[str], settable: Mapping[str, Takes]) -
                 yield f"{flag} takes {' or '.join(takes)}, not {value!r}"
 
 
-def config_problems(config: Mapping[str, Any], *, at: str = "") -> Iterator[tuple[str, str]]:
-    """Path and problem of each key of a Neuron configuration that names code or places, and of each such value."""
+def config_problems(config: Mapping[str, Any], settable: Sequence[str], *, at: str = "") -> Iterator[tuple[str, str]]:
+    """Path and problem of each key of a Neuron configuration that is not listed, and of each value that is a place."""
     for key, value in config.items():
         here = f"{at}.{key}" if at else key
-        parts = set(key.lower().replace("-", "_").split("_"))
-        if key in foreign().keys or parts & foreign().key_parts:
-            yield here, f"{key!r} names code, a file or a place"
+        if why := why_foreign_key(key):
+            yield here, f"{key!r} {why}"
+        elif key not in settable:
+            yield here, f"{key!r} is not among the keys that the engine's file lets an experiment set"
         else:
-            yield from _value_problems(value, here)
+            yield from _value_problems(value, settable, here)
 
 
-def _value_problems(value: Any, at: str) -> Iterator[tuple[str, str]]:
+def _value_problems(value: Any, settable: Sequence[str], at: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
-        yield from config_problems(value, at=at)
+        yield from config_problems(value, settable, at=at)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from _value_problems(item, f"{at}.{index}")
-    elif isinstance(value, str) and _PLACE.search(value):
-        yield at, f"{value!r} is a path or an address"
+            yield from _value_problems(item, settable, f"{at}.{index}")
+    elif isinstance(value, str) and _is_place(value):
+        yield at, f"{value!r} is a path, an address or a command"
 
 
 def _unknown(word: str, flag: str) -> str:

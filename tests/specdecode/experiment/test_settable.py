@@ -117,23 +117,42 @@ def test_no_engine_lets_an_experiment_set(engine: str, name: str) -> None:
     assert settable.variable_problem(name, "1", load_engine(engine).settable_env)
 
 
-CARELESS = ("VLLM_*", "XLA_*", "NCCL_*", "FI_*", "NEURON_*", "TRANSFORMERS_*")
-"""Beginnings that somebody might open in an engine's file."""
+OF_A_BEGINNING = {
+    "NEURON_RT_INSPECT_OUTPUT_DIR": "600",
+    "NEURON_RT_LOG_LOCATION": "console",
+    "NEURON_RT_S3_CORE_DUMP_PREFIX": "1",
+    "NEURON_RT_LOCAL_CORE_DUMP_DIRECTORY": "x",
+    "NEURON_RT_DEBUG_OUTPUT_DIR": "x",
+    "NEURON_RT_ROOT_COMM_ID": "1",
+    "NEURON_RT_ASYNC_SENDRECV_BOOTSTRAP_PORT": "1",
+    "NEURON_RT_ULTRASERVER_MODE": "1",
+    "NEURON_RT_DBG_DUMP_INPUTS_ON_ERR": "1",
+    "NEURON_RT_ALLOW_LEGACY_NEFF": "1",
+    "NEURON_RT_OF_THE_NEXT_VERSION": "1",
+    "VLLM_NEURON_CPU_MODE": "1",
+    "VLLM_NEURON_FRAMEWORK": "x",
+    "VLLM_NEURON_GOLDEN_CACHE_DIR": "x",
+    "VLLM_NEURON_RUNTIME_INPUT_SNAPSHOT_ENABLE": "1",
+    "VLLM_NEURON_OF_THE_NEXT_VERSION": "1",
+    "VLLM_CPU_OF_THE_NEXT_VERSION": "1",
+}
+"""Of families with settable members those that write what the server sees, or say where; and unknown ones."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("VLLM_PLUGINS", "VLLM_ALLOW_INSECURE_SERIALIZATION", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_API_KEY"),
-        *("VLLM_USAGE_STATS_SERVER", "VLLM_NO_USAGE_STATS", "VLLM_USE_MODELSCOPE", "VLLM_SERVER_DEV_MODE"),
-        *("VLLM_NCCL_SO_PATH", "VLLM_CONFIG_ROOT", "VLLM_CACHE_ROOT", "VLLM_LOGGING_CONFIG_PATH", "VLLM_HOST_IP"),
-        *("XLA_FLAGS", "XLA_REGISTER_INSTALLED_PLUGINS", "NCCL_NET_PLUGIN", "FI_PROVIDER_PATH", "NEURON_CC_FLAGS"),
-        *("NEURON_COMPILE_CACHE_URL", "NEURON_LIBRARY_PATH", "TRANSFORMERS_OFFLINE"),
-    ],
-)
-def test_a_careless_line_in_an_engines_file_opens_none_of_them(name: str) -> None:
-    assert settable.variable_problem(name, "1", CARELESS)
-    assert settable.variable_problem("VLLM_RPC_TIMEOUT", "1", CARELESS) is None
+@pytest.mark.parametrize("name", OF_A_BEGINNING)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_family_of_variables_opens_none_of_its_members(engine: str, name: str) -> None:
+    assert settable.variable_problem(name, OF_A_BEGINNING[name], load_engine(engine).settable_env)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_listed_are_whole_names(engine: str) -> None:
+    served_by = load_engine(engine)
+    given = served_by.model_dump(mode="json")
+    assert served_by.settable_env
+    for field, beginning in {"settable_env": "NEURON_RT_*", "settable_config": "attn_*"}.items():
+        with pytest.raises(ValidationError, match=field):
+            Engine.model_validate({**given, field: [beginning]})
 
 
 def test_every_arms_variables_are_looked_at_and_all_problems_said_at_once() -> None:
@@ -163,10 +182,28 @@ def test_the_variable_of_the_artifact_is_ours(engine: str) -> None:
         assert f"serving.env.{name}" in {problem.field for problem in found}
 
 
-@pytest.mark.parametrize("value", ["/tmp/x", "https://evil", "s3://evil/x", "../x", "a\\b"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "/tmp/x",
+            "https://evil",
+            "s3://evil/x",
+            "../x",
+            "a\\b",
+            "..",
+            "evil.example:443",
+            "10.0.0.1",
+            "10.0.0.1:9",
+            "[::1]",
+        ),
+        *("a;id", "$(id)", "`id`", "$HOME", "a\nb", "~", "@x", "x&y", "<x", "'x'", "é"),
+    ],
+)
 def test_a_settable_variable_takes_no_place(value: str) -> None:
     assert problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": value})
     assert not problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": "600", "FI_PROVIDER": "efa"})
+    assert not problems(serving__env={"NEURON_RT_VISIBLE_CORES": "0-31,33", "XLA_USE_BF16": "1"})
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)
@@ -205,7 +242,37 @@ CONFIGS = [
     {"weights": "s3://evil/x"},
     {"Attn_Cls": "evil"},
     {"attn-cls": "evil"},
+    {"auto_map": {"AutoModel": "evil"}},
+    {"output_location": "x"},
+    {"compilerflags": "--x"},
+    {"compiler_args": "x"},
+    {"a_key_of_the_next_version": 1},
+    {"on_device_sampling_config": {"a_key_of_the_next_version": 1}},
+    {"token_tree_config": {"0": ["1"]}},
+    {"quantization_type": "evil.example:443"},
+    {"quantization_type": "10.0.0.1"},
+    {"modules_to_not_convert": [["lm_head"], ["http:evil"]]},
+    {"tensor_capture_config": {"modules_to_capture": ["lm_head"]}},
 ]
+
+
+def test_what_tunes_a_configuration_is_taken() -> None:
+    assert not problems(
+        serving__neuron_config={
+            "fused_qkv": True,
+            "cc_pipeline_tiling_factor": 1,
+            "torch_dtype": "bfloat16",
+            "modules_to_not_convert": ["lm_head", "layers.0.mlp"],
+            "on_device_sampling_config": {"do_sample": False, "top_k": 1},
+        }
+    )
+
+
+def test_every_problem_of_a_configuration_is_said_at_once() -> None:
+    found = settable.config_problems(
+        {"attn_cls": "x", "b": 1, "fused_qkv": "/x", "buckets": [1, "s3://x"]}, ["fused_qkv", "buckets"]
+    )
+    assert [path for path, _ in found] == ["attn_cls", "b", "fused_qkv", "buckets.1"]
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
@@ -217,7 +284,8 @@ def test_no_key_of_a_configuration_names_code_or_a_place(config: dict[str, objec
 def test_an_engines_file_opens_and_sets_nothing_foreign() -> None:
     good = load_engine("0.9.1-sdk2.26.1").model_dump(mode="json")
     bad = {
-        "settable_env": ["LD_PRELOAD", "AWS_*", "VLLM_PLUGINS"],
+        "settable_env": ["LD_PRELOAD", "AWS_PROFILE", "VLLM_PLUGINS"],
+        "settable_config": ["attn_cls", "auto_map", "compilerflags", "output_location"],
         "env": {"HTTPS_PROXY": "http://evil", "PATH": "/evil"},
         "settable_args": {"--middleware": ["x"], "--trust-remote-code": "alone"},
         "serve_args": ["--middleware", "evil"],

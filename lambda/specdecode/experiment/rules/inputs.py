@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.experiment import settable
+from specdecode.experiment.engine import Dialect
+from specdecode.experiment.rules import native
 from specdecode.experiment.rules.case import Case, Finding
 
 
@@ -29,11 +31,15 @@ def arguments(case: Case) -> Iterator[Finding]:
 
 
 def configuration(case: Case) -> Iterator[Finding]:
+    if case.engine.dialect is Dialect.UPSTREAM:  # it takes none: another rule says so
+        return
+    moved = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else ()  # has an answer of its own
+    known = (*case.engine.settable_config, *moved)
     configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
     configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
     for field, config in configs.items():
-        for path, problem in settable.config_problems(config):
-            yield f"{field}.{path}", problem, "leave it out: weights and artifacts have their own places"
+        for path, problem in settable.config_problems(config, known):
+            yield f"{field}.{path}", problem, _fix(case)
 
 
 def _fix(case: Case) -> str:
