@@ -1,6 +1,9 @@
 """The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
 
+from __future__ import annotations
+
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,10 +15,10 @@ from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
 from specdecode.tasks import acquire, plan, release
 from specdecode.tasks import compile as compiling
-from specdecode.tasks.errors import InvalidExperiment, LeaseLost
+from specdecode.tasks.errors import InvalidExperiment, LeaseLost, NobodyTold
 
 from tests.specdecode.benchmark.making import record
-from tests.specdecode.tasks.world import DEFAULT, WAITING, World
+from tests.specdecode.tasks.world import DEFAULT, WAITING, World, arn
 
 JOBS = ("Job", "Deployment")
 
@@ -330,3 +333,60 @@ def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
     ):
         plan.plan(again, world.rt)
     assert world.s3.objects == kept
+
+
+class FakeSns:
+    """The alerts topic's subscriptions, in pages of one."""
+
+    def __init__(self, *subscriptions: dict[str, str]) -> None:
+        self.subscriptions = subscriptions
+
+    def get_paginator(self, operation: str) -> FakeSns:
+        assert operation == "list_subscriptions_by_topic"
+        return self
+
+    def paginate(self, *, TopicArn: str) -> list[dict[str, list[dict[str, str]]]]:
+        assert TopicArn == TOPIC
+        return [{"Subscriptions": [item]} for item in self.subscriptions] or [{"Subscriptions": []}]
+
+
+TOPIC = "arn:aws:sns:us-east-2:1:alerts"
+PENDING = {"SubscriptionArn": "PendingConfirmation", "Endpoint": "you@example.com"}
+CONFIRMED = {"SubscriptionArn": f"{TOPIC}:7", "Endpoint": "you@example.com"}
+
+
+def told(*subscriptions: dict[str, str]) -> World:
+    world = World()
+    world.rt.environ["ALERTS_TOPIC"] = TOPIC
+    others = world.rt.clients
+    world.rt.clients = lambda service: FakeSns(*subscriptions) if service == "sns" else others(service)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "says"),
+    [
+        ((), "accept_no_alerts=true"),
+        ((PENDING,), "you@example.com is not confirmed: nobody is told yet: open the link"),
+    ],
+)
+def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started(subscriptions, says):
+    world = told(*subscriptions)
+    with pytest.raises(NobodyTold, match=re.escape(says)) as caught:
+        world.plan(request={})
+    assert not [key for key in world.s3.objects if key.startswith("runs/")], "refused before anything was stored"
+    cause = world.clean_up(caught.value).Cause
+    assert cause.startswith("The run was refused before anything was created, since nobody would be told")
+
+
+def test_one_confirmed_subscription_is_enough_wherever_it_stands():
+    assert told(PENDING, CONFIRMED).plan() == 1
+
+
+def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
+    world = World()
+    world.rt.environ["CAPACITY"] = Capacity(longest_run_hours=1).model_dump_json()
+    world.states.executions[arn("run-1")] = "RUNNING"
+    request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}
+    planned = plan.plan(world.given("run-1", input=request), world.rt)
+    assert any("deploy with -c longest_run_hours=" in text for text in planned.warnings), planned.warnings
