@@ -53,6 +53,11 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     _check_name(given, known)
     _check_told(rt)
     request = parse_request(given.input)
+    if known is None and request.resume is None and (old := rt.store.keys(layout.run_key(given.run_id, "raw/"))):
+        raise InvalidExperiment(
+            f"{len(old)} files of measurements lie below {rt.store.url(layout.run_prefix(given.run_id))} already and "
+            "would count as this run's: start it with another name"
+        )
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     old = None
     if request.resume is None:
@@ -99,9 +104,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
 
 def _check_name(given: StepInput, known: RunState | None) -> None:
     """Refuse an earlier run's name, which Step Functions frees after 90 days (StartExecution, parameter `name`)."""
-    if known and known.execution_started and known.execution_started != given.execution_started:
+    if known and not known.is_of(given.execution_started):
         raise InvalidExperiment(
-            f"the name {given.run_id} was used by a run that started at {known.execution_started:%Y-%m-%d %H:%M} UTC, "
+            f"the name {given.run_id} was used by a run that started at {known.started_at:%Y-%m-%d %H:%M} UTC, "
             "and its results are kept: start this one with another name"
         )
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from specdecode import names
+from specdecode import layout, names
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment import Capacity
 from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
-from specdecode.tasks import acquire, plan, release
+from specdecode.tasks import acquire, diagnose, plan, release
 from specdecode.tasks import compile as compiling
 from specdecode.tasks.errors import InvalidExperiment, LeaseLost, NobodyTold
 
@@ -332,7 +332,35 @@ def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
         InvalidExperiment, match=r"run-1 was used by a run that started at 2026-08-01 12:00 UTC.*another"
     ):
         plan.plan(again, world.rt)
-    assert world.s3.objects == kept
+    caught = {"Error": "InvalidExperiment", "Cause": "the name run-1 was used"}
+    failed = again.model_copy(update={"error": caught, "input": None})
+    assert "refused before anything was created" in diagnose.diagnose(failed, world.rt).Cause
+    assert world.s3.objects == kept, "neither the plan nor the diagnosis adds to the earlier run's results"
+
+
+def test_a_record_of_a_version_that_kept_no_start_is_an_earlier_run_s_too():
+    world = World()
+    first = world.given("run-1", input=DEFAULT)
+    plan.plan(first, world.rt)
+    with pytest.raises(InvalidExperiment, match="was used by a run"):
+        plan.plan(first.model_copy(update={"execution_started": world.time}), world.rt)
+
+
+def test_measurements_without_a_record_are_never_taken_for_a_new_run_s():
+    world = World()
+    world.s3.objects[layout.run_key("run-1", "raw/base/count.jsonl")] = b"{}\n"
+    with pytest.raises(InvalidExperiment, match=r"1 files of measurements lie below .*start it with another name"):
+        world.plan()
+
+
+def test_a_failed_run_of_a_fresh_name_keeps_its_diagnosis():
+    world = World()
+    given = world.given("run-1", input=DEFAULT, execution_started=world.time)
+    plan.plan(given, world.rt)
+    failed = given.model_copy(update={"error": {"Error": "ServeNotReady", "Cause": "x"}, "input": None})
+    diagnose.diagnose(failed, world.rt)
+    assert [failure.stage for failure in load_state(world.rt.store, "run-1").failures] == ["ServeNotReady"]
+    assert layout.run_key("run-1", "diagnostics/diagnosis.json") in world.s3.objects
 
 
 class FakeSns:
