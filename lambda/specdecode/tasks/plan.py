@@ -113,8 +113,8 @@ def _check_name(given: StepInput, known: RunState | None) -> None:
 
 def _check_told(rt: Runtime) -> None:
     """Refuse a run of which nobody would hear, from wherever it is started. Without ALERTS_TOPIC nobody need hear."""
-    topic = rt.environ.get("ALERTS_TOPIC")
-    if topic:
+    if "ALERTS_TOPIC" in rt.environ:
+        topic = rt.environ["ALERTS_TOPIC"]
         pages = rt.clients("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
         if problem := untold([item for page in pages for item in page["Subscriptions"]]):
             raise NobodyTold(f"{problem[0]}: {problem[1]}")
