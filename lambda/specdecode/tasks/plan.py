@@ -53,9 +53,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     _check_name(given, known)
     _check_told(rt)
     request = parse_request(given.input)
-    if known is None and request.resume is None and (old := rt.store.keys(layout.run_key(given.run_id, "raw/"))):
+    if known is None and request.resume is None and (found := rt.store.keys(layout.run_key(given.run_id, "raw/"))):
         raise InvalidExperiment(
-            f"{len(old)} files of measurements lie below {rt.store.url(layout.run_prefix(given.run_id))} already and "
+            f"{len(found)} files of measurements lie below {rt.store.url(layout.run_prefix(given.run_id))} already and "
             "would count as this run's: start it with another name"
         )
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
