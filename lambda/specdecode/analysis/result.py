@@ -67,7 +67,7 @@ class CaseResult(Frozen):
     notes: tuple[str, ...]
 
 
-class Range(Frozen):
+class TypeRange(Frozen):
     """The smallest and the largest speed-up of a group's prompt types."""
 
     low: float
@@ -89,7 +89,7 @@ class GroupResult(Frozen):
     settle: str = ""
     speedups: tuple[Estimate, ...]
     """With an interval over prompt types where there are enough of them; else of the measured ones, without."""
-    range: Range | None
+    range: TypeRange | None
     next: tuple[float, float] | None
     """95% prediction interval for one more prompt type of the kind; None with too few types to say."""
 
@@ -306,9 +306,9 @@ __all__ = [
     "MetricInfo",
     "Pair",
     "Point",
-    "Range",
     "RunCost",
     "Theory",
+    "TypeRange",
     "Verdict",
     "json_schema",
 ]

@@ -11,7 +11,7 @@ from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
-from specdecode.planning.cost import Part, Range, node_minutes, parts
+from specdecode.planning.cost import CostPart, Range, node_minutes, parts
 from specdecode.planning.events import (
     Step,
     choose_poll_seconds,
@@ -86,7 +86,7 @@ class Plan(Frozen):
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CostPart, ...] = ()
     """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
