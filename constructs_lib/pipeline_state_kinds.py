@@ -10,7 +10,6 @@ State = dict[str, Any]
 NEVER_AGAIN = (
     "InvalidExperiment",
     "AccessRefused",
-    "NobodyTold",
     "StagingFailed",
     "CapacityUnavailable",
     "LeaseLost",

@@ -31,6 +31,8 @@ class Exit(IntEnum):
     """The local disk is full."""
     NO_ARTIFACT = 74
     """`vllm serve` was healthy and left no artifact."""
+    NO_DEVICE = 75
+    """The pod sees too few Neuron devices, cannot open them, or their driver is not one that the runtime takes."""
     DENIED = 77
     """AWS refused a request: the pod's role lacks a permission."""
     BAD_ANSWER = 78
@@ -44,6 +46,7 @@ PERMANENT = (
     Exit.INCOMPLETE,
     Exit.NO_TOKEN,
     Exit.NOT_FOUND,
+    Exit.NO_DEVICE,
     Exit.DENIED,
 )
 """Codes after which trying again is in vain: a Job fails at once."""

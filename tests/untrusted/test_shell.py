@@ -20,7 +20,7 @@ from specdecode.manifests.pods import literal
 from specdecode.planning import Inventory, make_plan
 
 from rehearsal.kubernetes.node.environment import expand
-from tests.pods import engine_of
+from tests.pods import engine_of, make_node, on_node
 from tests.untrusted.hostile import EVERYTHING, SHELL
 
 TEXTS = [
@@ -59,11 +59,12 @@ def run(container: dict[str, Any], folder: Path) -> dict[str, Any]:
     for name in ("vllm", "aws"):
         (programs / name).write_text(SHOW_WORDS)
         (programs / name).chmod(0o755)
+    make_node(folder)
     variables = {"POD_IP": "127.0.0.9"}
     for item in container["env"]:
         if "value" in item:
             variables[item["name"]] = expand(item["value"], variables)
-    command = [expand(word, variables) for word in container["command"]]
+    command = [on_node(expand(word, variables), folder) for word in container["command"]]
     work = folder / "work"
     env = {**variables, "PATH": f"{programs}:{os.environ['PATH']}"}
     ended = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True, check=False)

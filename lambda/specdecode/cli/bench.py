@@ -21,7 +21,7 @@ WHAT, HOW, COUNT, RESULTS = "What is sent", "How it is sent", "What is known of 
 Value = TypeVar("Value")
 
 
-class EndpointOption(StrEnum):
+class Endpoint(StrEnum):
     CHAT = "chat"
     COMPLETIONS = "completions"
 
@@ -31,7 +31,7 @@ class Arrivals(StrEnum):
     CONSTANT = "constant"
 
 
-class AccountingOption(StrEnum):
+class Accounting(StrEnum):
     USAGE = "usage"
     VLLM = "vllm"
     NEURON = "neuron"
@@ -68,9 +68,7 @@ def bench(
     prompts: Annotated[
         list[Path] | None, typer.Option(help="JSON Lines with `prompt` or `messages`.", rich_help_panel=WHAT)
     ] = None,
-    endpoint: Annotated[
-        EndpointOption, typer.Option(help="Which API to call.", rich_help_panel=WHAT)
-    ] = EndpointOption.CHAT,
+    endpoint: Annotated[Endpoint, typer.Option(help="Which API to call.", rich_help_panel=WHAT)] = Endpoint.CHAT,
     input_tokens: Annotated[
         int, typer.Option(help="Prompt length of line and sonnet cases.", rich_help_panel=WHAT)
     ] = 64,
@@ -143,11 +141,11 @@ def bench(
         typer.Option(help="Model folder or tokenizer.json, for prompts of exact length.", rich_help_panel=COUNT),
     ] = None,
     accounting: Annotated[
-        AccountingOption,
+        Accounting,
         typer.Option(
             help="Formula of the inter-token latency in LLMPerf's files and CloudWatch.", rich_help_panel=COUNT
         ),
-    ] = AccountingOption.USAGE,
+    ] = Accounting.USAGE,
     slo_ttft_ms: Annotated[
         float | None, typer.Option(help="Goodput: largest time to first token.", rich_help_panel=RESULTS)
     ] = None,
@@ -197,7 +195,7 @@ def bench(
     from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.results import BadResults, claim_folder
     from specdecode.benchmark.s3 import S3Folder
-    from specdecode.cli.bench_results import WantedResults, deliver
+    from specdecode.cli.bench_results import Wanted, deliver
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
@@ -256,7 +254,7 @@ def bench(
         if any((options.folder / "raw").rglob("*.jsonl")):
             complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
-    deliver(spec, options.folder, WantedResults(upload=upload, publish=publish, as_json=as_json))
+    deliver(spec, options.folder, Wanted(upload=upload, publish=publish, as_json=as_json))
     complain(f"results: {options.folder}")
     raise typer.Exit(code)
 

@@ -56,12 +56,15 @@ class Reads(StrEnum):
     """Every rank by itself."""
 
 
-class NeuronRuntime(Frozen):
+class Runtime(Frozen):
     """The Neuron runtime in the image, and the node images whose driver it accepts."""
 
     version: str
     newest_driver: str
     """For people: the driver versions it works with."""
+    driver_minors: tuple[int, int | None] | None = None
+    """Minor versions of driver 2.x: the oldest that it takes, and the first that it does not (None: all that follow).
+    None as a whole: pods do not compare."""
     oldest_ami: AmiVersion
     newest_ami: AmiVersion | None = None
     refused_amis: tuple[AmiVersion, ...] = ()
@@ -183,7 +186,7 @@ class Engine(Frozen):
     defaults: Defaults = Defaults()
     support: Support | None = None
     """None: nothing is announced."""
-    runtime: NeuronRuntime
+    runtime: Runtime
     serve_args: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""
     env: dict[EnvName, str] = Field(default_factory=dict)

@@ -6,12 +6,14 @@ between them runs the engine and has no credentials (ADR 127).
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.effective import serving_env
 from specdecode.manifests.context import RenderContext
+from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.object_names import compile_name, labels
 from specdecode.manifests.pods import (
     KubeObject,
@@ -32,6 +34,9 @@ from specdecode.planning.events import HEALTHY_SHARE
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""
+SPARE_GIB = 20
+"""Local disk that must be free beside the weights and what is made of them: much less than what is requested, which
+the scheduler sees to. What the disk lacks even so, images and other pods' files have taken."""
 CARRIER = "carrier-"
 """What the names of the carriers' own volumes begin with: the engine writes none of what they run from."""
 
@@ -39,7 +44,8 @@ CARRIER = "carrier-"
 def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last.
 
-    It claims the devices that the arm will be served on, since a server is only healthy once it has loaded.
+    It claims the devices that the arm will be served on, since a server is only healthy once it has loaded. The first
+    container sees them too: it looks at them, their driver and the disk before it fetches a byte.
     """
     experiment, engine = plan.experiment, plan.engine
     artifact, resources = engine.artifact, engine.resources.compile
@@ -56,9 +62,13 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     serving += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
     common: dict[str, Any] = {"image": engine.reference, "resources": resources, "weights_gib": weights_gib}
     carrier: dict[str, Any] = {**common, "env": bundle_env(ctx) | ENV, "scratch": CARRIER, "read_only_root": True}
+    devices = experiment.serving.devices
+    looked = device_check(engine, devices) + disk_check(
+        engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB
+    )
     fetch = container(
         name=FETCH,
-        script=bundle_script("specdecode.pod.weights", [*transfer, *weights]),
+        script=looked + bundle_script("specdecode.pod.weights", [*transfer, *weights]),
         mounts=[MOUNT, _mount("bundle"), _mount("models")],
         **carrier,
     )
@@ -77,9 +87,9 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         **carrier,
     )
-    claimed, placement = claiming(
-        engine_runs, devices=experiment.serving.devices, logical_neuron_core=experiment.serving.logical_neuron_core
-    )
+    lnc = experiment.serving.logical_neuron_core
+    fetch, _ = claiming(fetch, devices=devices, logical_neuron_core=lnc)  # to look at them before it fetches
+    claimed, placement = claiming(engine_runs, devices=devices, logical_neuron_core=lnc)
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,

@@ -6,6 +6,7 @@ the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from specdecode.experiment.engine import Engine, Probe, Resources
 from specdecode.experiment.model import EnvName
 from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.context import RenderContext
+from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, HOME, KubeObject, claiming, container, meta, pod_template, word
@@ -30,7 +32,7 @@ _COPY = f"""\
 if [ ! -f {LOCAL}/copied ]; then
   [ ! -d {LOCAL} ] || chmod -R u+w {LOCAL}
   rm -rf {LOCAL}
-  for folder in {{folders}}; do
+{{room}}  for folder in {{folders}}; do
     find "$folder" -type d -exec mkdir -p {LOCAL}/{{{{}}}} \\;
     find "$folder" -type f -print0 | xargs -0 -r -n 1 -P {COPY_STREAMS} cp --parents --target-directory={LOCAL}
   done
@@ -38,7 +40,8 @@ if [ ! -f {LOCAL}/copied ]; then
   chmod -R {{mode}} {LOCAL}
   echo "specdecode: copied $(du -sh {LOCAL} | cut -f 1) to the local disk" >&2
 fi"""
-"""Shell source that copies `folders`, many files at once; a container that is started again finds the copy.
+"""Shell source that copies `folders`, many files at once, after `room`'s look at the disk; a container that is started
+again finds the copy.
 
 `mode` makes it read-only like the mount, or not: NxD Inference that fails to load an artifact compiles it anew where it
 can write, which would be measured as if it were the artifact's.
@@ -137,22 +140,27 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
     needed = [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
     local = needed[0] in copied
     mode = "u+w" if artifact and artifact.copied else "a-w"
-    found = [_COPY.format(folders=" ".join(map(word, copied)), mode=mode)] if copied else []
+    room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.experiment.weights_gib(variant)))
+    found = [_COPY.format(room=room, folders=" ".join(map(word, copied)), mode=mode)] if copied else []
     if artifact:
         compiled = artifact_path(plan.experiment, variant, plan.engine)
         needed.insert(0, compiled)
         found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
-    return HOME + "\n".join(
-        [
-            f"for folder in {' '.join(map(word, needed))}; do",
-            f'  if ! head -c 1 "$folder/{layout.COMPLETE}" > /dev/null; then',
-            f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',
-            f"    exit {Exit.INCOMPLETE.value}",
-            "  fi",
-            "done",
-            *found,
-            "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True, local=local)),
-        ]
+    return (
+        HOME
+        + device_check(plan.engine, plan.experiment.serving.devices)
+        + "\n".join(
+            [
+                f"for folder in {' '.join(map(word, needed))}; do",
+                f'  if ! head -c 1 "$folder/{layout.COMPLETE}" > /dev/null; then',
+                f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',
+                f"    exit {Exit.INCOMPLETE.value}",
+                "  fi",
+                "done",
+                *found,
+                "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True, local=local)),
+            ]
+        )
     )
 
 

@@ -173,6 +173,7 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
             "s3-denied",
         ),
         ("specdecode: error 70: the Neuron compiler crashed (exit 70); its log is above\n", "compiler-crash"),
+        ("specdecode: error 75: 8 Neuron devices were claimed and 7 are here\n", "node-unfit"),
     ],
     ids=[
         "driver",
@@ -189,6 +190,7 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
         "s3-put",
         "s3-head",
         "exit-70",
+        "exit-75",
     ],
 )
 def test_the_log_of_a_pod(log, row):

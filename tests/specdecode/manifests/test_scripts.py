@@ -15,7 +15,7 @@ from specdecode.experiment import load_engine, load_preset
 from specdecode.manifests import compile_job, serving, smoke_job, staging_job
 from specdecode.planning import Inventory, make_plan
 
-from tests.pods import containers, engine_of
+from tests.pods import containers, engine_of, make_node, on_node
 
 ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" >> "$LOG"\nenv > "$LOG.env"\n'
 FAKE_AWS = '#!/bin/sh\nfor last; do :; done\nprintf bundle > "$last"\n'
@@ -31,8 +31,10 @@ def shell(tmp_path, monkeypatch):
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
 
+    make_node(tmp_path)
+
     def run(container, **env):
-        script = container["command"][2]
+        script = on_node(container["command"][2].replace("$$(", "$("), tmp_path)  # as the kubelet does
         literal = {e["name"]: e["value"] for e in container["env"] if "value" in e}
         log = tmp_path / "log"
         log.unlink(missing_ok=True)
@@ -200,6 +202,20 @@ def test_a_copy_that_fails_ends_the_container(shell, plan, ctx):
     assert "Transport endpoint is not connected" in said
     dead.unlink()
     assert shell(container)[0] == 0, "what was broken off is done again"
+
+
+def test_a_disk_without_room_for_the_copy_is_said_before_a_byte_and_a_copy_that_is_there_asks_for_none(
+    shell, plan, ctx
+):
+    arm = plan.waves[0].arms[0]
+    container = engine_of(serving(plan, arm, ctx)[0])
+    finish(shell.work, f"compiled/{arm.fingerprint}", plan.experiment.target.prefix.rstrip("/"))
+    code, called, said = shell(container, FREE_KIB=str(60 * 2**20))
+    assert (code, called) == (73, []), said
+    assert "error 73: 60 GiB of the node's disk are free, and 68 GiB are needed" in said
+    assert not (shell.work / "local").exists()
+    assert shell(container)[0] == 0
+    assert shell(container, FREE_KIB="0")[0] == 0, "started again it finds its copy"
 
 
 def test_an_artifact_that_must_be_writable_is_copied(shell, plan, ctx):

@@ -31,7 +31,7 @@ TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
-class RegistryAnswer:
+class Answer:
     """Of an HTTP request. `status` 0: there was none."""
 
     status: int
@@ -39,20 +39,20 @@ class RegistryAnswer:
     body: bytes = b""
 
 
-Http = Callable[[str, str, Mapping[str, str]], RegistryAnswer]
+Http = Callable[[str, str, Mapping[str, str]], Answer]
 """Method, address, headers -> answer; header names in small letters."""
 
 
-def http(method: str, url: str, headers: Mapping[str, str]) -> RegistryAnswer:
+def http(method: str, url: str, headers: Mapping[str, str]) -> Answer:
     """Over the network, in TIMEOUT_S at most."""
     try:
         request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 (https, or our own test)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:  # noqa: S310
-            return RegistryAnswer(found.status, _small(found.headers), found.read(1 << 20))
+            return Answer(found.status, _small(found.headers), found.read(1 << 20))
     except urllib.error.HTTPError as error:
-        return RegistryAnswer(error.code, _small(error.headers))
+        return Answer(error.code, _small(error.headers))
     except (OSError, ValueError):
-        return RegistryAnswer(0, {})
+        return Answer(0, {})
 
 
 def _small(headers: Any) -> dict[str, str]:
