@@ -32,6 +32,7 @@ def capacity(settings: Settings) -> Capacity:
         block_end=settings.capacity_end,
         resting_price_per_hour=round(resting_cost(settings), 4),
         accept_cost_above=settings.accept_cost_above_usd,
+        longest_run_hours=settings.longest_run_hours,
     )
 
 

@@ -8,6 +8,7 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
@@ -73,6 +74,7 @@ class Pipeline(Construct):
                 access.admit(f"{name}Entry", parts[name].role, groups=groups_of(name))
         self.functions = {name: part.function for name, part in parts.items()}
         self.state_machine = self._state_machine(parts, settings)
+        self._plan = parts["Plan"]
         self._allow_watchdog(parts["Watchdog"])
         self._allow_release(parts["ReleaseCapacity"])
         watchdog = pipeline_watchdog.WatchdogSchedule(
@@ -126,6 +128,11 @@ class Pipeline(Construct):
                 include_execution_data=True,
             ),
         )
+
+    def refuses_runs_unheard_of(self, topic: sns.ITopic) -> None:
+        """No run starts without a confirmed subscription of `topic`."""
+        self._plan.function.add_environment("ALERTS_TOPIC", topic.topic_arn)
+        self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
     def _allow_watchdog(self, watchdog: PipelineFunction) -> None:
         executions = Stack.of(self).format_arn(

@@ -10,6 +10,7 @@ State = dict[str, Any]
 NEVER_AGAIN = (
     "InvalidExperiment",
     "AccessRefused",
+    "NobodyTold",
     "StagingFailed",
     "CapacityUnavailable",
     "LeaseLost",

@@ -147,7 +147,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
 
 def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
     """Diagnose, stop, release, fail: each is retried, and none that fails keeps the next from running."""
-    error = {"error": "{% $failure %}"}
+    error = {"error": "{% $failure %}", "execution_started": "{% $states.context.Execution.StartTime %}"}
     stop = "StopArmsAfterFailure"
     states = {
         "Diagnose": task(

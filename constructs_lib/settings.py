@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from specdecode.experiment import credentials, prices
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
-from specdecode.giving_back import STUCK_GRACE_HOURS
+from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from constructs_lib.settings_rules import problems_across
@@ -133,7 +133,7 @@ class Settings(BaseModel):
         "request accepts that (`specdecode run --accept-cost`).",
     )
     longest_run_hours: int = Field(
-        48,
+        LONGEST_RUN_HOURS,
         ge=1,
         description="Hours for which a run may hold the node before the alarm `StuckRun`; "
         f"{STUCK_GRACE_HOURS} hours later the backstop ends the instance.",

@@ -75,6 +75,8 @@ class SpecDecodeStack(ProjectStack):
             self, "PodRoles", functions=pipeline.functions, bucket=artifacts.bucket, key=artifacts.key, bundle=asset
         )
         alerts = Alerts(self, "Alerts", settings=settings)
+        if not settings.accept_no_alerts:
+            pipeline.refuses_runs_unheard_of(alerts.topic)
         backstop = Backstop(
             self,
             "Backstop",

@@ -108,3 +108,15 @@ def test_nothing_names_the_checkout_or_the_home_folder() -> None:
             continue
         hit = forbidden.search(text)
         assert hit is None, f"{name}: {hit.group()!r}"
+        assert hit is None, f"{name}: {hit.group()!r}"
+
+
+def test_no_two_public_classes_of_the_package_have_one_name() -> None:
+    """Two things of one name are told apart by their module only, and an import hides that."""
+    found: dict[str, list[str]] = {}
+    for path in modules(PACKAGE):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert len(found) > 200
+    assert not {name: paths for name, paths in found.items() if len(paths) > 1}

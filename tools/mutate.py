@@ -3,9 +3,10 @@
     python -m tools.mutate [--seed 1] [--mutants 400] [--minutes 60] [--only lambda/specdecode/analysis]
 
 A mutant is one changed comparison, operator, constant or condition of a file below lambda/specdecode, drawn at random
-with the seed. It lives in a copy of the checkout and meets the tests that name its module. It is caught if one fails
-that passes without it, or if they take longer than PATIENCE_S. Prints each mutant as it ends, and the score. A survivor
-is a question, not always a fault: some mutants change nothing that anybody can see. docs/benchmarks.md has a score.
+with the seed. It lives in a copy of the checkout and meets the tests that name its module, then its package's. It is
+caught if one fails that passes without it, or if they take longer than PATIENCE_S. Prints each mutant as it ends, and
+the score. A survivor is a question, not always a fault: some change nothing that anybody can see. docs/benchmarks.md
+has a score.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("lambda/specdecode")
 PATIENCE_S = 120.0
 MOST_FILES = 6
-"""Test files that a mutant meets; those that name its module most often go first."""
+"""Test files that name its module, of which a mutant meets those that do most often; then its package's others."""
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -112,8 +113,8 @@ def _is_text(node: ast.BinOp) -> bool:
     )
 
 
-def tests_of(path: Path, texts: dict[Path, str]) -> list[Path]:
-    """Test files for a module: its mirror, and those that name it most often; of its folder where none does."""
+def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]]:
+    """Test files for a module: those that name it, its mirror first; and the rest of its package's folder."""
     module = ".".join(path.with_suffix("").relative_to("lambda").parts)
     package, _, name = module.rpartition(".")
     mirror = Path("tests") / path.relative_to("lambda").parent / f"test_{name}.py"
@@ -121,13 +122,15 @@ def tests_of(path: Path, texts: dict[Path, str]) -> list[Path]:
     named = {file: sum(text.count(word) for word in words) for file, text in texts.items()}
     found = sorted((file for file in named if named[file] or file == mirror), key=lambda f: (f != mirror, -named[f], f))
     folder = mirror.parent
-    if not found:
-        found = sorted(file for file in texts if file.parent == folder)
-    return found[:MOST_FILES] if found else sorted(texts)[:MOST_FILES]
+    while not (rest := sorted(file for file in texts if folder in file.parents and file not in found)) and not found:
+        folder = folder.parent
+    return found[:MOST_FILES], rest
 
 
 def is_caught(mutant: Mutant, checkout: Path, files: list[Path]) -> bool | None:
     """Whether the tests in `files` fail with it, in a copy of the checkout; None where they fail without it too."""
+    if not files:
+        return False
     target = checkout / mutant.path
     source = target.read_text()
     try:
@@ -189,7 +192,9 @@ def main() -> None:
         for mutant in drawn:
             if time.monotonic() > until:
                 break
-            found = WORDS[is_caught(mutant, Path(folder), tests_of(mutant.path, texts))]
+            near, rest = tests_of(mutant.path, texts)
+            caught = is_caught(mutant, Path(folder), near)
+            found = WORDS[is_caught(mutant, Path(folder), rest) if caught is False else caught]
             counts[found] += 1
             print(found, mutant, flush=True)
     told = counts.total() - counts[WORDS[None]]

@@ -14,6 +14,9 @@ BACKSTOP_WINDOW_MINUTES = 30
 """So long there was no heartbeat, or a node without a lease, before the backstop ends instances; and it ends none that
 is younger. Twice CLAIM_GRACE_MINUTES: first the watchdog has its turn."""
 
+LONGEST_RUN_HOURS = 48
+"""Hours for which a run may hold the node before the alarm StuckRun, where no setting says otherwise."""
+
 STUCK_GRACE_HOURS = 12
 """After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
 

@@ -96,6 +96,8 @@ RUNS = (
     call("stop the watchdog's schedule", "events:DisableRule",
          "arn:aws:events:{region}:{account}:rule/trial", NOBODY, "disable_rule", Name="trial"),
     call("write to the alerts", "sns:Publish", "{topic}", BACKSTOP, "publish", TopicArn="{topic}", Message="trial"),
+    call("see who is told of alerts", "sns:ListSubscriptionsByTopic", "{topic}", frozenset({"Plan"}),
+         "list_subscriptions_by_topic", TopicArn="{topic}"),
     call("read the alerts along", "sns:Subscribe", "{topic}", NOBODY,
          "subscribe", TopicArn="{topic}", Protocol="email", Endpoint="trial@example.invalid"),
     call("delete a stack", "cloudformation:DeleteStack",

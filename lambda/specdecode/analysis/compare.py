@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.context import RunContext
+from specdecode.analysis.curve import curves
 from specdecode.analysis.drift import drifts, margin
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
@@ -83,6 +84,7 @@ def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], conte
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
+        curve=curves(experiment=experiment, levels=levels, pairs=pairs),
         cost=_run_cost(context, arms),
         notes=_notes(experiment, context, arms, moved, unknown),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from specdecode.analysis.parts import Estimate
-from specdecode.analysis.result import HEADLINE, CaseResult, GroupName, GroupResult, Range, Verdict
+from specdecode.analysis.result import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
 from specdecode.analysis.statistics import LogMean, log_mean, t_quantile
 from specdecode.analysis.verdict import Judgement, estimate, judge, times
 
@@ -70,13 +70,13 @@ def _judge(
     return Judgement(Verdict.MIXED, f"the prompt types differ: {said}")
 
 
-def _range(cases: Sequence[CaseResult]) -> Range | None:
+def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
     """The smallest and the largest speed-up of the types, with their names."""
     found = sorted((case.headline.ratio, case.case) for case in cases if case.headline)
     if not found:
         return None
     (low, slowest), (high, fastest) = found[0], found[-1]
-    return Range(low=low, low_case=slowest, high=high, high_case=fastest)
+    return TypeRange(low=low, low_case=slowest, high=high, high_case=fastest)
 
 
 def _next(means: Sequence[float]) -> tuple[float, float]:

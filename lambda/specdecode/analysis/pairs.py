@@ -58,7 +58,7 @@ def compare_pair(
     return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift) if results else None
 
 
-def _rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
+def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
     """Rounds of the base to compare `other` with: in an adaptive sweep those when both served; None: all."""
     return {record.round for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
@@ -131,7 +131,7 @@ def _compare_case(
     other: Measured,
     drift: float,
 ) -> tuple[CaseResult, Stats]:
-    rounds = _rounds_beside(experiment, other)
+    rounds = rounds_beside(experiment, other)
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
     stats = pairing.speedups(base, other, rounds)
     same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from specdecode.analysis.by_load import advice_by_load
 from specdecode.analysis.result import CaseResult, Comparison, Pair, Verdict
 from specdecode.analysis.verdict import compact, times
 from specdecode.analysis.wording import SHOWN, best_pair, differs
@@ -31,7 +32,16 @@ def recommendation(comparison: Comparison) -> str | None:
     pair = best_pair(paying or comparison.pairs)
     text = _use(comparison, pair) if paying else _keep(comparison, pair)
     qualified = f" But {found}." if paying and (found := differs(pair)) else ""
-    return f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
+    return f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}{_by_load(comparison, pair)}"
+
+
+def _by_load(comparison: Comparison, pair: Pair) -> str:
+    """What the curve of the arm says; nothing of a run of one load."""
+    found = next((each for each in comparison.curve if (each.variant, each.group) == (pair.variant, "all")), None)
+    if found is None:
+        return ""
+    workload = comparison.experiment.workload
+    return f" This is at {workload.levels[0]}. By load: {advice_by_load(found, workload.slo)}"
 
 
 def _use(comparison: Comparison, pair: Pair) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
+from specdecode.analysis.curve_result import Curve
 from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
@@ -67,7 +68,7 @@ class CaseResult(Frozen):
     notes: tuple[str, ...]
 
 
-class Range(Frozen):
+class TypeRange(Frozen):
     """The smallest and the largest speed-up of a group's prompt types."""
 
     low: float
@@ -89,7 +90,7 @@ class GroupResult(Frozen):
     settle: str = ""
     speedups: tuple[Estimate, ...]
     """With an interval over prompt types where there are enough of them; else of the measured ones, without."""
-    range: Range | None
+    range: TypeRange | None
     next: tuple[float, float] | None
     """95% prediction interval for one more prompt type of the kind; None with too few types to say."""
 
@@ -224,6 +225,8 @@ class Comparison(Frozen):
     drift: tuple[Drift, ...]
     accuracy: tuple[AccuracyChange, ...] = ()
     theory: tuple[Theory, ...]
+    curve: tuple[Curve, ...] = ()
+    """Each pair and group of cases over the load; empty of a run of one load."""
     recommendation: str | None = None
     """Which arm to use, why and at which cost; None: nothing was compared."""
     advice: str | None = None
@@ -268,12 +271,16 @@ class Comparison(Frozen):
         used = {metric for arm in self.arms for metric in (*arm.metrics, *arm.totals)}
         used |= {found.metric for pair in pairs for case in pair.cases for found in case.speedups} | {HEADLINE}
         used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
+        compared = {(pair.variant, pair.baseline) for pair in self.pairs}
+        curved = {case for curve in self.curve for case in curve.cases}
         lacking = [
             *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
             *(f"case {case}" for _, case in sorted(measured) if case not in cases),
             *(f"load of {name} in {case}" for name, case in sorted(loaded - measured)),
             *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
             *(f"metric {name}" for name in sorted(used - known)),
+            *(f"pair of {each.variant}" for each in self.curve if (each.variant, each.baseline) not in compared),
+            *(f"case {case}" for case in sorted(curved - cases)),
         ]
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")
@@ -306,9 +313,9 @@ __all__ = [
     "MetricInfo",
     "Pair",
     "Point",
-    "Range",
     "RunCost",
     "Theory",
+    "TypeRange",
     "Verdict",
     "json_schema",
 ]

@@ -81,7 +81,7 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
 
 def _load(comparison: Comparison) -> str:
     load, times = comparison.experiment.workload, comparison.experiment.rounds
-    pace = f"{load.rate:g} requests/s" if load.rate else f"{load.concurrency} at a time"
+    pace = load.load_in_words
     rounds = f" in each of {times} rounds" if times > 1 else ""
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (

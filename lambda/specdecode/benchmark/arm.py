@@ -15,7 +15,7 @@ from specdecode.experiment.model import TestCase, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arm:
+class LoadedArm:
     """A client and what its server understands."""
 
     client: Client

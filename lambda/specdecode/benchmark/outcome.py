@@ -22,7 +22,7 @@ class Options:
     ramp_s: float = 0.0
 
 
-class Sent(NamedTuple):
+class SentCounts(NamedTuple):
     """Requests of one arm, case and level."""
 
     started: int
@@ -34,7 +34,7 @@ class Outcome:
     """What a benchmark came to; its figures are in no outcome, `specdecode.measures` has them from the records."""
 
     servers: Servers
-    sent: Mapping[tuple[str, str, str], Sent]
+    sent: Mapping[tuple[str, str, str], SentCounts]
     """By variant, case and level."""
     problems: tuple[str, ...]
     """What went wrong beside single requests: results that could not be stored."""

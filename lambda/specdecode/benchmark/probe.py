@@ -9,7 +9,7 @@ from specdecode.benchmark.counters import parse_counters
 from specdecode.benchmark.fetch import fetch
 from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
-from specdecode.benchmark.request_body import Dialect, request_body
+from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.escape import clip, plain
 from specdecode.experiment.model import Workload
 from specdecode.records import ErrorKind, RequestError, RequestRecord, ServerFacts
@@ -20,10 +20,10 @@ MAX_MODEL_NAME = 200
 SHOWN = 20
 """Most models of a server that a message names."""
 _DIALECTS = (
-    Dialect(),
-    Dialect(running_usage=False),
-    Dialect(running_usage=False, exact_length=False),
-    Dialect(running_usage=False, exact_length=False, usage=False),
+    BodyDialect(),
+    BodyDialect(running_usage=False),
+    BodyDialect(running_usage=False, exact_length=False),
+    BodyDialect(running_usage=False, exact_length=False, usage=False),
 )
 """From the fullest to the plainest; the first that the server takes is used for the whole run."""
 
@@ -37,7 +37,7 @@ class ArmFacts:
     """What the probe found."""
 
     model: str
-    dialect: Dialect
+    dialect: BodyDialect
     chunk_tokens: bool
     """Whether the server really counts tokens with every chunk."""
     usage: bool
@@ -129,7 +129,7 @@ def _not_ready(client: Client, error: RequestError) -> ArmNotReady:
     return ArmNotReady(f"{told}. {todo[:1].upper()}{todo[1:]}." if todo else told)
 
 
-async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, dialect: Dialect) -> RequestRecord:
+async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, dialect: BodyDialect) -> RequestRecord:
     tokens = min(PROBE_TOKENS, workload.output_tokens)
     body = request_body(
         model=model,

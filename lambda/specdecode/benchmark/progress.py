@@ -18,7 +18,7 @@ from specdecode.records import RequestRecord
 LINE_EVERY_S = 10.0
 
 
-class Progress(Protocol):
+class LoadProgress(Protocol):
     """Is told what happens."""
 
     def message(self, text: str) -> None:
@@ -114,7 +114,7 @@ def milliseconds(values: list[float]) -> str:
 
 
 @contextmanager
-def progress_for(stream: TextIO | None = None) -> Iterator[Progress]:
+def progress_for(stream: TextIO | None = None) -> Iterator[LoadProgress]:
     """A live table where a person looks at a terminal (and rich is installed), lines everywhere else."""
     stream = stream or sys.stderr
     if stream.isatty() and find_spec("rich") is not None:

@@ -10,7 +10,7 @@ from specdecode.experiment.model import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dialect:
+class BodyDialect:
     """What a server takes beyond the OpenAI API; found out by the smoke check."""
 
     running_usage: bool = True
@@ -22,7 +22,13 @@ class Dialect:
 
 
 def request_body(
-    *, model: str, prompt: Prompt, index: int, workload: Workload, dialect: Dialect, output_tokens: int | None = None
+    *,
+    model: str,
+    prompt: Prompt,
+    index: int,
+    workload: Workload,
+    dialect: BodyDialect,
+    output_tokens: int | None = None,
 ) -> dict[str, Any]:
     """The body of request `index`; the same in all arms but for `model` and the dialect."""
     tokens = output_tokens or prompt.output_tokens or workload.output_tokens

@@ -8,19 +8,19 @@ import gc
 import time
 from collections.abc import Mapping
 
-from specdecode.benchmark.arm import Arm
+from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.load import LoadPlan, most_open
-from specdecode.benchmark.outcome import Options, Outcome, Sent
+from specdecode.benchmark.outcome import Options, Outcome, SentCounts
 from specdecode.benchmark.probe import probe
-from specdecode.benchmark.progress import Progress
+from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt, longest, prompts_of
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results, measured_indices
-from specdecode.benchmark.schedule import Step, steps
+from specdecode.benchmark.schedule import Turn, steps
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
@@ -33,7 +33,7 @@ class Benchmark:
     """One run of a specification against its endpoints."""
 
     def __init__(
-        self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: Progress
+        self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: LoadProgress
     ) -> None:
         self._spec, self._endpoints, self._options, self._progress = spec, endpoints, options, progress
         self._results = Results(options.folder, run_id=spec.run_id)
@@ -41,12 +41,12 @@ class Benchmark:
         self._notes: list[str] = []
         self._delivery = Delivery(results=self._results, upload=options.upload)
         self._problems: list[str] = []
-        self._arms: dict[str, Arm] = {}
+        self._arms: dict[str, LoadedArm] = {}
         self._measured: dict[tuple[str, str], dict[str, set[int]]] = {}
         self._clock = Clock()
         self._session = 0
         self._counters: list[EngineCounters] = []
-        self._sent: dict[tuple[str, str, str], Sent] = {}
+        self._sent: dict[tuple[str, str, str], SentCounts] = {}
         self._started_at = time.time()
 
     async def run(self) -> Outcome:
@@ -132,7 +132,7 @@ class Benchmark:
             facts = await probe(
                 client, model=arm.model or self._spec.model or None, prompt=prompt, workload=self._spec.workload
             )
-            self._arms[arm.variant] = Arm(client=client, facts=facts)
+            self._arms[arm.variant] = LoadedArm(client=client, facts=facts)
             self._progress.message(f"{arm.variant} {facts.told(client.endpoint.url)}")
         served = {name: arm.facts.model for name, arm in self._arms.items()}
         if len(set(served.values())) > 1 and not any(arm.model for arm in self._spec.arms):
@@ -141,7 +141,7 @@ class Benchmark:
                 f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
             )
 
-    async def _step(self, step: Step, case: TestCase, prompts: list[Prompt]) -> None:
+    async def _step(self, step: Turn, case: TestCase, prompts: list[Prompt]) -> None:
         gc.collect()
         gc.freeze()
         async with asyncio.TaskGroup() as group:
@@ -150,7 +150,7 @@ class Benchmark:
         for name in step.arms:
             await self._deliver(self._arms[name], case, step.level)
 
-    async def _load(self, arm: Arm, case: TestCase, level: Level, prompts: list[Prompt], most_open: int) -> None:
+    async def _load(self, arm: LoadedArm, case: TestCase, level: Level, prompts: list[Prompt], most_open: int) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
         skip = self._measured[variant, case.name][level.name]
@@ -202,7 +202,7 @@ class Benchmark:
         """What a person is told of the level: nothing where there is one."""
         return str(level) if len(self._spec.workload.levels) > 1 else ""
 
-    async def _deliver(self, arm: Arm, case: TestCase, level: Level) -> None:
+    async def _deliver(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
         variant = arm.client.variant
         records = [
             record
@@ -210,7 +210,7 @@ class Benchmark:
             if record.round == self._spec.round and record.level in ("", level.name) and not record.warmup
         ]
         failed = sum(record.error is not None for record in records)
-        self._sent[variant, case.name, level.name] = Sent(started=len(records), failed=failed)
+        self._sent[variant, case.name, level.name] = SentCounts(started=len(records), failed=failed)
         if doubt_s := fell_behind(records):
             self._progress.message(
                 f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_s * 1000:.1f} ms"

@@ -11,7 +11,7 @@ from specdecode.experiment.model import Load
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class Turn:
     """One case at one level, on one arm or on all of them at once."""
 
     case: str
@@ -21,7 +21,7 @@ class Step:
 
 def steps(
     *, arms: Sequence[str], cases: Sequence[str], levels: Sequence[Level], order: Load, seed: int
-) -> Iterator[Step]:
+) -> Iterator[Turn]:
     """The steps of a round. `seed`: of the order of the levels.
 
     Interleaved: each case at each level on every arm before the next, every other time with the arms in reverse
@@ -34,12 +34,12 @@ def steps(
     match order:
         case Load.SIMULTANEOUS:
             for case, level in blocks:
-                yield Step(case=case, level=level, arms=tuple(arms))
+                yield Turn(case=case, level=level, arms=tuple(arms))
         case Load.SEQUENTIAL:
             for arm in arms:
                 for case, level in blocks:
-                    yield Step(case=case, level=level, arms=(arm,))
+                    yield Turn(case=case, level=level, arms=(arm,))
         case Load.INTERLEAVED:
             for number, (case, level) in enumerate(blocks):
                 for arm in arms if number % 2 == 0 else reversed(arms):
-                    yield Step(case=case, level=level, arms=(arm,))
+                    yield Turn(case=case, level=level, arms=(arm,))

@@ -21,7 +21,7 @@ WHAT, HOW, COUNT, RESULTS = "What is sent", "How it is sent", "What is known of 
 Value = TypeVar("Value")
 
 
-class Endpoint(StrEnum):
+class EndpointOption(StrEnum):
     CHAT = "chat"
     COMPLETIONS = "completions"
 
@@ -31,7 +31,7 @@ class Arrivals(StrEnum):
     CONSTANT = "constant"
 
 
-class Accounting(StrEnum):
+class AccountingOption(StrEnum):
     USAGE = "usage"
     VLLM = "vllm"
     NEURON = "neuron"
@@ -68,7 +68,9 @@ def bench(
     prompts: Annotated[
         list[Path] | None, typer.Option(help="JSON Lines with `prompt` or `messages`.", rich_help_panel=WHAT)
     ] = None,
-    endpoint: Annotated[Endpoint, typer.Option(help="Which API to call.", rich_help_panel=WHAT)] = Endpoint.CHAT,
+    endpoint: Annotated[
+        EndpointOption, typer.Option(help="Which API to call.", rich_help_panel=WHAT)
+    ] = EndpointOption.CHAT,
     input_tokens: Annotated[
         int, typer.Option(help="Prompt length of line and sonnet cases.", rich_help_panel=WHAT)
     ] = 64,
@@ -141,11 +143,11 @@ def bench(
         typer.Option(help="Model folder or tokenizer.json, for prompts of exact length.", rich_help_panel=COUNT),
     ] = None,
     accounting: Annotated[
-        Accounting,
+        AccountingOption,
         typer.Option(
             help="Formula of the inter-token latency in LLMPerf's files and CloudWatch.", rich_help_panel=COUNT
         ),
-    ] = Accounting.USAGE,
+    ] = AccountingOption.USAGE,
     slo_ttft_ms: Annotated[
         float | None, typer.Option(help="Goodput: largest time to first token.", rich_help_panel=RESULTS)
     ] = None,
@@ -195,7 +197,7 @@ def bench(
     from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.results import BadResults, claim_folder
     from specdecode.benchmark.s3 import S3Folder
-    from specdecode.cli.bench_results import Wanted, deliver
+    from specdecode.cli.bench_results import WantedResults, deliver
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
@@ -254,7 +256,7 @@ def bench(
         if any((options.folder / "raw").rglob("*.jsonl")):
             complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
-    deliver(spec, options.folder, Wanted(upload=upload, publish=publish, as_json=as_json))
+    deliver(spec, options.folder, WantedResults(upload=upload, publish=publish, as_json=as_json))
     complain(f"results: {options.folder}")
     raise typer.Exit(code)
 

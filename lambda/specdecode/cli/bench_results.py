@@ -21,7 +21,7 @@ from specdecode.measures.publish import publish as publish_data
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedResults:
     """What the command line asks for beside the results folder."""
 
     upload: str | None
@@ -29,7 +29,7 @@ class Wanted:
     as_json: bool
 
 
-def deliver(spec: BenchmarkSpec, folder: Path, wanted: Wanted) -> None:
+def deliver(spec: BenchmarkSpec, folder: Path, wanted: WantedResults) -> None:
     """Write every figure into the folder, say them, and send them where they are wanted."""
     run = recorded(folder)
     experiment, context = run.experiment, run.context

@@ -31,6 +31,7 @@ from specdecode.experiment import (
 )
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
+from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.warnings import check_alike, check_support
@@ -89,6 +90,9 @@ def plan(
     price: Annotated[float, typer.Option(min=0, help="US dollars for an hour of the node.")] = prices.NODE.usd,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
+    longest_run_hours: Annotated[
+        int, typer.Option(min=1, help="The deployment's setting: 12 hours later the backstop ends the node.")
+    ] = LONGEST_RUN_HOURS,
     bucket: Annotated[str | None, typer.Option(help="Artifact bucket: look what already lies there.")] = None,
     region: Region = None,
     profile: Profile = None,
@@ -101,7 +105,11 @@ def plan(
     """
     with _refusing(as_json=as_json):
         capacity = _capacity(
-            ami=ami, price_per_node_hour=price, block_start=_utc(block_start), block_end=_utc(block_end)
+            ami=ami,
+            price_per_node_hour=price,
+            block_start=_utc(block_start),
+            block_end=_utc(block_end),
+            longest_run_hours=longest_run_hours,
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
         inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()

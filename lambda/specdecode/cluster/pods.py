@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Problem:
+class PodProblem:
     """One thing wrong with one pod. `fatal` means that waiting longer cannot help."""
 
     kind: Kind
@@ -80,14 +80,14 @@ def problems(
     nodes: Sequence[KubeObject] = (),
     events: Sequence[KubeObject] = (),
     now: datetime | None = None,
-) -> list[Problem]:
+) -> list[PodProblem]:
     """All that is wrong with `pods`, the fatal first.
 
     `nodes` are the nodes that exist (a pod bound to another one has lost its node; with none given that is not judged),
     `events` those of the pods' namespace. Without `now` no pod is young.
     """
     known = {name_of(node): is_true(node, "Ready") for node in nodes}
-    found: list[Problem] = []
+    found: list[PodProblem] = []
     for pod in pods:
         if pod.get("status", {}).get("phase") == "Succeeded":
             continue
@@ -95,7 +95,7 @@ def problems(
     return sorted(found, key=lambda problem: not problem.fatal)
 
 
-def refusals(owner: str, events: Sequence[KubeObject]) -> list[Problem]:
+def refusals(owner: str, events: Sequence[KubeObject]) -> list[PodProblem]:
     """Why the Job or Deployment `owner` has no pod, if its controller was not allowed to create one.
 
     The namespace's quota, limit ranges and Pod Security Standard refuse pods, not what makes them; only an Event tells.
@@ -106,35 +106,35 @@ def refusals(owner: str, events: Sequence[KubeObject]) -> list[Problem]:
         names = {"Job": about.get("name"), "ReplicaSet": str(about.get("name", "")).rpartition("-")[0]}
         if event.get("reason") == "FailedCreate" and names.get(about.get("kind", "")) == owner:
             fatal = "is forbidden:" in message or "is invalid:" in message
-            found.append(Problem(Kind.REFUSED, owner, message, fatal))
+            found.append(PodProblem(Kind.REFUSED, owner, message, fatal))
     return found
 
 
-def _of_pod(pod: KubeObject) -> list[Problem]:
+def _of_pod(pod: KubeObject) -> list[PodProblem]:
     status, name = pod.get("status", {}), name_of(pod)
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         return [
-            Problem(Kind.UNSCHEDULABLE, name, f"not scheduled: {scheduled.get('message', 'no reason given')}", False)
+            PodProblem(Kind.UNSCHEDULABLE, name, f"not scheduled: {scheduled.get('message', 'no reason given')}", False)
         ]
     if status.get("phase") == "Failed" and status.get("reason") in {"Evicted", "NodeLost", "Shutdown", "Terminated"}:
         kind = Kind.EVICTED if status["reason"] == "Evicted" else Kind.NODE_LOST
-        return [Problem(kind, name, f"{status['reason']}: {status.get('message', '')}".strip(), True)]
+        return [PodProblem(kind, name, f"{status['reason']}: {status.get('message', '')}".strip(), True)]
     return []
 
 
-def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[Problem]:
+def _of_node(pod: KubeObject, known: dict[str, bool]) -> list[PodProblem]:
     node = pod.get("spec", {}).get("nodeName")
     if not node or not known:
         return []
     if node not in known:
-        return [Problem(Kind.NODE_LOST, name_of(pod), f"its node {node} no longer exists", True)]
+        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} no longer exists", True)]
     if not known[node]:
-        return [Problem(Kind.NODE_LOST, name_of(pod), f"its node {node} is not Ready", False)]
+        return [PodProblem(Kind.NODE_LOST, name_of(pod), f"its node {node} is not Ready", False)]
     return []
 
 
-def _of_containers(pod: KubeObject, now: datetime | None) -> list[Problem]:
+def _of_containers(pod: KubeObject, now: datetime | None) -> list[PodProblem]:
     name, found = name_of(pod), []
     for status in container_statuses(pod):
         container, waiting = status["name"], status.get("state", {}).get("waiting") or {}
@@ -142,22 +142,24 @@ def _of_containers(pod: KubeObject, now: datetime | None) -> list[Problem]:
         reason, detail = waiting.get("reason", ""), waiting.get("message", "")
         if reason in PULL_REASONS:
             fatal = reason not in PULL_ERRORS_BEFORE_BACKOFF
-            found.append(Problem(Kind.IMAGE_PULL, name, f"{reason} of {status.get('image', '?')}: {detail}", fatal))
+            found.append(PodProblem(Kind.IMAGE_PULL, name, f"{reason} of {status.get('image', '?')}: {detail}", fatal))
         elif reason in CONFIG_REASONS:
             fatal = not (SECRET_ON_ITS_WAY.search(detail) and _is_young(pod, now))
-            found.append(Problem(Kind.CONTAINER_CONFIG, name, f"{reason} of container {container}: {detail}", fatal))
+            found.append(PodProblem(Kind.CONTAINER_CONFIG, name, f"{reason} of container {container}: {detail}", fatal))
         if not ended or ended.get("exitCode", 0) == 0:
             continue
         code = ended["exitCode"]
         if ended.get("reason") == "OOMKilled":
-            found.append(Problem(Kind.OUT_OF_MEMORY, name, f"container {container} ran out of memory", True, code))
+            found.append(PodProblem(Kind.OUT_OF_MEMORY, name, f"container {container} ran out of memory", True, code))
         elif reason == "CrashLoopBackOff" or status.get("restartCount", 0) > RESTARTS_ALLOWED:
             text = (
                 f"container {container} keeps ending with exit code {code} ({status.get('restartCount', 0)} restarts)"
             )
-            found.append(Problem(Kind.CRASH_LOOP, name, text, True, code))
+            found.append(PodProblem(Kind.CRASH_LOOP, name, text, True, code))
         else:
-            found.append(Problem(Kind.EXITED, name, f"container {container} ended with exit code {code}", False, code))
+            found.append(
+                PodProblem(Kind.EXITED, name, f"container {container} ended with exit code {code}", False, code)
+            )
     return found
 
 
@@ -166,18 +168,18 @@ def _is_young(pod: KubeObject, now: datetime | None) -> bool:
     return now is not None and started is not None and now - parse_time(started) < SECRET_GRACE
 
 
-def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[Problem]:
+def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[PodProblem]:
     name, found = name_of(pod), []
     for event in events:
         if event.get("involvedObject", {}).get("name") != name or event.get("type") != "Warning":
             continue
         reason, message = event.get("reason", ""), event.get("message", "")
         if reason == "Unhealthy" and not is_ready(pod):
-            found.append(Problem(Kind.NOT_READY, name, f"probe failed: {message}", False))
+            found.append(PodProblem(Kind.NOT_READY, name, f"probe failed: {message}", False))
         elif reason in EVENT_REASONS and pod.get("status", {}).get("phase", "Pending") == "Pending":
-            found.append(Problem(Kind.MOUNT, name, f"{reason}: {message}", False))
+            found.append(PodProblem(Kind.MOUNT, name, f"{reason}: {message}", False))
         elif reason == NO_CLAIM and not pod.get("status", {}).get("resourceClaimStatuses"):
-            found.append(Problem(Kind.DEVICE_CLAIM, name, f"{reason}: {message}", "not found" in message))
+            found.append(PodProblem(Kind.DEVICE_CLAIM, name, f"{reason}: {message}", "not found" in message))
     return found
 
 

@@ -11,6 +11,7 @@ from specdecode.experiment import prices
 from specdecode.experiment.engine import AmiVersion, Resources
 from specdecode.experiment.model import Frozen
 from specdecode.experiment.standing import standing_price
+from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
 CapacityType = Literal["on-demand", "odcr", "capacity-block"]
 TERMS: dict[CapacityType, str] = {
@@ -68,6 +69,13 @@ class Capacity(Frozen):
     """US dollars for an hour of all that stands there without a run."""
     accept_cost_above: float = Field(default=ACCEPT_COST_ABOVE, ge=0)
     """US dollars; a run that could cost more is refused unless its request accepts that."""
+    longest_run_hours: int = Field(default=LONGEST_RUN_HOURS, ge=1)
+    """Hours for which a run may hold the node before a person is told."""
+
+    @property
+    def backstop_hours(self) -> int:
+        """Hours after which the backstop ends the node under the run that holds it."""
+        return self.longest_run_hours + STUCK_GRACE_HOURS
 
     @property
     def type(self) -> CapacityType:

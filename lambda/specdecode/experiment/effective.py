@@ -84,7 +84,7 @@ def effective(experiment: Experiment, variant: Variant, engine: Engine) -> dict[
 
 
 @dataclass(frozen=True)
-class Difference:
+class SettingDifference:
     """One setting that two arms do not share."""
 
     setting: str
@@ -97,7 +97,9 @@ class Difference:
         return f"{self.setting}: {_shown(self.here)} against {_shown(self.there)}"
 
 
-def differences(experiment: Experiment, variant: Variant, baseline: Variant, engine: Engine) -> Iterator[Difference]:
+def differences(
+    experiment: Experiment, variant: Variant, baseline: Variant, engine: Engine
+) -> Iterator[SettingDifference]:
     """What `variant` and its `baseline` do not share beside speculation itself, engine's defaults included."""
     if engine.dialect not in DRIVES_A_DEVICE:
         return
@@ -111,7 +113,7 @@ def differences(experiment: Experiment, variant: Variant, baseline: Variant, eng
         if setting.startswith(OF_THE_DRAFT):
             continue
         if here.get(setting) != there.get(setting):
-            yield Difference(setting, here.get(setting), there.get(setting), said=setting in spoken)
+            yield SettingDifference(setting, here.get(setting), there.get(setting), said=setting in spoken)
 
 
 def _own(variant: Variant) -> set[str]:

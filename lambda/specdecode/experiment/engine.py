@@ -56,7 +56,7 @@ class Reads(StrEnum):
     """Every rank by itself."""
 
 
-class Runtime(Frozen):
+class NeuronRuntime(Frozen):
     """The Neuron runtime in the image, and the node images whose driver it accepts."""
 
     version: str
@@ -186,7 +186,7 @@ class Engine(Frozen):
     defaults: Defaults = Defaults()
     support: Support | None = None
     """None: nothing is announced."""
-    runtime: Runtime
+    runtime: NeuronRuntime
     serve_args: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""
     env: dict[EnvName, str] = Field(default_factory=dict)

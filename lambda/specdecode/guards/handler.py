@@ -135,7 +135,9 @@ def beat(request: Request, event: dict[str, Any], context: Context, kube: Kubern
         given = request.ResourceProperties
         if SECOND_DEADLINE not in event:
             _wait(
-                heartbeat.works(str(given["Function"]), lambda_client=aws.client("lambda")),
+                heartbeat.works(
+                    str(given["Function"]), lambda_client=aws.client("lambda", config=heartbeat.ASKED_ONCE)
+                ),
                 event,
                 context,
                 limit_s=SOON_S,

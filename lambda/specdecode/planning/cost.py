@@ -72,7 +72,7 @@ def _by_weights(experiment: Experiment, variant: str, fixed: tuple[float, float]
     return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
 
 
-class Part(Frozen):
+class CostPart(Frozen):
     """What one group of cases (the public sample, a set of prompts) takes of a run."""
 
     group: str
@@ -83,12 +83,12 @@ class Part(Frozen):
     """Of all arms and rounds."""
 
 
-def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[Part, ...]:
+def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[CostPart, ...]:
     """The load of a run by groups of cases, in their order."""
     load = experiment.workload
     groups = dict.fromkeys(case.group for case in load.cases)
     return tuple(
-        Part(
+        CostPart(
             group=group,
             cases=len(own := [case for case in load.cases if case.group == group]),
             requests=sum(map(load.requests_of, own)),

@@ -11,8 +11,14 @@ from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
-from specdecode.planning.cost import Part, Range, node_minutes, parts
-from specdecode.planning.events import Step, choose_poll_seconds, make_steps, worst_case_events
+from specdecode.planning.cost import CostPart, Range, node_minutes, parts
+from specdecode.planning.events import (
+    Step,
+    choose_poll_seconds,
+    longest_node_minutes,
+    make_steps,
+    worst_case_events,
+)
 from specdecode.planning.inventory import Inventory
 from specdecode.planning.sweep import (
     FEW_STEPS,
@@ -25,6 +31,7 @@ from specdecode.planning.sweep import (
 )
 from specdecode.planning.warnings import (
     check_alike,
+    check_backstop,
     check_benchmark,
     check_endpoints,
     check_history,
@@ -79,7 +86,7 @@ class Plan(Frozen):
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CostPart, ...] = ()
     """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -176,6 +183,7 @@ def make_plan(
             *check_start(experiment, engine, most, missing),
             *check_levels(experiment),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
+            *check_backstop(longest_node_minutes(steps, poll_s=poll_seconds), hours, capacity),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
             *check_endpoints(experiment),
         ),

@@ -12,6 +12,7 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capac
 from specdecode.experiment.effective import differences
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
+from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, load_minutes
 from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT
 from specdecode.planning.waves import Wave
@@ -141,6 +142,22 @@ def check_endpoints(experiment: Experiment) -> list[str]:
 
 def _is_loopback(host: str) -> bool:
     return host == "localhost" or host.endswith(".localhost") or host.startswith("127.")
+
+
+def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> list[str]:
+    """Whether the run may hold the node (`longest_minutes` by its deadlines, `hours` by the estimate) until it is over,
+    or the backstop ends the node under it.
+    """
+    longest, limit = longest_minutes / 60, capacity.backstop_hours
+    if longest <= limit:
+        return []
+    after = f"the backstop ends a node {limit} h after a run got it (longest_run_hours {capacity.longest_run_hours} + "
+    after += f"{STUCK_GRACE_HOURS}), and the alarm StuckRun comes before"
+    needed = math.ceil(longest) - STUCK_GRACE_HOURS
+    fix = f"deploy with -c longest_run_hours={needed}, or shorten its deadlines"
+    if hours.low > limit:
+        return [f"{after}; the run takes at least {hours.low:.1f} h: it will not finish; {fix}"]
+    return [f"{after}; by its deadlines the run may hold it for {longest:.1f} h: it may not finish; {fix}"]
 
 
 def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:

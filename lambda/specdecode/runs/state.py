@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
@@ -50,6 +51,12 @@ class RunState(BaseModel):
     """Waves whose requests' metrics are in CloudWatch."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
+
+    def is_of(self, started: datetime | None) -> bool:
+        """Whether it is the record of the execution that was started at `started`, and not of an earlier one of its
+        name. None: not known, and so not told apart.
+        """
+        return started is None or self.execution_started == started
 
 
 def load_state(store: Store, run_id: str) -> RunState | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from specdecode import names
 from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.client import Kubernetes
-from specdecode.cluster.pods import Problem, is_ready, restarts
+from specdecode.cluster.pods import PodProblem, is_ready, restarts
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.planning import Arm, Wave
 from specdecode.tasks.errors import StepFailed
@@ -20,7 +20,7 @@ GROUP_ATTRIBUTES = ("resource.aws.com/devicegroup8_id", "resource.aws.com/device
 
 def arm_pods(
     kube: Kubernetes, run_id: str, arm: Arm, *, owner: str = "", now: datetime | None = None
-) -> tuple[list[KubeObject], list[Problem]]:
+) -> tuple[list[KubeObject], list[PodProblem]]:
     """The serving pods of `arm` in its wave, and all that is wrong with them, as look_at_pods() finds it."""
     selector = (
         f"{names.RUN_LABEL}={names.run_label(run_id)},{names.COMPONENT_LABEL}=serving,"

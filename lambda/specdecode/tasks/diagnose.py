@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,6 +40,9 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
     error = clip(line(str((given.error or {}).get("Error") or "Unknown")), LONGEST_NAME)
     detail = clip(plain(error_message((given.error or {}).get("Cause"))), LONGEST)
     where = "diagnostics"
+    if _is_an_earlier_run_s(given, rt):
+        _, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}"})
+        return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)})")
     _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
     try:
         state = load_state(rt.store, given.run_id)
@@ -50,6 +54,14 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
             save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
     link = rt.store.url(layout.run_key(given.run_id, where))
     return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) Diagnostics: {link}/")
+
+
+def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
+    """Whether the folder has the results of an earlier run of this name: nothing is added to them."""
+    with suppress(Exception):  # a record that cannot be had hides no evidence
+        state = load_state(rt.store, given.run_id)
+        return state is not None and not state.is_of(given.execution_started)
+    return False
 
 
 def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:

@@ -26,6 +26,10 @@ class InvalidExperiment(StepFailed):
     """The input names no valid experiment, or one that cannot run here."""
 
 
+class NobodyTold(StepFailed):
+    """No one has confirmed to be told of a node that stays, and no setting says that nobody need be."""
+
+
 class StagingFailed(StepFailed):
     """A model did not reach the bucket."""
 

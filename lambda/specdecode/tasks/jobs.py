@@ -9,7 +9,7 @@ from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import KubernetesError
 from specdecode.cluster.jobs import Phase, created_at, job_state
-from specdecode.cluster.pods import Kind, Problem, container_statuses, problems, refusals
+from specdecode.cluster.pods import Kind, PodProblem, container_statuses, problems, refusals
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.manifests import owned
 from specdecode.runs.store import Store
@@ -42,7 +42,7 @@ def apply_missing(
 
 def look_at_pods(
     kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
-) -> tuple[list[KubeObject], list[Problem]]:
+) -> tuple[list[KubeObject], list[PodProblem]]:
     """The pods that match, and all that is wrong with them (`now`: as problems() takes it).
 
     Where there is none: why its Job or Deployment `owner` could not create it.
@@ -110,5 +110,5 @@ def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -
     return kept
 
 
-def _because(found: Sequence[Problem]) -> str:
+def _because(found: Sequence[PodProblem]) -> str:
     return "" if not found else ": " + "; ".join(dict.fromkeys(str(problem) for problem in found[:4]))

@@ -16,8 +16,9 @@ from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, nee
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
+from specdecode.runs.told import untold
 from specdecode.tasks.capacity import outside_window
-from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment
+from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
 from specdecode.tasks.inherit import inherit
 from specdecode.tasks.prompts import keep_sets
 from specdecode.tasks.request import experiment_of, parse_request
@@ -38,6 +39,8 @@ class Planned(BaseModel):
     experiment: str
     plan: str
     """Where the whole plan lies."""
+    warnings: tuple[str, ...] = ()
+    """What `specdecode plan` would warn of: for whoever starts a run from the console."""
 
 
 def plan(given: StepInput, rt: Runtime) -> Planned:
@@ -48,7 +51,13 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     known = load_state(rt.store, given.run_id)
     _check_name(given, known)
+    _check_told(rt)
     request = parse_request(given.input)
+    if known is None and request.resume is None and (found := rt.store.keys(layout.run_key(given.run_id, "raw/"))):
+        raise InvalidExperiment(
+            f"{len(found)} files of measurements lie below {rt.store.url(layout.run_prefix(given.run_id))} already and "
+            "would count as this run's: start it with another name"
+        )
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     old = None
     if request.resume is None:
@@ -89,16 +98,26 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         endpoints=experiment.has_endpoints,
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
+        warnings=planned.warnings,
     )
 
 
 def _check_name(given: StepInput, known: RunState | None) -> None:
     """Refuse an earlier run's name, which Step Functions frees after 90 days (StartExecution, parameter `name`)."""
-    if known and known.execution_started and known.execution_started != given.execution_started:
+    if known and not known.is_of(given.execution_started):
         raise InvalidExperiment(
-            f"the name {given.run_id} was used by a run that started at {known.execution_started:%Y-%m-%d %H:%M} UTC, "
+            f"the name {given.run_id} was used by a run that started at {known.started_at:%Y-%m-%d %H:%M} UTC, "
             "and its results are kept: start this one with another name"
         )
+
+
+def _check_told(rt: Runtime) -> None:
+    """Refuse a run of which nobody would hear, from wherever it is started. Without ALERTS_TOPIC nobody need hear."""
+    if "ALERTS_TOPIC" in rt.environ:
+        topic = rt.environ["ALERTS_TOPIC"]
+        pages = rt.clients("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
+        if problem := untold([item for page in pages for item in page["Subscriptions"]]):
+            raise NobodyTold(f"{problem[0]}: {problem[1]}")
 
 
 def _check_cost(bill: Bill, *, accepted: float | None) -> None:

@@ -34,7 +34,7 @@ class StepInput(BaseModel):
     run_id: str
     execution_arn: str = ""
     execution_started: AwareDatetime | None = None
-    """When the execution was started; only the first step gets it."""
+    """When the execution was started; only the first step and the diagnosis get it."""
     wave: int = 0
     input: JsonValue = None
     """The execution's input; only the first step gets it."""

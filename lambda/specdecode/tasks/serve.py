@@ -9,7 +9,7 @@ from typing import Any
 from specdecode import manifests, names
 from specdecode.analysis.context import DeviceGroup
 from specdecode.cluster.jobs import created_at
-from specdecode.cluster.pods import Problem, is_ready
+from specdecode.cluster.pods import PodProblem, is_ready
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.planning import Arm
 from specdecode.runs.state import change_state
@@ -57,7 +57,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     return Progress(done=True, message=f"all {wanted} arms are ready")
 
 
-def _hopeless(arm: Arm, found: Sequence[Problem], *, age: timedelta, limit_min: int) -> ServeNotReady | None:
+def _hopeless(arm: Arm, found: Sequence[PodProblem], *, age: timedelta, limit_min: int) -> ServeNotReady | None:
     """Why the arm will never be ready, or is not in time."""
     for problem in found:
         if problem.fatal:

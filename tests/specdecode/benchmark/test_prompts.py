@@ -6,7 +6,7 @@ import pytest
 from specdecode.benchmark.__main__ import fetch_sets
 from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
 from specdecode.benchmark.prompts import BadPrompts, Prompt, longest, preamble, prompts_of
-from specdecode.benchmark.request_body import Dialect, request_body
+from specdecode.benchmark.request_body import BodyDialect, request_body
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import EstimatedTokens, token_counter
 from specdecode.experiment.model import PromptKind, Workload
@@ -82,7 +82,7 @@ def test_prompts_from_json_lines(tmp_path: Path) -> None:
     assert not {prompt.text for prompt in prompts[4:]} & {"one", "two", "three"}
     fewer = prompts_of(given, workload(), EstimatedTokens(), count=1, warmups=2)
     assert [prompt.text for prompt in fewer] == ["one", "two", "three"]
-    body = request_body(model="m", prompt=prompts[2], index=0, workload=workload(), dialect=Dialect())
+    body = request_body(model="m", prompt=prompts[2], index=0, workload=workload(), dialect=BodyDialect())
     assert body["max_tokens"] == 5
     assert body["messages"] == [{"role": "user", "content": "three"}]
 
@@ -113,7 +113,7 @@ def test_a_system_message_needs_the_chat_endpoint(tmp_path: Path) -> None:
     path.write_text('{"id": "s1", "category": "a", "system": "Short.", "turns": ["Why?"]}\n')
     (given,) = cases_of(named=[], prompts=[], files=[path])
     (prompt,) = prompts_of(given, workload(), EstimatedTokens(), count=1)
-    body = request_body(model="m", prompt=prompt, index=0, workload=workload(), dialect=Dialect())
+    body = request_body(model="m", prompt=prompt, index=0, workload=workload(), dialect=BodyDialect())
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     with pytest.raises(BadPrompts, match="s1 has a system message"):
         prompts_of(given, workload(endpoint="completions"), EstimatedTokens(), count=1)
@@ -121,18 +121,18 @@ def test_a_system_message_needs_the_chat_endpoint(tmp_path: Path) -> None:
 
 def test_request_bodies() -> None:
     chat = prompts_of(case(kind=PromptKind.LINE, text="a"), workload(), EstimatedTokens(), count=1)[0]
-    body = request_body(model="m", prompt=chat, index=3, workload=workload(thinking=False), dialect=Dialect())
+    body = request_body(model="m", prompt=chat, index=3, workload=workload(thinking=False), dialect=BodyDialect())
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     assert body["chat_template_kwargs"] == {"enable_thinking": False}
     assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
     assert "seed" not in body
     plain = workload(endpoint="completions", temperature=0.7, ignore_eos=True)
-    body = request_body(model="m", prompt=chat, index=3, workload=plain, dialect=Dialect(running_usage=False))
+    body = request_body(model="m", prompt=chat, index=3, workload=plain, dialect=BodyDialect(running_usage=False))
     assert body["prompt"] == chat.text
     assert body["seed"] == 11111 + 3
     assert body["min_tokens"] == body["max_tokens"] == 8
     assert body["stream_options"] == {"include_usage": True}
-    least = Dialect(running_usage=False, usage=False, exact_length=False)
+    least = BodyDialect(running_usage=False, usage=False, exact_length=False)
     body = request_body(model="m", prompt=chat, index=0, workload=plain, dialect=least)
     assert "stream_options" not in body
     assert "ignore_eos" not in body

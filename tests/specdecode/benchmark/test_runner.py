@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from specdecode.benchmark import __main__ as command
 from specdecode.benchmark.endpoint import Endpoint
-from specdecode.benchmark.outcome import Options, Outcome, Sent, failed_beyond
+from specdecode.benchmark.outcome import Options, Outcome, SentCounts, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
@@ -121,11 +121,11 @@ def test_an_arm_that_answers_wrongly_is_named(tmp_path: Path, model: str, says: 
 
 
 def test_failed_beyond() -> None:
-    sent = {("a", "x", "c1"): Sent(started=20, failed=1), ("b", "x", "c1"): Sent(started=10, failed=2)}
+    sent = {("a", "x", "c1"): SentCounts(started=20, failed=1), ("b", "x", "c1"): SentCounts(started=10, failed=2)}
     outcome = Outcome(servers=Servers(run_id="r"), sent=sent, problems=())
     assert failed_beyond(outcome, 0.1) == ["b/x/c1: 20% of the requests failed"]
     assert not failed_beyond(outcome, 0.5)
-    none = {("a", "x", "c1"): Sent(started=3, failed=3)}
+    none = {("a", "x", "c1"): SentCounts(started=3, failed=3)}
     assert failed_beyond(Outcome(servers=Servers(run_id="r"), sent=none, problems=()), 1.0) == [
         "a/x/c1: 100% of the requests failed"
     ]

@@ -10,10 +10,11 @@ from typing import Any
 
 import botocore.session
 import pytest
+from botocore.exceptions import ReadTimeoutError
 from botocore.stub import Stubber
 from specdecode import names
 from specdecode.guards import handler, heartbeat, log_groups
-from specdecode.guards.waiting import REFUSED_S, SECOND_DEADLINE, SOON_S
+from specdecode.guards.waiting import POLL_S, REFUSED_S, RESERVE_MS, SECOND_DEADLINE, SOON_S
 
 from tests.specdecode.guards.world import Context, World
 from tests.specdecode.tasks.aws_fake import client_error
@@ -168,6 +169,11 @@ def test_log_groups_stay_when_the_stack_goes(world: World) -> None:
     assert answer is not None and answer["Status"] == "SUCCESS"
 
 
+THROTTLED = client_error("TooManyRequestsException", "Invoke", 429)
+DENIED = client_error("AccessDeniedException", "Invoke", 403)
+SLOW = ReadTimeoutError(endpoint_url="https://lambda.us-east-2.amazonaws.com")
+
+
 class Watchdog:
     """Lambda and CloudWatch: `errors` come first, then `problems`; a heartbeat can be read after `slow` looks."""
 
@@ -203,6 +209,34 @@ def test_the_first_heartbeat_is_the_watchdogs_own_and_seen_before_the_alarm(worl
     assert beat(world, watchdog)["Status"] == "SUCCESS"
     assert watchdog.calls == 3, "again after an error and after a problem, not while CloudWatch is slow"
     assert world.slept == 40
+
+
+class Away(Watchdog):
+    """It cannot be asked at first: each of `away` is raised once."""
+
+    def __init__(self, *away: Exception) -> None:
+        super().__init__()
+        self.away = list(away)
+
+    def invoke(self, **given: Any) -> dict[str, Any]:
+        if self.away:
+            raise self.away.pop(0)
+        return super().invoke(**given)
+
+
+@pytest.mark.parametrize("error", [THROTTLED, DENIED, SLOW])
+def test_a_watchdog_that_cannot_be_asked_at_first_is_asked_again(world: World, error: Exception) -> None:
+    assert beat(world, Away(*[error] * 3))["Status"] == "SUCCESS"
+    assert world.slept == 30
+    answer = beat(world, Away(*[error] * 100))
+    assert (answer["Status"], "cannot be asked" in answer["Reason"]) == ("FAILED", True)
+
+
+def test_a_watchdog_that_hangs_leaves_the_guard_time_to_answer() -> None:
+    """Lambda's longest look begins after a pause and must end before the guard itself is ended."""
+    asked = heartbeat.ASKED_ONCE
+    assert asked.retries == {"total_max_attempts": 1}
+    assert POLL_S + asked.connect_timeout + asked.read_timeout < RESERVE_MS / 1000
 
 
 def test_a_watchdog_that_cannot_work_fails_the_deployment(world: World) -> None:

@@ -40,7 +40,7 @@ class Aws:
         self.clients: dict[str, Any] = {}
         """Service -> its client, where this is not one."""
 
-    def client(self, name: str) -> Any:
+    def client(self, name: str, config: Any = None) -> Any:
         return self.clients.get(name, self)
 
     def get_paginator(self, name: str) -> Any:

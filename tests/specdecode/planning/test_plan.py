@@ -10,7 +10,7 @@ from specdecode import layout
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
 from specdecode.experiment.model import DEVICES
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.cost import node_minutes
+from specdecode.planning.cost import Range, node_minutes
 from specdecode.planning.events import (
     ACCURACY_MINUTES,
     EVENTS_PER_LOOK,
@@ -22,6 +22,7 @@ from specdecode.planning.events import (
     fewest_events,
     worst_case_events,
 )
+from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -184,7 +185,7 @@ def test_a_block_that_begins_later_counts_from_its_start():
 
 
 def test_branches_are_warned_of():
-    (warning,) = told(plan_of("llama-3.1-405b"))
+    (warning,) = [text for text in plan_of("llama-3.1-405b").warnings if "branch" in text]
     assert "Llama-3.1-405B-Instruct-FP8" in warning and "pin a commit" in warning
 
 
@@ -224,3 +225,23 @@ def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():
     assert fewest_events(two) == 2 * fewest_events(one)
     assert fewest_events([*one, Step(name="Compile", wave=0, deadline_minutes=120)]) == fewest_events(one) + LAST_LOOK
     assert worst_case_events(two, poll_s=60) - worst_case_events(one, poll_s=60) > EVENTS_PER_WAVE + 9 * (90 + 240)
+
+
+@pytest.mark.parametrize(("preset", "hours"), [("llama-3.1-405b", 63), ("qwen3-32b-tuning", 54)])
+def test_a_run_that_the_backstop_would_cut_is_warned_of_with_what_to_set(preset, hours):
+    """Its deadlines together are longer than a run may hold the node: 48 and 12 hours by default."""
+    (said,) = [text for text in plan_of(preset).warnings if "backstop" in text]
+    assert "ends a node 60 h after a run got it (longest_run_hours 48 + 12)" in said
+    assert f"deploy with -c longest_run_hours={hours}, or shorten its deadlines" in said
+    assert not [w for w in plan_of(preset, capacity=Capacity(longest_run_hours=hours)).warnings if "backstop" in w]
+    assert [w for w in plan_of(preset, capacity=Capacity(longest_run_hours=hours - 1)).warnings if "backstop" in w]
+
+
+def test_a_run_that_cannot_be_over_before_the_backstop_is_told_so():
+    (said,) = check_backstop(20 * 60, Range(low=14, high=19), Capacity(longest_run_hours=1))
+    assert "takes at least 14.0 h: it will not finish; deploy with -c longest_run_hours=8" in said
+
+
+@pytest.mark.parametrize("preset", ["qwen3-32b", "qwen3-32b-latency", "rehearsal"])
+def test_a_run_that_ends_before_the_backstop_is_not_warned_of(preset):
+    assert not [text for text in plan_of(preset).warnings if "backstop" in text]

@@ -1,21 +1,24 @@
 """The steps one after the other, in a world where nothing goes wrong; and what a second run and a retry find."""
 
+from __future__ import annotations
+
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from specdecode import names
+from specdecode import layout, names
 from specdecode.benchmark.results import Results, measured_indices
 from specdecode.experiment import Capacity
 from specdecode.records import ErrorKind, RequestRecord
 from specdecode.runs.state import load_state
-from specdecode.tasks import acquire, plan, release
+from specdecode.tasks import acquire, diagnose, plan, release
 from specdecode.tasks import compile as compiling
-from specdecode.tasks.errors import InvalidExperiment, LeaseLost
+from specdecode.tasks.errors import InvalidExperiment, LeaseLost, NobodyTold
 
 from tests.specdecode.benchmark.making import record
-from tests.specdecode.tasks.world import DEFAULT, WAITING, World
+from tests.specdecode.tasks.world import DEFAULT, WAITING, World, arn
 
 JOBS = ("Job", "Deployment")
 
@@ -329,4 +332,89 @@ def test_a_name_that_an_earlier_run_had_is_refused_and_its_results_stay():
         InvalidExperiment, match=r"run-1 was used by a run that started at 2026-08-01 12:00 UTC.*another"
     ):
         plan.plan(again, world.rt)
-    assert world.s3.objects == kept
+    caught = {"Error": "InvalidExperiment", "Cause": "the name run-1 was used"}
+    failed = again.model_copy(update={"error": caught, "input": None})
+    assert "refused before anything was created" in diagnose.diagnose(failed, world.rt).Cause
+    assert world.s3.objects == kept, "neither the plan nor the diagnosis adds to the earlier run's results"
+
+
+def test_a_record_of_a_version_that_kept_no_start_is_an_earlier_run_s_too():
+    world = World()
+    first = world.given("run-1", input=DEFAULT)
+    plan.plan(first, world.rt)
+    with pytest.raises(InvalidExperiment, match="was used by a run"):
+        plan.plan(first.model_copy(update={"execution_started": world.time}), world.rt)
+
+
+def test_measurements_without_a_record_are_never_taken_for_a_new_run_s():
+    world = World()
+    world.s3.objects[layout.run_key("run-1", "raw/base/count.jsonl")] = b"{}\n"
+    with pytest.raises(InvalidExperiment, match=r"1 files of measurements lie below .*start it with another name"):
+        world.plan()
+
+
+def test_a_failed_run_of_a_fresh_name_keeps_its_diagnosis():
+    world = World()
+    given = world.given("run-1", input=DEFAULT, execution_started=world.time)
+    plan.plan(given, world.rt)
+    failed = given.model_copy(update={"error": {"Error": "ServeNotReady", "Cause": "x"}, "input": None})
+    diagnose.diagnose(failed, world.rt)
+    assert [failure.stage for failure in load_state(world.rt.store, "run-1").failures] == ["ServeNotReady"]
+    assert layout.run_key("run-1", "diagnostics/diagnosis.json") in world.s3.objects
+
+
+class FakeSns:
+    """The alerts topic's subscriptions, in pages of one."""
+
+    def __init__(self, *subscriptions: dict[str, str]) -> None:
+        self.subscriptions = subscriptions
+
+    def get_paginator(self, operation: str) -> FakeSns:
+        assert operation == "list_subscriptions_by_topic"
+        return self
+
+    def paginate(self, *, TopicArn: str) -> list[dict[str, list[dict[str, str]]]]:
+        assert TopicArn == TOPIC
+        return [{"Subscriptions": [item]} for item in self.subscriptions] or [{"Subscriptions": []}]
+
+
+TOPIC = "arn:aws:sns:us-east-2:1:alerts"
+PENDING = {"SubscriptionArn": "PendingConfirmation", "Endpoint": "you@example.com"}
+CONFIRMED = {"SubscriptionArn": f"{TOPIC}:7", "Endpoint": "you@example.com"}
+
+
+def told(*subscriptions: dict[str, str]) -> World:
+    world = World()
+    world.rt.environ["ALERTS_TOPIC"] = TOPIC
+    others = world.rt.clients
+    world.rt.clients = lambda service: FakeSns(*subscriptions) if service == "sns" else others(service)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "says"),
+    [
+        ((), "accept_no_alerts=true"),
+        ((PENDING,), "you@example.com is not confirmed: nobody is told yet: open the link"),
+    ],
+)
+def test_a_run_of_which_nobody_would_hear_is_refused_from_wherever_it_is_started(subscriptions, says):
+    world = told(*subscriptions)
+    with pytest.raises(NobodyTold, match=re.escape(says)) as caught:
+        world.plan(request={})
+    assert not [key for key in world.s3.objects if key.startswith("runs/")], "refused before anything was stored"
+    cause = world.clean_up(caught.value).Cause
+    assert cause.startswith("The run was refused before anything was created, since nobody would be told")
+
+
+def test_one_confirmed_subscription_is_enough_wherever_it_stands():
+    assert told(PENDING, CONFIRMED).plan() == 1
+
+
+def test_a_plan_says_what_it_warns_of_to_whoever_starts_from_the_console():
+    world = World()
+    world.rt.environ["CAPACITY"] = Capacity(longest_run_hours=1).model_dump_json()
+    world.states.executions[arn("run-1")] = "RUNNING"
+    request = {**DEFAULT, "set": {"deadlines.benchmark": 1000}, "accept_cost": 5000}
+    planned = plan.plan(world.given("run-1", input=request), world.rt)
+    assert any("deploy with -c longest_run_hours=" in text for text in planned.warnings), planned.warnings

@@ -20,6 +20,7 @@ def contents(view: ReportView) -> list[Entry]:
     """The sections after the first screen."""
     comparison = view.comparison
     found = [
+        (bool(view.curves), Entry("curve", "curve-1", "Over the load")),
         (bool(view.pairs), Entry("verdicts", "verdict-1", "Prompt type by prompt type")),
         (view.is_sweep, Entry("matrix", "matrix-h", "All arms")),
         (len(view.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.analysis.groups import figure as figure_of
+from specdecode.analysis.report import curves
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
 from specdecode.analysis.setting import setting, winner
@@ -15,6 +16,7 @@ def render_markdown(comparison: Comparison) -> str:
     """Answer, verdict table, metrics side by side, cost, equality, prediction, failures, formulas."""
     sections = (
         _head(comparison),
+        _curves(comparison),
         *(_pair(comparison, pair) for pair in comparison.pairs),
         _chains(comparison),
         _accuracy(comparison),
@@ -104,6 +106,20 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
             f"“{markdown(first.other[:30])}”"
         )
     yield ""
+
+
+def _curves(comparison: Comparison) -> Iterator[str]:
+    for curve in curves.shown(comparison):
+        headers = curves.headers(curve)
+        yield f"## {markdown(curve.variant)} over the load"
+        yield ""
+        yield markdown(curves.sentence(comparison, curve))
+        yield ""
+        yield _row([text.replace("$", "\\$") for text in headers])
+        yield "|---|" + "--:|" * (len(headers) - 1)
+        for cells in curves.rows(curve):
+            yield _row([text.replace("$", "\\$") for text in cells])
+        yield ""
 
 
 def _chains(comparison: Comparison) -> Iterator[str]:

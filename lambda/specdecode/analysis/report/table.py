@@ -20,6 +20,7 @@ COLUMNS = (
     "variant",
     "baseline",
     "case",
+    "load",
     "metric",
     "unit",
     *STATISTICS,
@@ -81,6 +82,23 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
                     "verdict": case.verdict.value if estimate is case.headline else "",
                     "formula": estimate.method,
                 }
+    yield from _curves(comparison)
+
+
+def _curves(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+    """Rows of kind `curve` (speed-up at a load) and `crossover`; `case` holds the group, `load` the level."""
+    for curve in comparison.curve:
+        place = {"variant": curve.variant, "baseline": curve.baseline, "case": curve.group, "unit": "ratio"}
+        for point in curve.points:
+            found = point.speedup
+            figures = {"n": found.n, "value": found.ratio, "low": found.low, "high": found.high}
+            yield {"kind": "curve", **place, "load": point.level.name, "metric": found.metric, **figures} | {
+                "formula": found.method
+            }
+        for crossing in curve.crossovers:
+            ends = {"value": crossing.load, "low": crossing.low, "high": crossing.high}
+            unit = "requests/s" if curve.points[0].level.rate is not None else "requests"
+            yield {"kind": "crossover", **place, "metric": crossing.direction, **ends, "unit": unit}
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from textwrap import fill
 
+from specdecode.analysis.report import curves
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
 from specdecode.analysis.setting import setting, winner
@@ -26,6 +27,8 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts = [*(_fill(line(sentence), width) for sentence in said if sentence), ""]
     parts += [_fill(f"{fact.name}: {line(fact.text)}", width) for fact in setting(comparison)]
     parts.append("")
+    for curve in curves.shown(comparison):
+        parts.append(_plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve)))
     for pair in comparison.pairs:
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
@@ -80,7 +83,7 @@ def _table(
         from rich.table import Table
         from rich.text import Text
     except ImportError:
-        return _plain_table(title, rows)
+        return _plain_table(title, HEADERS, rows)
     table = Table(title=Text(title), title_justify="left")
     for header in HEADERS:
         table.add_column(header, justify="left" if header in {"prompts", "", "verdict"} else "right")
@@ -91,7 +94,7 @@ def _table(
     return out.getvalue()
 
 
-def _plain_table(title: str, rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(row[n]) for row in (HEADERS, *rows)) for n in range(len(HEADERS))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)) for row in (HEADERS, *rows)]
+def _plain_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[n]) for row in (headers, *rows)) for n in range(len(headers))]
+    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)) for row in (headers, *rows)]
     return "\n".join((title, lines[0], "  ".join("-" * size for size in widths), *lines[1:])) + "\n"

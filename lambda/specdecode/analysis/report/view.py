@@ -9,8 +9,10 @@ from typing import NamedTuple
 import yaml
 
 from specdecode.analysis.context import Accuracy, Served
+from specdecode.analysis.curve_result import Curve
 from specdecode.analysis.groups import figure as group_figure
 from specdecode.analysis.recommend import cost_over
+from specdecode.analysis.report import curves
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.contents import Entry, contents
 from specdecode.analysis.report.drawn import Drawn
@@ -40,6 +42,15 @@ class Grid(NamedTuple):
 
     ks: tuple[int, ...]
     rows: dict[str, dict[int, GroupResult]]
+
+
+class CurveTable(NamedTuple):
+    """A curve, what it says in words, and its table."""
+
+    curve: Curve
+    sentence: str
+    headers: list[str]
+    rows: list[list[str]]
 
 
 class ReportView:
@@ -97,6 +108,14 @@ class ReportView:
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What an arm did in a case."""
         return self.comparison.arm(variant, case)
+
+    @cached_property
+    def curves(self) -> list[CurveTable]:
+        """The answer over the load; empty of a run of one load."""
+        return [
+            CurveTable(curve, curves.sentence(self.comparison, curve), curves.headers(curve), curves.rows(curve))
+            for curve in curves.shown(self.comparison)
+        ]
 
     @cached_property
     def tiles(self) -> list[Tile]:

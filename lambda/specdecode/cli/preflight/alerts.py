@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.experiment.deployment_facts import DeploymentFacts
-
-GIVE = "deploy with -c alert_email=you@example.com, or with -c accept_no_alerts=true if nobody need be told"
+from specdecode.runs.told import GIVE, confirmed, untold
 
 
 def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
@@ -29,12 +28,9 @@ def before(facts: DeploymentFacts) -> Check:
 
 
 def subscribed(subscriptions: Sequence[Mapping[str, str]]) -> Check:
-    """Of the topic. An unconfirmed subscription has the word PendingConfirmation in place of its ARN (SNS API)."""
-    confirmed = [item for item in subscriptions if item["SubscriptionArn"].startswith("arn:")]
-    if confirmed:
-        return Check("alerts", "ok", f"{len(confirmed)} confirmed subscription{'s' * (len(confirmed) > 1)}")
-    if subscriptions:
-        to = ", ".join(item["Endpoint"] for item in subscriptions)
-        fix = 'open the link in the mail "AWS Notification - Subscription Confirmation"'
-        return Check("alerts", "fail", f"the subscription of {to} is not confirmed: nobody is told yet", fix)
-    return Check("alerts", "fail", "nobody is told of a node that stays or of a run that is stuck", GIVE)
+    """Of the topic."""
+    problem = untold(subscriptions)
+    if problem:
+        return Check("alerts", "fail", *problem)
+    count = confirmed(subscriptions)
+    return Check("alerts", "ok", f"{count} confirmed subscription{'s' * (count > 1)}")

@@ -31,7 +31,7 @@ TIMEOUT_S = 10
 
 
 @dataclass(frozen=True)
-class Answer:
+class RegistryAnswer:
     """Of an HTTP request. `status` 0: there was none."""
 
     status: int
@@ -39,20 +39,20 @@ class Answer:
     body: bytes = b""
 
 
-Http = Callable[[str, str, Mapping[str, str]], Answer]
+Http = Callable[[str, str, Mapping[str, str]], RegistryAnswer]
 """Method, address, headers -> answer; header names in small letters."""
 
 
-def http(method: str, url: str, headers: Mapping[str, str]) -> Answer:
+def http(method: str, url: str, headers: Mapping[str, str]) -> RegistryAnswer:
     """Over the network, in TIMEOUT_S at most."""
     try:
         request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 (https, or our own test)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:  # noqa: S310
-            return Answer(found.status, _small(found.headers), found.read(1 << 20))
+            return RegistryAnswer(found.status, _small(found.headers), found.read(1 << 20))
     except urllib.error.HTTPError as error:
-        return Answer(error.code, _small(error.headers))
+        return RegistryAnswer(error.code, _small(error.headers))
     except (OSError, ValueError):
-        return Answer(0, {})
+        return RegistryAnswer(0, {})
 
 
 def _small(headers: Any) -> dict[str, str]:

@@ -71,7 +71,7 @@ class World:
         return self.aws.client(service)
 
     def http(self, method, url, headers):
-        return registry.Answer(self.status, {"docker-content-digest": f"sha256:{'a' * 64}"})
+        return registry.RegistryAnswer(self.status, {"docker-content-digest": f"sha256:{'a' * 64}"})
 
 
 @pytest.fixture

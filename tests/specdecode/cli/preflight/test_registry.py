@@ -98,12 +98,12 @@ def test_an_image_that_is_not_there(http):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (registry.Answer(0, {}), "answers nothing"),
-        (registry.Answer(500, {}), "answers 500"),
-        (registry.Answer(200, {}), "without a digest"),
-        (registry.Answer(200, {"docker-content-digest": "sha256:../../x"}), "answers 200"),
-        (registry.Answer(401, {"www-authenticate": "Basic"}), "wants a login"),
-        (registry.Answer(401, {"www-authenticate": 'Bearer realm="file:///etc/passwd"'}), "wants a login"),
+        (registry.RegistryAnswer(0, {}), "answers nothing"),
+        (registry.RegistryAnswer(500, {}), "answers 500"),
+        (registry.RegistryAnswer(200, {}), "without a digest"),
+        (registry.RegistryAnswer(200, {"docker-content-digest": "sha256:../../x"}), "answers 200"),
+        (registry.RegistryAnswer(401, {"www-authenticate": "Basic"}), "wants a login"),
+        (registry.RegistryAnswer(401, {"www-authenticate": 'Bearer realm="file:///etc/passwd"'}), "wants a login"),
     ],
 )
 def test_a_registry_that_answers_otherwise(answer, words):
@@ -114,7 +114,7 @@ def test_a_registry_that_answers_otherwise(answer, words):
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff"])
 def test_a_token_that_is_none(body):
     challenge = {"www-authenticate": 'Bearer realm="https://r/token"'}
-    answers = {"HEAD": registry.Answer(401, challenge), "GET": registry.Answer(200, {}, body)}
+    answers = {"HEAD": registry.RegistryAnswer(401, challenge), "GET": registry.RegistryAnswer(200, {}, body)}
     with pytest.raises(LookupError, match="gives no token"):
         registry.digest(IMAGE, ask=lambda method, *_: answers[method], client=Aws().client)
 

@@ -1,0 +1,73 @@
+"""What a curve over the load says, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.analysis.curve_result import Crossover, Curve, LoadPoint
+from specdecode.experiment.level import Level
+from specdecode.experiment.slo import Slo
+
+
+def advice_by_load(curve: Curve, slo: Slo) -> str:
+    """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`."""
+    parts = [_where(curve), _objective(curve) if slo.asked else "", _doubts(curve.points)]
+    return " ".join(part for part in parts if part)
+
+
+def _where(curve: Curve) -> str:
+    if len(curve.crossovers) == 1:
+        found = curve.crossovers[0]
+        side = ("below", "above") if found.direction == "stops" else ("above", "below")
+        return f"Speculate {side[0]} {_load(curve, found)}, not {side[1]}."
+    if curve.crossovers:
+        places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
+        return f"Whether to speculate changes with the load more than once: {places}."
+    last = curve.points[-1].level
+    shown = [_shown(point) for point in curve.points]
+    if all(side > 0 for side in shown):
+        return f"Speculate at every load measured: it is faster at each, and no crossover is there up to {last}."
+    if all(side < 0 for side in shown):
+        return f"Do not speculate at any load measured: it is slower at each, up to {last}."
+    faster = [point.level for point, side in zip(curve.points, shown, strict=True) if side > 0]
+    slower = [point.level for point, side in zip(curve.points, shown, strict=True) if side < 0]
+    known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
+    return f"No crossover is shown up to {last}: speculation is {' and '.join(known) or 'neither faster nor slower'}."
+
+
+def _shown(point: LoadPoint) -> int:
+    """1: faster, -1: slower, 0: neither is shown."""
+    low, high = point.speedup.low, point.speedup.high
+    return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
+
+
+def _load(curve: Curve, found: Crossover) -> str:
+    unit = "requests a second" if curve.points[0].level.rate is not None else "requests at a time"
+    return f"{rounded(found.load)} {unit} (95% CI {rounded(found.low)} to {rounded(found.high)})"
+
+
+def rounded(load: float) -> str:
+    """Two significant digits; a whole number from 10 on."""
+    return f"{load:.0f}" if load >= 10 else f"{load:.2g}"
+
+
+def listed(levels: Sequence[Level]) -> str:
+    """`1, 2, 4 at a time`."""
+    *others, last = levels
+    return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
+
+
+def _objective(curve: Curve) -> str:
+    """What each arm carries at the service-level objective, of the loads that were measured."""
+    if curve.base_keeps == curve.other_keeps:
+        both = curve.base_keeps
+        if both is None:
+            return "At your SLO neither arm carries even the smallest load measured."
+        return f"At your SLO both carry {both}, of the loads measured."
+    first, second = curve.other_keeps, curve.base_keeps
+    return f"At your SLO it carries {first or 'none'} with and {second or 'none'} without, of the loads measured."
+
+
+def _doubts(points: Sequence[LoadPoint]) -> str:
+    doubtful = [point.level for point in points if point.doubtful]
+    return f"The load generator fell behind at {listed(doubtful)}: doubtful." if doubtful else ""

@@ -1,0 +1,174 @@
+"""The answer as a curve over the load: what speculation does at each level, and where it stops paying."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from specdecode.analysis import pairing
+from specdecode.analysis.crossing import AtLoad, crossings
+from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.measured import AtLevel
+from specdecode.analysis.pairs import rounds_beside
+from specdecode.analysis.result import HEADLINE, Pair
+from specdecode.analysis.statistics import LogMean, combine
+from specdecode.analysis.verdict import estimate, too_many_failed
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment
+from specdecode.measures.arm import Measured
+from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.distribution import mean, quantile
+from specdecode.measures.metrics.goodput import good_requests
+from specdecode.records import RequestRecord
+
+DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
+METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
+DOUBTFUL_SHARE = 0.05
+"""Share of requests with a doubtful time above which a level is doubtful."""
+
+
+def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
+    """A curve for each pair and group; none of a run of one load."""
+    if len(levels) < 2:
+        return ()
+    ordered = sorted(levels, key=lambda each: each.level.value)
+    return tuple(
+        found
+        for pair in pairs
+        for group in pair.groups
+        if (found := _curve(experiment, ordered, pair, group.group, group.cases))
+    )
+
+
+def _curve(
+    experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, group: str, cases: Sequence[str]
+) -> Curve | None:
+    gains = [{case: gain for case in cases if (gain := _gain(experiment, at, pair, case))} for at in levels]
+    there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
+    kept = [case for case in cases if there and all(case in found for _, found in there)]
+    if len(there) < 2 or not kept:
+        return None
+    points, loads = [], []
+    for at, found in there:
+        together = combine([found[case] for case in kept], [1.0 / len(kept)] * len(kept))
+        base, other = ([at.arms[name, case] for case in kept] for name in (pair.baseline, pair.variant))
+        point = _point(experiment, at.level, base, other, together)
+        points.append(point)
+        base_load, load = (_under_way(arm) if at.level.rate is None else at.level.value for arm in (base, other))
+        loads.append(AtLoad(load=load, base_load=base_load, base_s=_seconds(base), gain=together))
+    keeps = [_keeps(points, experiment.workload.slo.share, arm) for arm in ("base", "other")]
+    return Curve(
+        variant=pair.variant,
+        baseline=pair.baseline,
+        group=group,
+        cases=tuple(kept),
+        left_out=tuple(case for case in cases if case not in kept),
+        points=tuple(points),
+        crossovers=tuple(crossings(loads)),
+        base_keeps=keeps[0],
+        other_keeps=keeps[1],
+        prompts=points[-1].speedup.n,
+    )
+
+
+def _gain(experiment: Experiment, at: AtLevel, pair: Pair, case: str) -> LogMean | None:
+    """Log speed-up on the headline metric; None where it is no fair comparison."""
+    keys = (pair.baseline, case), (pair.variant, case)
+    if any(key not in at.arms for key in keys):
+        return None
+    base, other = (at.arms[key] for key in keys)
+    if too_many_failed(base.arm, other.arm):
+        return None
+    return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
+
+
+def _point(
+    experiment: Experiment, level: Level, base: Sequence[Measured], other: Sequence[Measured], gain: LogMean
+) -> LoadPoint:
+    records = [record for each in (*base, *other) for record in each.block.records]
+    under_way = mean([_under_way(base), _under_way(other)])
+    batch = None if experiment.has_endpoints else experiment.serving.max_num_seqs
+    at_once = level.concurrency if level.concurrency is not None else under_way
+    steps = _values(other, STEPS)
+    accepted = mean(steps) if steps else None
+    decoding = [found for pair in zip(base, other, strict=True) if (found := pairing.paired(*pair, DECODING))]
+    faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)).ratio if len(decoding) == len(base) else None
+    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
+    return LoadPoint(
+        level=level,
+        under_way=under_way,
+        speedup=estimate(HEADLINE, gain, method=METHOD),
+        base=_arm(experiment, base),
+        other=_arm(experiment, other),
+        acceptance_length=accepted,
+        break_even=accepted / faster if accepted and faster else None,
+        queueing=batch is not None and at_once > batch,
+        doubtful=lagging > DOUBTFUL_SHARE * len(records) or held_back(records) > HELD_BACK_S,
+    )
+
+
+def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
+    seconds = math.fsum(each.arm.load_seconds for each in cases)
+    tokens = sum(each.arm.output_tokens for each in cases)
+    costs = [(each.arm.cost_per_million, each.arm.output_tokens) for each in cases]
+    priced = [cost * weight for cost, weight in costs if cost is not None]
+    requests = sum(each.arm.requests for each in cases)
+    good = sum(good_requests(each.block) for each in cases) if experiment.workload.slo.asked else None
+    ttft, tpot = _values(cases, TTFT), _values(cases, DECODING)
+    return ArmAtLoad(
+        output_throughput=tokens / seconds if seconds > 0 else None,
+        user_speed=_quantile(_values(cases, HEADLINE), 0.5),
+        ttft_p50=_quantile(ttft, 0.5),
+        ttft_p95=_quantile(ttft, 0.95),
+        tpot_p50=_quantile(tpot, 0.5),
+        tpot_p95=_quantile(tpot, 0.95),
+        cost_per_million=math.fsum(priced) / tokens if tokens and len(priced) == len(costs) else None,
+        good_share=good / requests if good is not None and requests else None,
+        goodput=good / seconds if good is not None and seconds > 0 else None,
+    )
+
+
+def _values(cases: Sequence[Measured], metric: str) -> list[float]:
+    return sorted(value for each in cases for _, value in each.values.get(metric, ()))
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float | None:
+    return quantile(ordered, q) if ordered else None
+
+
+def _seconds(cases: Sequence[Measured]) -> float:
+    """Time per token of whole requests, of the prompts and of the cases with equal weight."""
+    return math.exp(-mean([mean(list(pairing.log_by_prompt(each, HEADLINE).values())) for each in cases]))
+
+
+def _under_way(cases: Sequence[Measured]) -> float:
+    """Requests that one met under way, itself among them, on average over the time that it took.
+
+    Of the first and the last requests of a level some run beside fewer others than the level says.
+    """
+    return mean([_met(each.block.records) for each in cases])
+
+
+def _met(records: Sequence[RequestRecord]) -> float:
+    met: list[float] = []
+    for session in {each.session for each in records}:
+        spans = [(r.sent_s, r.sent_s + r.end_s) for r in records if r.session == session and r.end_s > 0]
+        total, running, before = 0.0, 0, 0.0
+        area: dict[float, float] = {}
+        for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):
+            total += running * (at - before)
+            running, before = running + step, at
+            area[at] = total
+        met += [(area[end] - area[start]) / (end - start) for start, end in spans]
+    return mean(met) if met else 0.0
+
+
+def _keeps(points: Sequence[LoadPoint], share: float, arm: str) -> Level | None:
+    """The largest load up to which every level keeps the objective."""
+    kept = None
+    for point in points:
+        good: float | None = getattr(point, arm).good_share
+        if good is None or good < share:
+            break
+        kept = point.level
+    return kept

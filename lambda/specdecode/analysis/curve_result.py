@@ -1,0 +1,82 @@
+"""The curve of a pair over the load, as data: one point a level, and where the speed-up passes 1."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from specdecode.analysis.parts import Estimate
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Frozen
+from specdecode.measures.distribution import Count
+
+
+class ArmAtLoad(Frozen):
+    """What one arm did at one level, all requests of the curve's cases together."""
+
+    output_throughput: float | None
+    """Tokens a second of the whole server: output tokens / seconds of load."""
+    user_speed: float | None
+    """Tokens a second that a user sees: median over requests of output tokens / end-to-end latency."""
+    ttft_p50: float | None = None
+    ttft_p95: float | None = None
+    tpot_p50: float | None = None
+    tpot_p95: float | None = None
+    cost_per_million: float | None = None
+    good_share: float | None = None
+    """Share of all requests that kept the service-level objective; None without one."""
+    goodput: float | None = None
+    """Such requests a second."""
+
+
+class LoadPoint(Frozen):
+    """A pair at one level."""
+
+    level: Level
+    under_way: float
+    """Requests that a request met under way, itself among them, on average over both arms; of an open loop as well."""
+    speedup: Estimate
+    """Geometric mean over the curve's cases; the interval is of the measured prompts."""
+    base: ArmAtLoad
+    other: ArmAtLoad
+    acceptance_length: float | None = None
+    """Tokens that a step of the arm yielded; None where the server does not count them."""
+    break_even: float | None = None
+    """Tokens that a step must yield for decoding as fast as without: time of the arm's step / of the base's."""
+    queueing: bool = False
+    """More requests at a time than the server takes into a batch."""
+    doubtful: bool = False
+    """The load generator itself fell behind here: the times are its own doing in part."""
+
+
+class Crossover(Frozen):
+    """A load at which the speed-up passes 1."""
+
+    load: float
+    """Requests under way, or a second."""
+    low: float
+    high: float
+    """95% interval, by a parametric bootstrap over the levels' estimates."""
+    direction: Literal["stops", "starts"]
+    """With more load speculation stops paying, or starts to."""
+
+
+class Curve(Frozen):
+    """One arm against its baseline over the load, for a group of cases."""
+
+    variant: str
+    baseline: str
+    group: str
+    cases: tuple[str, ...]
+    """Those that could be compared at every level of the curve: a case that is missing must not look like load."""
+    left_out: tuple[str, ...] = ()
+    """The group's other cases."""
+    points: tuple[LoadPoint, ...]
+    """The smallest load first."""
+    crossovers: tuple[Crossover, ...] = ()
+    """Empty: none is shown up to the largest load."""
+    base_keeps: Level | None = None
+    """Largest measured load up to which the baseline keeps the service-level objective; None: none, or no objective."""
+    other_keeps: Level | None = None
+    """The same of the arm."""
+    prompts: Count = 0
+    """Prompts compared at the largest load."""

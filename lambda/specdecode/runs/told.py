@@ -1,0 +1,25 @@
+"""Whether anybody is told when something stays that costs money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+GIVE = "deploy with -c alert_email=you@example.com, or with -c accept_no_alerts=true if nobody need be told"
+
+
+def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:
+    """Those of the alerts topic that are confirmed: others have the word PendingConfirmation in place of an ARN (SNS
+    API reference, ListSubscriptionsByTopic).
+    """
+    return sum(item["SubscriptionArn"].startswith("arn:") for item in subscriptions)
+
+
+def untold(subscriptions: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
+    """Why nobody is told, and what to do; None where somebody is. `subscriptions`: all of the alerts topic."""
+    if confirmed(subscriptions):
+        return None
+    if subscriptions:
+        to = ", ".join(item["Endpoint"] for item in subscriptions)
+        fix = 'open the link in the mail "AWS Notification - Subscription Confirmation"'
+        return f"the subscription of {to} is not confirmed: nobody is told yet", fix
+    return "nobody is told of a node that stays or of a run that is stuck", GIVE

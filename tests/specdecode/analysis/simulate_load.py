@@ -1,0 +1,144 @@
+"""Runs at several loads against a server whose step time is a known function of the number of running sequences."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from specdecode.experiment.model import Experiment, TestCase
+from specdecode.experiment.slo import Slo
+from specdecode.records import Chunk, RequestRecord
+
+from tests.specdecode.analysis.simulate import experiment
+
+TOKENS = 64
+CASES: tuple[TestCase, ...] = experiment().workload.cases[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """An engine with continuous batching: a step takes `base_s + per_sequence_s * running` seconds."""
+
+    base_s: float = 0.020
+    per_sequence_s: float = 0.0002
+    k: int = 0
+    acceptance: float = 0.0
+    """Chance that a draft token is accepted, given that those before it were."""
+
+    def step_s(self, running: float) -> float:
+        return self.base_s + self.per_sequence_s * running
+
+    def yields(self, rng: random.Random) -> int:
+        """Tokens of one sequence's step."""
+        accepted = 0
+        while accepted < self.k and rng.random() < self.acceptance:
+            accepted += 1
+        return 1 + accepted
+
+    def steps(self, rng: random.Random, tokens: int = TOKENS) -> int:
+        """Steps of an answer; the first yields one token."""
+        made, count = 1, 1
+        while made < tokens:
+            made, count = made + self.yields(rng), count + 1
+        return count
+
+    def mean_steps(self) -> float:
+        """Mean number of steps of an answer."""
+        rng = random.Random(0)
+        return sum(self.steps(rng) for _ in range(10_000)) / 10_000
+
+    def log_steps(self) -> float:
+        """Mean logarithm of the number of steps of an answer."""
+        if not self.k:
+            return math.log(TOKENS)
+        rng = random.Random(0)
+        return sum(math.log(self.steps(rng)) for _ in range(40_000)) / 40_000
+
+
+def true_gain(base: Server, other: Server, running: float) -> float:
+    """The speed-up on whole requests with so many sequences running."""
+    return math.exp(base.log_steps() - other.log_steps()) * base.step_s(running) / other.step_s(running)
+
+
+def true_crossover(base: Server, other: Server) -> float:
+    """The number of running sequences at which both arms take the same time for a token."""
+    ratio = math.exp(other.log_steps() - base.log_steps())
+    return (base.base_s - ratio * other.base_s) / (ratio * other.per_sequence_s - base.per_sequence_s)
+
+
+def loads(
+    levels: tuple[int, ...], *, requests: int = 16, ks: tuple[int, ...] = (5,), slo: Slo | None = None
+) -> Experiment:
+    """Two arms or more at several loads, one case."""
+    found = experiment(ks=ks, requests=requests, cases=CASES)
+    workload = found.workload.model_copy(
+        update={"concurrency": levels, "output_tokens": TOKENS, "slo": slo or Slo(), "rounds": 1}
+    )
+    serving = found.serving.model_copy(update={"max_num_seqs": 64})
+    return found.model_copy(update={"workload": workload, "serving": serving})
+
+
+def run(
+    tested: Experiment, servers: Mapping[str, Server], *, seed: int, noise: float = 0.05
+) -> Iterator[RequestRecord]:
+    """All records of an experiment; `noise`: spread of a step's time, and of the load of the machine over a level."""
+    rng = random.Random(seed)
+    clock = 0.0
+    for case in tested.workload.cases:
+        for level in tested.workload.levels:
+            for name, server in servers.items():
+                records, clock = _level(
+                    server,
+                    name,
+                    case.name,
+                    level.concurrency or 1,
+                    tested.workload.requests_of(case, level),
+                    rng,
+                    clock,
+                    noise,
+                )
+                yield from records
+
+
+def _level(
+    server: Server, name: str, case: str, streams: int, requests: int, rng: random.Random, clock: float, noise: float
+) -> tuple[list[RequestRecord], float]:
+    waiting = list(range(requests))[::-1]
+    running: dict[int, tuple[float, list[tuple[float, int]], int]] = {}
+    done: list[RequestRecord] = []
+    while waiting or running:
+        while waiting and len(running) < streams:
+            running[waiting.pop()] = (clock, [], 0)
+        clock += server.step_s(len(running)) * rng.lognormvariate(0.0, noise)
+        for index, (sent, steps, made) in list(running.items()):
+            size = 1 if not steps else min(server.yields(rng), TOKENS - made)
+            steps.append((clock - sent, size))
+            running[index] = (sent, steps, made + size)
+            if made + size >= TOKENS:
+                del running[index]
+                done.append(_record(name, case, f"c{streams}", index, sent, steps))
+    return done, clock
+
+
+def _record(name: str, case: str, level: str, index: int, sent: float, steps: list[tuple[float, int]]) -> RequestRecord:
+    return RequestRecord.model_construct(
+        run_id="run-1",
+        variant=name,
+        case=case,
+        level=level,
+        index=index,
+        started_at=1_790_000_000.0 + sent,
+        sent_s=sent,
+        end_s=steps[-1][0],
+        chunks=tuple(Chunk(at_s=at, chars=4 * size, tokens=size) for at, size in steps),
+        requested_input_tokens=64,
+        requested_output_tokens=TOKENS,
+        prompt_tokens=64,
+        completion_tokens=TOKENS,
+        prompt_sha256=f"{index:064x}",
+        output="text",
+        finish_reason="length",
+        error=None,
+    )

@@ -1,0 +1,164 @@
+"""The curve over the load: its figures are those that were put in, and a crossover is said where there is one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import replace
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.crossing import AtLoad, crossings
+from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+from specdecode.analysis.statistics import LogMean
+from specdecode.experiment.slo import Slo
+from specdecode.records import RequestRecord
+
+from tests.specdecode.analysis.simulate import context, experiment
+from tests.specdecode.analysis.simulate import run as run_one_load
+from tests.specdecode.analysis.simulate_load import TOKENS, Server, loads, run, true_crossover, true_gain
+
+BASE = Server()
+ARM = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
+LEVELS = (1, 2, 4, 8, 16, 32)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    tested = loads((8, 1, 2, 4, 32, 16), slo=Slo(tpot_s=0.021, share=0.7))
+    records = run(tested, {"base": BASE, "sd": ARM}, seed=3)
+    return compare(experiment=tested, records=records, context=context())
+
+
+def test_every_level_has_the_speedup_of_that_load(comparison: Comparison) -> None:
+    curve = comparison.curve[0]
+    assert (curve.variant, curve.baseline, curve.group, curve.cases) == ("sd", "base", "all", ("sonnet",))
+    assert [point.level.concurrency for point in curve.points] == list(LEVELS), "the smallest load first"
+    for point in curve.points:
+        assert point.speedup.ratio == pytest.approx(true_gain(BASE, ARM, point.under_way), rel=0.12)
+        assert point.speedup.low is not None and point.speedup.low < point.speedup.ratio
+        assert 0.9 * point.level.value < point.under_way <= point.level.value
+
+
+def test_a_point_has_what_a_user_and_the_server_see(comparison: Comparison) -> None:
+    point = comparison.curve[0].points[3]
+    step_s = BASE.step_s(8)
+    assert point.base.tpot_p50 == pytest.approx(step_s, rel=0.03)
+    assert point.base.user_speed == pytest.approx(1 / step_s, rel=0.03)
+    assert point.base.output_throughput == pytest.approx(8 / step_s, rel=0.05)
+    assert point.base.ttft_p50 is not None and point.base.ttft_p95 is not None
+    assert point.base.ttft_p50 <= point.base.ttft_p95
+    assert point.base.cost_per_million == pytest.approx(18 / 3600 / point.base.output_throughput * 1e6)
+
+
+def test_the_break_even_length_is_the_ratio_of_the_two_step_times(comparison: Comparison) -> None:
+    for point in comparison.curve[0].points:
+        assert point.break_even == pytest.approx(ARM.step_s(point.under_way) / BASE.step_s(point.under_way), rel=0.06)
+        assert point.acceptance_length == pytest.approx(TOKENS / ARM.mean_steps(), rel=0.15)
+    below = [point.acceptance_length < point.break_even for point in comparison.curve[0].points]
+    assert below[0] is False and below[-1] is True
+
+
+def test_the_crossover_is_found_and_said_everywhere(comparison: Comparison) -> None:
+    (found,) = comparison.curve[0].crossovers
+    truth = true_crossover(BASE, ARM)
+    assert found.direction == "stops" and found.load == pytest.approx(truth, rel=0.2)
+    assert found.low < found.load < found.high < 2 * found.low
+    said = (
+        f"Speculate below {found.load:.0f} requests at a time (95% CI {found.low:.0f} to {found.high:.0f}), not above."
+    )
+    assert comparison.recommendation is not None and said in comparison.recommendation
+    assert "This is at 8 at a time. By load:" in comparison.recommendation
+    forms = render_terminal(comparison, width=1000), render_markdown(comparison), render_html(comparison)
+    for text in forms:
+        assert said in text.replace("\\", "") and "32 at a time" in text and "break-even" in text
+    assert "sd over the load" in forms[0] and "## sd over the load" in forms[1] and "SD over the load" in forms[2]
+
+
+def test_the_table_has_a_row_for_each_level_and_the_crossover(comparison: Comparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_csv(comparison))))
+    points = [row for row in rows if row["kind"] == "curve" and row["case"] == "all"]
+    assert [row["load"] for row in points] == ["c1", "c2", "c4", "c8", "c16", "c32"]
+    assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in points)
+    (crossing,) = [row for row in rows if row["kind"] == "crossover" and row["case"] == "all"]
+    assert crossing["metric"] == "stops" and float(crossing["value"]) == comparison.curve[0].crossovers[0].load
+
+
+def test_each_arm_carries_the_largest_load_up_to_which_it_keeps_the_objective(comparison: Comparison) -> None:
+    curve = comparison.curve[0]
+    for arm, keeps in (("base", curve.base_keeps), ("other", curve.other_keeps)):
+        shares = [getattr(point, arm).good_share for point in curve.points]
+        kept = next((number for number, share in enumerate(shares) if share < 0.7), len(shares))
+        assert 0 < kept < len(shares) and keeps == curve.points[kept - 1].level
+    assert curve.other_keeps and curve.base_keeps and curve.other_keeps.value > curve.base_keeps.value
+    assert f"At your SLO it carries {curve.other_keeps} with and {curve.base_keeps} without" in (
+        comparison.recommendation or ""
+    )
+
+
+def test_a_run_of_one_load_has_no_curve() -> None:
+    tested = experiment()
+    found = compare(experiment=tested, records=run_one_load(tested), context=context())
+    assert found.curve == () and "load" not in (found.recommendation or "")
+    assert "over the load" not in render_markdown(found)
+
+
+def changed(comparison_levels: tuple[int, ...], change: object) -> Comparison:
+    tested = loads(comparison_levels)
+    records = [change(r) for r in run(tested, {"base": BASE, "sd": ARM}, seed=1)]  # type: ignore[operator]
+    return compare(experiment=tested, records=records, context=context())
+
+
+def test_a_level_where_the_client_fell_behind_is_doubtful_and_one_beyond_the_batch_queues() -> None:
+    def late(record: RequestRecord) -> RequestRecord:
+        return record.model_copy(
+            update={"time_doubt_s": 0.02 if record.level == "c4" and record.index % 4 == 0 else 0.0}
+        )
+
+    found = changed((1, 4, 80), late)
+    assert [point.doubtful for point in found.curve[0].points] == [False, True, False]
+    assert [point.queueing for point in found.curve[0].points] == [False, False, True]
+    assert "The load generator fell behind at 4 at a time: doubtful." in (found.recommendation or "")
+    assert "requests queue" in render_markdown(found)
+
+
+def test_a_case_that_is_missing_at_one_load_is_in_no_point() -> None:
+    """Or a level of the other cases alone would look like an effect of load."""
+    tested = loads((1, 4))
+    other = tested.workload.cases[0].model_copy(update={"name": "extra"})
+    cases = (*tested.workload.cases, other)
+    tested = tested.model_copy(update={"workload": tested.workload.model_copy(update={"cases": cases})})
+    records = [r for r in run(tested, {"base": BASE, "sd": ARM}, seed=1) if (r.case, r.level) != ("extra", "c4")]
+    curve = compare(experiment=tested, records=records, context=context()).curve[0]
+    assert curve.cases == ("sonnet",) and curve.left_out == ("extra",)
+
+
+def at(load: float, gain: float, error: float, base_s: float = 0.02) -> AtLoad:
+    return AtLoad(load=load, base_load=load, base_s=base_s, gain=LogMean(gain, error**2, 15.0, 16))
+
+
+def test_no_crossover_is_said_where_a_side_is_not_shown() -> None:
+    assert crossings([at(1, 0.3, 0.02), at(8, -0.02, 0.02)]) == []
+    assert crossings([at(1, 0.01, 0.02), at(8, -0.3, 0.02)]) == []
+    (found,) = crossings([at(1, 0.3, 0.02), at(4, -0.01, 0.05), at(8, -0.3, 0.02)])
+    assert found.direction == "stops" and 3 < found.low < found.load < found.high < 6
+    one_value = replace(at(1, 0.3, 0.0), gain=LogMean(0.3, 0.0, 0.0, 1))
+    assert crossings([one_value, at(8, -0.3, 0.02)]) == [], "one prompt has no error that is known"
+
+
+def test_the_crossing_is_exact_where_both_step_times_are_affine() -> None:
+    """Base 20 ms + 0.2 ms a sequence; the arm 13 ms + 0.7 ms a sequence and token: equal at 14."""
+
+    def exact(load: float) -> AtLoad:
+        base, other = 0.020 + 0.0002 * load, 0.013 + 0.0007 * load
+        return at(load, math.log(base / other), 1e-6, base)
+
+    (found,) = crossings([exact(load) for load in LEVELS])
+    assert found.load == pytest.approx(14.0, rel=1e-6)
+    assert found.low == pytest.approx(14.0, rel=1e-3) and found.high == pytest.approx(14.0, rel=1e-3)
+
+
+def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
+    first, second = crossings([at(1, 0.3, 0.02), at(2, -0.1, 0.02), at(32, 0.15, 0.02)])
+    assert (first.direction, second.direction) == ("stops", "starts") and first.load < 2 < second.load
