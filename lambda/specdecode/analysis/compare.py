@@ -9,6 +9,7 @@ from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve import curves
 from specdecode.analysis.drift import drifts, margin
+from specdecode.analysis.k_by_load import schedules
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
 from specdecode.analysis.pairs import compare_pair
@@ -69,6 +70,7 @@ def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], conte
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
+    over_load = curves(experiment=experiment, levels=levels, pairs=pairs)
     comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
@@ -84,7 +86,8 @@ def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], conte
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
-        curve=curves(experiment=experiment, levels=levels, pairs=pairs),
+        curve=over_load,
+        schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over_load),
         cost=_run_cost(context, arms),
         notes=_notes(experiment, context, arms, moved, unknown),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),

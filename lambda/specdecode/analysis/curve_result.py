@@ -1,8 +1,10 @@
-"""The curve of a pair over the load, as data: one point a level, and where the speed-up passes 1."""
+"""The curve of a pair over the load, as data: a point for each level, where the speed-up passes 1, and k by load."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from pydantic import Field
 
 from specdecode.analysis.parts import Estimate
 from specdecode.experiment.level import Level
@@ -80,3 +82,38 @@ class Curve(Frozen):
     """The same of the arm."""
     prompts: Count = 0
     """Prompts compared at the largest load."""
+
+
+class KRange(Frozen):
+    """The number of speculative tokens for a range of batch sizes."""
+
+    first: int = Field(ge=1)
+    last: int
+    k: int = Field(ge=0)
+    """0: without speculation."""
+    variant: str
+    """The arm that serves so."""
+
+
+class Schedule(Frozen):
+    """Which k to serve with at which batch size, of the arms of one draft."""
+
+    draft: str
+    ranges: tuple[KRange, ...]
+    measured_to: int
+    """Largest load that was measured; beyond it the last k is taken to stay."""
+    engine_takes_it: bool
+    """The engine changes k by the batch size; else each k is a server of its own."""
+
+    @property
+    def paste(self) -> str:
+        """Keys for vLLM's `--speculative-config`; empty where the engine's k is fixed, or none is worth it.
+
+        Form: `[first, last, k]`, both ends included (vLLM, docs/features/speculative_decoding/
+        dynamic_speculative_decoding.md, 0.25 and later).
+        """
+        most = max(each.k for each in self.ranges)
+        if not self.engine_takes_it or not most:
+            return ""
+        table = [[each.first, each.last, each.k] for each in self.ranges]
+        return f'"num_speculative_tokens": {most}, "num_speculative_tokens_per_batch_size": {table}'

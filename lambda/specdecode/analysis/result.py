@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
-from specdecode.analysis.curve_result import Curve
+from specdecode.analysis.curve_result import Curve, Schedule
 from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
@@ -227,6 +227,8 @@ class Comparison(Frozen):
     theory: tuple[Theory, ...]
     curve: tuple[Curve, ...] = ()
     """Each pair and group of cases over the load; empty of a run of one load."""
+    schedule: tuple[Schedule, ...] = ()
+    """Which k to serve with at which batch size, for each draft; empty of a run of one load."""
     recommendation: str | None = None
     """Which arm to use, why and at which cost; None: nothing was compared."""
     advice: str | None = None

@@ -175,6 +175,9 @@ class Engine(Frozen):
     """Why the methods that it lacks are lacking."""
     most_tokens_per_step: MostTokens
     """`k+1` where a step verifies all k drafts, `k` where it verifies k - 1 of them."""
+    k_by_batch_size: bool = False
+    """Takes `num_speculative_tokens_per_batch_size` in `--speculative-config`: vLLM from 0.25 on, and no engine that is
+    compiled for one k."""
     greedy_only: bool
     """Speculation ignores the temperature, so that only temperature 0 compares like with like."""
     quantizations: tuple[Quantization, ...] = ("bf16",)

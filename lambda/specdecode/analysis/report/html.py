@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup
 
 from specdecode.analysis.difference import TrendPoint
+from specdecode.analysis.k_by_load import in_words
 from specdecode.analysis.report import numbers
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import Comparison
@@ -80,6 +81,7 @@ def _environment() -> Environment:
     )
     for name in ("figure", "ratio", "dollars", "percent", "duration", "digits", "times", "spread", "interval"):
         environment.globals[name] = getattr(numbers, name)
+    environment.globals["k_by_load"] = in_words
     return environment
 
 

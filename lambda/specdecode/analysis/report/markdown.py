@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.analysis.groups import figure as figure_of
+from specdecode.analysis.k_by_load import in_words
 from specdecode.analysis.report import curves
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
@@ -120,6 +121,12 @@ def _curves(comparison: Comparison) -> Iterator[str]:
         for cells in curves.rows(curve):
             yield _row([text.replace("$", "\\$") for text in cells])
         yield ""
+    for found in comparison.schedule:
+        yield markdown(in_words(found))
+        yield ""
+        if found.paste:
+            yield f"    {found.paste}"
+            yield ""
 
 
 def _chains(comparison: Comparison) -> Iterator[str]:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from textwrap import fill
 
+from specdecode.analysis.k_by_load import in_words
 from specdecode.analysis.report import curves
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
@@ -29,6 +30,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts.append("")
     for curve in curves.shown(comparison):
         parts.append(_plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve)))
+    for found in comparison.schedule:
+        paste = f" In --speculative-config: {found.paste}" if found.paste else ""
+        parts += [_fill(f"{line(in_words(found))}{paste}", width), ""]
     for pair in comparison.pairs:
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
@@ -39,9 +43,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
     parts += [_fill(note, width) for note in notes]
     if comparison.cost and comparison.cost.total is not None:
         parts.append(f"run: {dollars(comparison.cost.total)} for {comparison.cost.node_hours or 0:.2f} node-hours")
-    if found := winner(comparison):
-        parts.append(f"serve {found.variant} again: the commands are in report.html and report.md")
-        parts += [f"artifact: {line(found.artifact)}"] if found.artifact else []
+    if served := winner(comparison):
+        parts.append(f"serve {served.variant} again: the commands are in report.html and report.md")
+        parts += [f"artifact: {line(served.artifact)}"] if served.artifact else []
     return "\n".join(parts) + "\n"
 
 

@@ -1,0 +1,158 @@
+"""The number of speculative tokens to serve with at each batch size, from arms with one k each.
+
+At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
+smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from specdecode.analysis import pairing
+from specdecode.analysis.curve_result import Curve, KRange, Schedule
+from specdecode.analysis.measured import AtLevel
+from specdecode.analysis.result import HEADLINE, Pair
+from specdecode.experiment.errors import ExperimentError
+from specdecode.experiment.loading import load_engine
+from specdecode.experiment.model import Experiment
+
+TIE = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What there is to choose from at one load."""
+
+    load: int
+    base_s: float
+    """The baseline's time per token."""
+    gains: Mapping[int, float]
+    """k -> log speed-up; 0 has 0."""
+
+    @property
+    def k(self) -> int:
+        """The smallest k within TIE of the best."""
+        best = max(self.gains.values())
+        return min(k for k, gain in self.gains.items() if gain >= best - TIE)
+
+    def seconds(self, k: int) -> float:
+        """Time per token with k."""
+        return self.base_s * math.exp(-self.gains[k])
+
+
+def schedules(
+    *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], curves: Sequence[Curve]
+) -> tuple[Schedule, ...]:
+    """A schedule for each draft; none of an open loop, whose batch sizes are not known."""
+    ordered = sorted((at for at in levels if at.level.concurrency), key=lambda at: at.level.value)
+    found: dict[str, dict[int, Curve]] = {}
+    for curve in curves:
+        spec = experiment.variant(curve.variant).speculation
+        pair = next(each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline))
+        if curve.group == "all" and spec and pair.changes == ("speculation",):
+            found.setdefault(spec.draft.id, {})[spec.num_speculative_tokens] = curve
+    made = (_schedule(experiment, ordered, draft, of_k) for draft, of_k in found.items())
+    return tuple(each for each in made if each)
+
+
+def _schedule(
+    experiment: Experiment, levels: Sequence[AtLevel], draft: str, of_k: Mapping[int, Curve]
+) -> Schedule | None:
+    cases = set.intersection(*(set(curve.cases) for curve in of_k.values()))
+    kept = set.intersection(*({point.level for point in curve.points} for curve in of_k.values()))
+    base = next(iter(of_k.values())).baseline
+    choices = [
+        Choice(
+            load=at.level.concurrency or 1,
+            base_s=_seconds(at, base, cases),
+            gains={0: 0.0, **{k: _gain(at, curve, cases) for k, curve in sorted(of_k.items())}},
+        )
+        for at in levels
+        if at.level in kept and cases
+    ]
+    if len(choices) < 2:
+        return None
+    batch = choices[-1].load if experiment.has_endpoints else experiment.serving.max_num_seqs
+    names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
+    ranges = [KRange(first=first, last=last, k=k, variant=names[k]) for first, last, k in table(choices, batch)]
+    return Schedule(
+        draft=draft, ranges=tuple(ranges), measured_to=choices[-1].load, engine_takes_it=_engine_takes_it(experiment)
+    )
+
+
+def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
+    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load."""
+    ends = [(at, before.k) for before, after in pairwise(choices) for at in [_switch(before, after)] if at]
+    ends.append((float(max(batch, choices[-1].load)), choices[-1].k))
+    found, first = [], 1
+    for end, k in ends:
+        last = min(batch, math.floor(end))
+        if last >= first:
+            found.append((first, last, k))
+            first = last + 1
+    return found
+
+
+def _switch(before: Choice, after: Choice) -> float | None:
+    """The load up to which the first k is kept, where the next level has another one: both times linear between."""
+    if before.k == after.k:
+        return None
+    first, last = (each.seconds(after.k) - each.seconds(before.k) for each in (before, after))
+    if not first > 0.0 > last:  # a tie, which the smaller k has: it holds from the level at which it was seen
+        return float(before.load if first <= 0.0 else after.load - 1)
+    return before.load + (after.load - before.load) * first / (first - last)
+
+
+def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
+    """Median over cases and rounds of the log speed-up."""
+    return median(_gains(at, curve, cases))
+
+
+def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
+    for case in sorted(cases):
+        base, other = at.arms[curve.baseline, case], at.arms[curve.variant, case]
+        for number in sorted({record.round for record in other.block.records}):
+            if stat := pairing.paired(base, other, HEADLINE, ({number}, {number})):
+                yield stat.mean
+
+
+def _seconds(at: AtLevel, base: str, cases: set[str]) -> float:
+    return math.exp(
+        -median(value for case in cases for value in pairing.log_by_prompt(at.arms[base, case], HEADLINE).values())
+    )
+
+
+def _engine_takes_it(experiment: Experiment) -> bool:
+    """Of servers that already run it is not known: theirs are vLLM's own more often than not."""
+    if experiment.has_endpoints:
+        return True
+    try:
+        return load_engine(experiment.engine).k_by_batch_size
+    except ExperimentError:
+        return False
+
+
+def in_words(found: Schedule) -> str:
+    """`By load: k=5 up to 8 requests at a time, k=3 from 9 to 20, no speculation above.`"""
+    parts = []
+    for number, each in enumerate(found.ranges):
+        what = (f"k={each.k}" if each.k else "no speculation") + ("" if found.engine_takes_it else f" ({each.variant})")
+        ends = len(found.ranges) - 1
+        where = (
+            "at any load"
+            if not ends
+            else f"up to {each.last} requests at a time"
+            if not number
+            else f"from {each.first} on"
+            if number == ends
+            else f"from {each.first} to {each.last}"
+        )
+        parts.append(f"{what} {where}")
+    last = found.ranges[-1].last
+    beyond = f" Beyond {found.measured_to} nothing was measured." if last > found.measured_to else ""
+    fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
+    return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"

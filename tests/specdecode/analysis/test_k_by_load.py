@@ -1,0 +1,111 @@
+"""The table of k by batch size: what it chooses, where it switches, and how it is said."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.curve_result import KRange, Schedule
+from specdecode.analysis.k_by_load import Choice, in_words, table
+from specdecode.analysis.report import render_html, render_markdown, render_terminal
+from specdecode.experiment.loading import engine_names, load_engine
+
+from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate_load import Server, loads, run, true_gain
+
+BASE = Server()
+SERVERS = {
+    "base": BASE,
+    "sd-k2": Server(base_s=0.023, per_sequence_s=0.0012, k=2, acceptance=0.8),
+    "sd-k6": Server(base_s=0.027, per_sequence_s=0.0030, k=6, acceptance=0.8),
+}
+LEVELS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def simulated(engine: str = "rehearsal-vllm", seed: int = 1) -> Comparison:
+    tested = loads(LEVELS, ks=(2, 6), requests=32)
+    tested = tested.model_copy(update={"engine": engine})
+    return compare(experiment=tested, records=run(tested, SERVERS, seed=seed), context=context())
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return simulated()
+
+
+def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison) -> None:
+    (found,) = comparison.schedule
+    assert [each.k for each in found.ranges] == sorted((each.k for each in found.ranges), reverse=True)
+    assert {each.variant for each in found.ranges} <= SERVERS.keys() and found.ranges[0].k == 6
+    for load in LEVELS:
+        (own,) = [each for each in found.ranges if each.first <= load <= each.last]
+        best = max(true_gain(BASE, server, load) for server in SERVERS.values())
+        assert true_gain(BASE, SERVERS[own.variant], load) > 0.96 * best, load
+
+
+def test_the_ranges_have_no_gap_and_end_with_the_batch(comparison: Comparison) -> None:
+    (found,) = comparison.schedule
+    assert found.ranges[0].first == 1 and found.ranges[-1].last == 64
+    assert all(one.last + 1 == other.first for one, other in zip(found.ranges, found.ranges[1:], strict=False))
+
+
+def test_what_is_pasted_is_what_vllm_takes(comparison: Comparison) -> None:
+    """A list of [first, last, k], ends included, no k above num_speculative_tokens (vLLM's docs)."""
+    (found,) = comparison.schedule
+    pasted = json.loads("{" + found.paste + "}")
+    assert pasted["num_speculative_tokens"] == 6
+    rows = pasted["num_speculative_tokens_per_batch_size"]
+    assert rows == [[each.first, each.last, each.k] for each in found.ranges]
+    for text in (render_terminal(comparison, width=1000), render_markdown(comparison)):
+        assert found.paste in text
+    assert found.paste.replace('"', "&#34;") in render_html(comparison)
+
+
+def test_an_engine_with_a_fixed_k_gets_the_arm_for_each_load() -> None:
+    found = simulated(engine="0.9.1-sdk2.26.1")
+    (schedule,) = found.schedule
+    assert schedule.paste == "" and "num_speculative_tokens_per" not in render_markdown(found)
+    said = in_words(schedule)
+    assert "k=6 (sd-k6) up to" in said and "The engine's k is fixed: each is a server of its own." in said
+    assert said in render_terminal(found, width=1000)
+
+
+def test_only_engines_that_can_change_k_are_given_a_table() -> None:
+    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == ["rehearsal-vllm"]
+
+
+def choice(load: int, **gains: float) -> Choice:
+    known = {int(name[1:]): math.log(gain) for name, gain in gains.items()}
+    return Choice(load=load, base_s=0.02, gains={0: 0.0, **known})
+
+
+def test_ties_go_to_the_smaller_k() -> None:
+    assert choice(1, k2=1.500, k6=1.505).k == 2
+    assert choice(1, k2=1.500, k6=1.560).k == 6
+    assert choice(1, k2=1.005, k6=0.9).k == 0
+
+
+def test_the_switch_is_where_the_two_times_are_equal() -> None:
+    one, other = choice(4, k5=1 / 0.9), choice(8, k5=1 / 1.3)
+    assert table([one, other], 32) == [(1, 5, 5), (6, 32, 0)]
+
+
+def test_a_range_never_ends_beyond_the_batch_nor_begins_after_it() -> None:
+    assert table([choice(4, k5=1.2), choice(64, k5=0.5)], 8) == [(1, 8, 5)]
+    assert table([choice(1, k5=1.2), choice(2, k5=1.2)], 8) == [(1, 8, 5)]
+
+
+def test_no_table_is_pasted_where_nothing_is_worth_it() -> None:
+    ranges = (KRange(first=1, last=8, k=0, variant="base"),)
+    none = Schedule(draft="d", ranges=ranges, measured_to=8, engine_takes_it=True)
+    assert none.paste == "" and in_words(none) == "Draft d: no speculation at any load."
+
+
+def test_what_lies_beyond_the_largest_load_is_said() -> None:
+    ranges = (KRange(first=1, last=4, k=5, variant="sd"), KRange(first=5, last=64, k=0, variant="base"))
+    found = Schedule(draft="d", ranges=ranges, measured_to=32, engine_takes_it=True)
+    assert in_words(found) == (
+        "Draft d: k=5 up to 4 requests at a time, no speculation from 5 on. Beyond 32 nothing was measured."
+    )
