@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from specdecode.analysis.crossing import MARGIN
 from specdecode.analysis.curve_result import Crossover, Curve, LoadPoint
 from specdecode.experiment.level import Level
 from specdecode.experiment.slo import Slo
@@ -38,6 +40,8 @@ def _where(curve: Curve) -> str:
 def _shown(point: LoadPoint) -> int:
     """1: faster, -1: slower, 0: neither is shown."""
     low, high = point.speedup.low, point.speedup.high
+    if abs(math.log(point.speedup.ratio)) < MARGIN:
+        return 0
     return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
 
 

@@ -18,6 +18,9 @@ from specdecode.measures.distribution import quantile
 
 SHOWN = 0.975
 """A crossing is claimed where the speed-up is above 1 at one level and below 1 at a later one with this probability."""
+MARGIN = math.log(1.02)
+"""A speed-up nearer to 1 is on neither side: all requests of a level share the noise of the machine, which the spread
+between prompts does not hold. Equal arms were given a crossover without it (docs/metrics.md)."""
 DRAWS = 2000
 """Of the bootstrap; from a fixed seed, so that the same records give the same interval."""
 
@@ -38,6 +41,8 @@ class AtLoad:
 
 def sign(gain: LogMean) -> int:
     """1: the speed-up is shown to be above 1; -1: below; 0: neither is shown."""
+    if abs(gain.mean) < MARGIN:
+        return 0
     above = _above(gain)
     return 1 if above >= SHOWN else -1 if above <= 1.0 - SHOWN else 0
 

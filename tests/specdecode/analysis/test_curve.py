@@ -162,3 +162,17 @@ def test_the_crossing_is_exact_where_both_step_times_are_affine() -> None:
 def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
     first, second = crossings([at(1, 0.3, 0.02), at(2, -0.1, 0.02), at(32, 0.15, 0.02)])
     assert (first.direction, second.direction) == ("stops", "starts") and first.load < 2 < second.load
+
+
+def test_a_difference_of_the_size_of_the_machine_s_noise_is_no_side() -> None:
+    """Of equal arms each level has its own noise, common to all its requests: their spread does not show it."""
+    assert crossings([at(1, 0.01, 0.001), at(8, -0.01, 0.001)]) == []
+    assert len(crossings([at(1, 0.03, 0.001), at(8, -0.03, 0.001)])) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_same_arm_twice_has_no_crossover(seed: int) -> None:
+    tested = loads((1, 8, 32), requests=32)
+    found = compare(experiment=tested, records=run(tested, {"base": BASE, "sd": BASE}, seed=seed), context=context())
+    assert found.curve[0].crossovers == ()
+    assert "neither faster nor slower" in (found.recommendation or "")
