@@ -217,6 +217,14 @@ class Engine(Frozen):
         return self.runtime.version != "none"
 
     @property
+    def safetensors_alone(self) -> bool:
+        """Whether it reads weights in safetensors and in no other format: the native plugin reads slices of tensors
+        (aws-neuron-sdk 81ce03a, vllm-neuron/docs/design/framework/checkpoint_loading.md); NxD Inference reads
+        pytorch_model.bin too (its modules/checkpoint.py).
+        """
+        return self.dialect is Dialect.NATIVE_PLUGIN
+
+    @property
     def reference(self) -> str:
         """`image` as pods name it: with its digest, where one is known."""
         return _reference(self.image, self.digest)

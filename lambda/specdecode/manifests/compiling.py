@@ -56,6 +56,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     destination = ["--artifact", word(layout.compiled_prefix(arm.fingerprint))]
     transfer = ["--bucket", '"$BUCKET"', *destination]
     weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
+    weights += ["--safetensors"] if engine.safetensors_alone else []
     command = serve_words(experiment, variant, engine, compiled=False)
     serving = ["--artifact-variable", artifact.variable]
     serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']

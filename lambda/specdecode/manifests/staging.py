@@ -34,6 +34,7 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
     )
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(model.prefix), *source]
     arguments += ["--rescale-fp8"] if model.rescale_fp8 else []
+    arguments += ["--safetensors"] if plan.engine.safetensors_alone else []
     env = bundle_env(ctx) | ENV | ({"HF_TOKEN_SECRET": names.HF_TOKEN_SECRET} if model.gated else {})
     main = container(
         image=plan.engine.tools_reference,

@@ -18,6 +18,7 @@ from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
 from specdecode.pod.fp8 import rescale_file, tensor_names
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.pod.sources import HubSource, ImportSource, Source, SourceFile, hub_token
+from specdecode.pod.weight_format import OPTION, demand_safetensors
 
 INDEX = "model.safetensors.index.json"
 
@@ -31,11 +32,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--model", help="or download this model of the Hugging Face hub")
     parser.add_argument("--revision", default="main")
     parser.add_argument("--rescale-fp8", action="store_true", help="from OCP FP8 E4M3 to Neuron's FP8_EXP4")
+    parser.add_argument(OPTION, action="store_true", help="refuse weights in any other format")
     options = parser.parse_args(arguments)
     if bool(options.import_prefix) == bool(options.model):
         parser.error("give either --import-prefix or --model")
     bucket = Bucket(options.bucket)
-    if bucket.complete(options.prefix) is not None:
+    there = bucket.complete(options.prefix)
+    if there is not None:
+        if options.safetensors:
+            demand_safetensors(options.prefix, (entry.path for entry in there))
         say(f"{options.prefix} is already complete")
         return
     source: Source = (
@@ -43,12 +48,14 @@ def main(arguments: Sequence[str]) -> None:
         if options.import_prefix
         else HubSource(options.model, options.revision, token=hub_token())
     )
-    stage(bucket, options.prefix, source, rescale=options.rescale_fp8)
+    stage(bucket, options.prefix, source, rescale=options.rescale_fp8, safetensors=options.safetensors)
 
 
-def stage(bucket: Bucket, prefix: str, source: Source, *, rescale: bool) -> None:
+def stage(bucket: Bucket, prefix: str, source: Source, *, rescale: bool, safetensors: bool = False) -> None:
     """Copy every file of `source` below `prefix` and finish the folder."""
     files = [file for file in source.files() if file.path != layout.COMPLETE]
+    if safetensors:
+        demand_safetensors(prefix, (file.path for file in files))
     say(f"{len(files)} files, {sum(file.size for file in files) / 2**30:.2f} GiB -> s3://{bucket.name}/{prefix}")
     tensors = _tensors(source, files) if rescale else set()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, run, say
+from specdecode.pod.weight_format import OPTION, demand_safetensors
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
 """Left where the artifact is complete already, for the containers that follow."""
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--model", action="append", required=True, help="prefix of weights to fetch; repeat for a draft"
     )
+    parser.add_argument(OPTION, action="store_true", help="refuse weights in any other format")
     options = parser.parse_args(arguments)
     bucket = Bucket(options.bucket)
     if bucket.complete(options.artifact) is not None:
@@ -30,6 +32,10 @@ def main(arguments: Sequence[str]) -> None:
         NOTHING_TO_DO.parent.mkdir(exist_ok=True)
         NOTHING_TO_DO.touch()
         return
+    if options.safetensors:  # staged, perhaps, for an engine that reads others too
+        for prefix in options.model:
+            if (there := bucket.complete(prefix)) is not None:
+                demand_safetensors(prefix, (entry.path for entry in there))
     for prefix in options.model:
         size = bucket.fetch_folder(prefix, Path(prefix))
         say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")

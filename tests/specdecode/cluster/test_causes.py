@@ -173,6 +173,10 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
             "s3-denied",
         ),
         ("specdecode: error 70: the Neuron compiler crashed (exit 70); its log is above\n", "compiler-crash"),
+        (
+            "specdecode: error 65: models/acme--head@v1/ has no weights in safetensors (only a.bin), and x\n",
+            "weights-format",
+        ),
         ("specdecode: error 75: 8 Neuron devices were claimed and 7 are here\n", "node-unfit"),
     ],
     ids=[
@@ -190,6 +194,7 @@ def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
         "s3-put",
         "s3-head",
         "exit-70",
+        "exit-65",
         "exit-75",
     ],
 )

@@ -202,6 +202,15 @@ def test_compiling_fetches_all_that_the_arm_serves_and_leaves_time_to_upload(ren
         assert 0.5 <= float(minutes) / plan.experiment.deadlines.compile <= 0.9
 
 
+def test_the_native_plugin_alone_wants_safetensors(rendered):
+    plan, objects = rendered
+    moving = [
+        next(iter(containers(t).values()))["command"][2] for c, _, t in pods(objects) if c in ("staging", "compile")
+    ]
+    native = plan.engine.dialect == "native-plugin"
+    assert ["--safetensors" in script for script in moving] == [native] * len(moving)
+
+
 def test_fp8_weights_alone_are_rescaled(rendered):
     plan, objects = rendered
     scripts = [main(t)["command"][2] for c, _, t in pods(objects) if c == "staging"]

@@ -11,7 +11,9 @@ from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import HubSource, ImportSource, hub_token
+from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
+from specdecode.pod.weights import main as fetch_main
 
 from tests.canaries import HUGGING_FACE, WORD
 
@@ -146,6 +148,34 @@ def test_hub_takes_what_an_engine_loads_and_records_the_commit():
     stage(Bucket("b", s3), PREFIX, HubSource("acme/m", "main", token=None, hub=FakeHub(HUB)), rescale=False)
     assert sorted(k.removeprefix(PREFIX) for k in s3.objects) == ["COMPLETE.json", "a.safetensors", "config.json"]
     assert json.loads(s3.objects[PREFIX + "COMPLETE.json"])["source"]["commit"] == "c0ffee"
+
+
+@pytest.mark.parametrize("weights", ["pytorch_model.bin", "head/pytorch_model.bin", "model.pt"])
+def test_a_head_that_the_engine_cannot_read_is_refused_before_a_byte_is_moved(weights):
+    source = HubSource("acme/m", "main", token=None, hub=FakeHub({"config.json": b"{}", weights: b"b"}))
+    s3 = FakeS3()
+    with pytest.raises(PodError, match=rf"has no weights in safetensors \(only {weights}\).*import_prefix") as caught:
+        stage(Bucket("b", s3), PREFIX, source, rescale=False, safetensors=True)
+    assert caught.value.code == Exit.CORRUPT and s3.objects == {}
+    stage(Bucket("b", s3), PREFIX, source, rescale=False)
+    assert PREFIX + weights in s3.objects, "other engines read it"
+
+
+def test_what_was_staged_for_another_engine_is_judged_too(monkeypatch):
+    s3 = FakeS3({"imports/m/pytorch_model.bin": b"b"})
+    bucket = Bucket("b", s3)
+    stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
+    monkeypatch.setattr("specdecode.pod.stage.Bucket", lambda name: bucket)
+    monkeypatch.setattr("specdecode.pod.weights.Bucket", lambda name: bucket)
+    again = ["--bucket", "b", "--prefix", PREFIX, "--import-prefix", "imports/m/"]
+    stage_main(again)
+    with pytest.raises(PodError, match="no weights in safetensors"):
+        stage_main([*again, "--safetensors"])
+    fetching = ["--bucket", "b", "--artifact", "compiled/0a/", "--model", PREFIX]
+    with pytest.raises(PodError, match="no weights in safetensors"):
+        fetch_main([*fetching, "--safetensors"])
+    assert not Path("models").exists(), "nothing was fetched"
+    fetch_main(fetching)
 
 
 def test_hub_bytes_that_differ_from_the_promise_are_refused():
