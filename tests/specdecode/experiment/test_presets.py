@@ -13,6 +13,7 @@ SHAPES = {
     "qwen3-32b": (2, 8, 32, 4, 1024, 64, 600, 8, 4, 10),
     "qwen3-32b-tuning": (23, 8, 32, 4, 1024, 64, 600, 8, 4, 4),
     "qwen3-32b-latency": (2, 16, 64, 1, 6400, 128, 512, 10, 1, 3),
+    "qwen3-32b-load": (2, 8, 32, 16, 1024, 64, 300, 12, 1, 2, 4, 8, 12, 16, 4),
     "llama-3.1-405b": (3, 16, 64, 1, 12800, 10000, 1500, 50, 1, 1),
     "llama-3.1-8b-eagle3": (3, 8, 8, 2, 2048, 512, 128, 50, 2, 3),
     "gpt-oss-120b-eagle3": (3, 8, 16, 1, 768, 512, 128, 30, 1, 3),
@@ -20,6 +21,7 @@ SHAPES = {
     "llama-3.1-8b-dflash": (3, 8, 4, 4, 8192, 512, 128, 30, 1, 3),
     "qwen3-32b-native": (2, 8, 8, 4, 1024, 64, 600, 8, 4, 10),
     "rehearsal": (2, 8, 32, 4, 1024, 64, 64, 8, 1, 5),
+    "rehearsal-load": (2, 8, 32, 32, 1024, 64, 48, 12, 1, 2, 4, 8, 16, 32, 2),
     "rehearsal-nxdi": (2, 8, 32, 4, 1024, 64, 64, 6, 1, 2),
     "rehearsal-sweep": (5, 8, 32, 4, 1024, 64, 32, 6, 1, 2),
     "rehearsal-vllm": (2, 8, 1, 4, 1024, 64, 64, 8, 1, 5),
@@ -124,7 +126,7 @@ def test_requests_may_take_as_long_as_llmperfs():
 
 
 def test_qwen3_says_whether_it_thinks_equally_in_both_arms():
-    for name in ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-tuning"):
+    for name in ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-load", "qwen3-32b-tuning"):
         assert load_preset(name).workload.thinking is False
 
 
