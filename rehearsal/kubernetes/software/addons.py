@@ -74,6 +74,7 @@ class Addons:
             workloads.put(self._cluster, obj)
         if name == "aws-mountpoint-s3-csi-driver":
             workloads.ensure_namespace(self._cluster, MOUNT_NAMESPACE)
+            workloads.put(self._cluster, _mount_priority(owner))
             self._installed.csi_driver = CsiDriver(role_arn=role_arn)
         if name == "vpc-cni":
             self._installed.network_policy = (
@@ -86,6 +87,18 @@ class Addons:
             self._installed.csi_driver = None
             if self._cluster.store.get(r.NAMESPACES, "", MOUNT_NAMESPACE):
                 self._cluster.delete(r.NAMESPACES, "", MOUNT_NAMESPACE)
+
+
+def _mount_priority(owner: str) -> Json:
+    """Of Mountpoint's pods (charts/aws-mountpoint-s3-csi-driver/templates/mount-s3-priority.yaml)."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "mount-s3-critical", "annotations": {workloads.OWNER: owner}},
+        "value": 1_000_000_000,
+        "preemptionPolicy": "Never",
+        "globalDefault": False,
+    }
 
 
 def _configuration(name: str, text: str) -> Json:

@@ -58,7 +58,7 @@ def put(cluster: Cluster, obj: Json) -> None:
 
 def remove_all(cluster: Cluster, owner: str) -> None:
     """Delete everything that `owner` installed."""
-    for resource in (r.DEPLOYMENTS, r.DAEMON_SETS, r.DEVICE_CLASSES, r.SERVICE_ACCOUNTS):
+    for resource in (r.DEPLOYMENTS, r.DAEMON_SETS, r.DEVICE_CLASSES, r.SERVICE_ACCOUNTS, r.PRIORITY_CLASSES):
         for obj in cluster.store.list(resource):
             if annotations_of(obj).get(OWNER) == owner:
                 cluster.delete(resource, namespace_of(obj), name_of(obj), {"propagationPolicy": "Background"})
