@@ -133,7 +133,7 @@ def advise(
         )
         return Advice(None, best, gain, max(0.0, remaining), reason, tuple(beliefs), again)
     reason = (
-        f"Compile {first.candidate.draft} with k={first.candidate.k} next: {first.speedup:.2f}× expected "
+        f"Compile {first.candidate.draft} with k={first.candidate.k}: {first.speedup:.2f}× expected "
         f"({first.low:.2f}–{first.high:.2f}) against {gain:.2f}× so far."
     )
     return Advice(first.candidate, best, gain, max(0.0, remaining), reason, tuple(beliefs))
