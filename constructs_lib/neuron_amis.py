@@ -91,6 +91,7 @@ class EngineGeneration:
 ENGINE_GENERATIONS = {
     "sdk-2.26": EngineGeneration(runtime="2.28.23", driver_from="2.24", driver_below="2.29", ami="v20260224"),
     "sdk-2.31": EngineGeneration(runtime="2.33.10", driver_from="2.27", driver_below=None, ami="v20260714"),
+    "sdk-2.32": EngineGeneration(runtime="2.34.10", driver_from="2.29", driver_below=None, ami="v20260714"),
     "sdk-2.33": EngineGeneration(runtime="2.35.30", driver_from="2.29", driver_below=None, ami="v20260714"),
 }
 """`sdk-2.26` is the only one whose engine image takes a draft model (0.9.1); the later ones take EAGLE-type drafts."""

@@ -19,7 +19,7 @@ from specdecode.analysis.datums import metric_data
 from specdecode.experiment import Experiment, load
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.distribution import quantile
-from specdecode.measures.publish import Datum
+from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.names import DEFAULT_PRESET
 
@@ -50,18 +50,15 @@ def published(experiment: Experiment, *, seed: int = 1, hours: float = 0.0) -> l
     """All that one simulated run of the experiment sends to CloudWatch, `hours` later than the first."""
     around = context()
     given = {case.name: 0.9 if case.structured else 0.45 for case in experiment.workload.cases}
-    arms, _ = measure(experiment=experiment, records=run(experiment, seed=seed, acceptance=given), context=around)
-    comparison = compare_measured(experiment=experiment, arms=arms, context=around)
+    levels = measure(experiment=experiment, records=run(experiment, seed=seed, acceptance=given), context=around)
+    comparison = compare_measured(experiment=experiment, levels=levels, context=around)
     labels = {case.name: case.label for case in experiment.workload.cases}
     data = list(metric_data(comparison))
-    for (variant, case), measured in arms.items():
-        data += request_data(
-            measured,
-            accounting=accounting_of("usage"),
-            experiment=experiment.name,
-            variant=experiment.variant(variant).label,
-            case=labels[case],
-        )
+    for at in levels:
+        for (variant, case), measured in at.arms.items():
+            label = experiment.variant(variant).label
+            own = places(experiment, variant=label, case=labels[case], level=at.level)
+            data += request_data(measured, accounting=accounting_of("usage"), places=own)
     return [{**datum, "Timestamp": 1_790_000_000.0 + hours * 3600} for datum in data]
 
 

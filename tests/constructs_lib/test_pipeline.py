@@ -257,6 +257,7 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
             state_machine_arn="m",
             operations_namespace=pipeline_watchdog.NAMESPACE,
             alarm_arns=[],
+            cases=["c"],
         )["widgets"]
         for metric in widget["properties"].get("metrics", [])
         if metric[0] == pipeline_watchdog.NAMESPACE

@@ -169,7 +169,7 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "assets" / "engines").glob("*-sdk*.yaml")), ids=lambda path: path.stem)
 def test_every_engine_has_a_generation_whose_ami_it_accepts(path: Path) -> None:
-    runtime = yaml.safe_load(path.read_text())["runtime"]
+    runtime = load_engine(path.stem).runtime.model_dump(exclude_none=True)
     sdk = path.stem.partition("-sdk")[2]
     generation = ENGINE_GENERATIONS["sdk-" + ".".join(sdk.split(".")[:2])]
     assert generation.runtime == runtime["version"]

@@ -94,7 +94,7 @@ ENVIRONMENT = {
     *("CLUSTER_NAME", "CLUSTER_ENDPOINT", "CLUSTER_CA"),
     *("NODEPOOL", "NAMESPACE", "TOPIC_ARN", "KARPENTER_ROLE", "NO_LAUNCH_POLICY", "RUNBOOK"),
     *("WINDOW_MINUTES", "HOLDING_HOURS", "EXECUTION_HOURS", "ALERTS_TOPIC"),
-    *("USER_ON_EVENT_FUNCTION_ARN", "AWS_STS_REGIONAL_ENDPOINTS"),
+    *("POD_ROLE_ARN", "USER_ON_EVENT_FUNCTION_ARN", "AWS_STS_REGIONAL_ENDPOINTS"),
 }
 """Every variable that any function has: where things are, limits, and the cluster's public certificate."""
 

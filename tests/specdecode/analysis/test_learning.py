@@ -123,7 +123,7 @@ def other_base() -> Experiment:
         (served(tensor_parallel_size=64), "serving.tensor_parallel_size"),
         (served(max_num_seqs=1), "serving.max_num_seqs"),
         (loaded(temperature=0.7), "workload.temperature"),
-        (loaded(concurrency=16), "workload.concurrency"),
+        (loaded(concurrency=(16,)), "workload.concurrency"),
         (loaded(output_tokens=50), "workload.output_tokens"),
         (loaded(load=Load.SIMULTANEOUS), "workload.load"),
         (speculating(method=Method.VANILLA_DRAFT), "variants.sd-k7.method: fused-draft -> vanilla-draft"),

@@ -14,6 +14,7 @@ from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_terminal
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.publish import metric_data as request_data
+from specdecode.measures.publish import places
 
 from tests.specdecode.analysis import recompute, recompute_forms
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -39,21 +40,19 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:
             out.write(record.model_dump_json() + "\n")
-    arms, _ = measure(experiment=tested, records=records, context=context())
-    comparison = compare_measured(experiment=tested, arms=arms, context=context())
+    (at,) = levels = measure(experiment=tested, records=records, context=context())
+    comparison = compare_measured(experiment=tested, levels=levels, context=context())
     (tmp_path / "report.json").write_text(comparison.json_document())
     (tmp_path / "report.csv").write_text(render_csv(comparison))
     (tmp_path / "terminal.txt").write_text(render_terminal(comparison, width=250))
     labels = {case.name: case.label for case in tested.workload.cases}
     sent = [
         datum
-        for (variant, case), each in arms.items()
+        for (variant, case), each in at.arms.items()
         for datum in request_data(
             each,
             accounting=accounting_of("usage"),
-            experiment=tested.name,
-            variant=tested.variant(variant).label,
-            case=labels[case],
+            places=places(tested, variant=tested.variant(variant).label, case=labels[case], level=at.level),
         )
     ]
     (tmp_path / "cloudwatch.json").write_text(json.dumps([*sent, *metric_data(comparison)]))

@@ -25,7 +25,7 @@ def test_two_arms_get_the_same_requests(tmp_path: Path) -> None:
     given = spec(arms=("base", "sd"), cases=(case("one"), case("two", text="bye")), requests=3)
     outcome = run(given, Options(folder=tmp_path), base, sd)
     assert not outcome.problems
-    assert base.prompts == ["hello"] * 5 + ["bye"] * 4  # the probe, then warm-up and three of each
+    assert base.prompts == ["Probe: hello"] + ["hello"] * 4 + ["bye"] * 4  # the probe, then warm-up and three of each
     assert sorted(sd.prompts) == sorted(base.prompts)
     assert len({json.dumps(body, sort_keys=True) for body in base.bodies[1:5]}) == 1
     assert base.bodies[1:] == sd.bodies[1:]

@@ -20,6 +20,7 @@ from specdecode.cli import app
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.publish import metric_data as request_data
+from specdecode.measures.publish import places
 from typer.testing import CliRunner
 
 from tests.constructs_lib.dashboard_picture import default_body, shown
@@ -110,8 +111,9 @@ def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dic
     labels = {case.name: case.label for case in tested.workload.cases}
     data = list(metric_data(comparison))
     for (variant, case), each in arms.items():
-        given = {"variant": tested.variant(variant).label, "case": labels[case], "experiment": tested.name}
-        data += request_data(each, accounting=accounting_of("usage"), **given)
+        label = tested.variant(variant).label
+        own = places(tested, variant=label, case=labels[case], level=tested.workload.levels[0])
+        data += request_data(each, accounting=accounting_of("usage"), places=own)
     widgets = [w for w in default_body(list(labels.values()))["widgets"] if w["type"] == "metric"]
     drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets if is_bar(w)}
     (speedups,) = [bars for expression, bars in drawn.items() if '"Speedup"' in expression]

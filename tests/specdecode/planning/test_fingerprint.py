@@ -113,7 +113,7 @@ def test_nothing_else_of_the_experiment_decides():
     )  # fmt: skip
     assert fingerprint(other, SD, ENGINE) == fingerprint(PRESET, SD, ENGINE)
     used = set(Experiment.model_fields) - ELSEWHERE[Experiment] - {"schema_version", "engine"}
-    assert used == {"name", "title", "description", "accuracy", "deadlines", "sweep", "workload"}
+    assert used == {"name", "title", "description", "accuracy", "deadlines", "published", "sweep", "workload"}
 
 
 def test_the_experiments_target_decides_where_the_variant_has_none():

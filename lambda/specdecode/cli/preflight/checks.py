@@ -25,7 +25,7 @@ def everything(
     say("alerts")
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
     if experiment.has_endpoints:
-        yield from looked("endpoints", lambda: [capacity.turn(_lease(deployment, layout.ENDPOINTS_KEY))])
+        yield from looked("endpoints", lambda: [capacity.turn(_lease(ask, deployment, layout.ENDPOINTS_KEY))])
     else:
         yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
     if not ask.deployed:
@@ -50,7 +50,7 @@ def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> It
     if experiment.has_endpoints:
         return
     if ask.facts.reservation is not None:
-        yield from looked("reservation", lambda: capacity.reservation(ask, _lease(deployment)))
+        yield from looked("reservation", lambda: capacity.reservation(ask, _lease(ask, deployment)))
     absent = []
     for model in models.of(experiment):
         found = looked(f"model {model.id}", partial(_stored, model, deployment))
@@ -64,10 +64,10 @@ def _of_a_node(
     ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
 ) -> Iterator[Check]:
     if ask.deployed:
-        yield from looked("node", lambda: [capacity.queue(_lease(deployment), ask.now)])
+        yield from looked("node", lambda: [capacity.queue(_lease(ask, deployment), ask.now)])
     say("capacity")
     yield from looked("zones", lambda: capacity.zones(ask))
-    lease = _lease(deployment) if ask.deployed and ask.facts.reservation else None
+    lease = _lease(ask, deployment) if ask.deployed and ask.facts.reservation else None
     yield from looked("reservation", lambda: capacity.reservation(ask, lease))
     say("quotas of vCPUs")
     yield from looked("vCPUs", lambda: quotas.vcpus(ask))
@@ -93,8 +93,9 @@ def _stored(model: ModelRef, deployment: Deployment) -> list[Check]:
     return [] if found is None else [found]
 
 
-def _lease(deployment: Deployment, key: str = layout.CAPACITY_KEY) -> Lease:
-    return LeaseStore(s3=deployment.store.s3, bucket=deployment.store.bucket, key=key).read()
+def _lease(ask: Ask, deployment: Deployment, key: str = layout.CAPACITY_KEY) -> Lease:
+    store = deployment.store
+    return LeaseStore(s3=store.s3, bucket=store.bucket, key=key, now=lambda: ask.now).read()
 
 
 def _topic(ask: Ask, deployment: Deployment) -> str | None:

@@ -147,7 +147,9 @@ def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
         beside = "image:" if field == "digest" else "tools_image:"
         if any(line.startswith(f"{field}:") for line in lines):
             continue
-        place = next(number for number, line in enumerate(lines) if line.startswith(beside))
+        place = next((number for number, line in enumerate(lines) if line.startswith(beside)), None)
+        if place is None:  # the image is that of the file which this one extends
+            continue
         lines.insert(place + 1, f"{field}: {value}")
         written.append(field)
     if written:

@@ -139,6 +139,8 @@ def test_an_image_of_no_registry_is_not_looked_for():
 def test_a_digest_is_written_beside_its_image_and_a_stated_one_stays(tmp_path):
     """For every engine that ships: the file stays what it was but for the line."""
     for shipped in (assets_dir() / "engines").glob("*.yaml"):
+        if "image" not in yaml.safe_load(shipped.read_text()):
+            continue  # it extends another, whose image it has
         file = tmp_path / shipped.name
         file.write_text(shipped.read_text())
         assert registry.pin(file, {"digest": DIGEST}) == ["digest"]
