@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from specdecode.experiment.loading import load_engine
 
 from constructs_lib import logs, settings_page
 from constructs_lib.neuron_amis import DRA_KUBELET, ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
