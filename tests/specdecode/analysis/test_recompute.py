@@ -92,7 +92,7 @@ def test_every_number_of_the_table_of_cloudwatch_and_of_the_terminal_is_recomput
     ("name", "old", "new"),
     [
         ("report.csv", r",speedup,sd-k7,base,repeat,,time_per_output_token,ratio,8,.*?,(\d\.\d\d)", "9.99"),
-        ("report.csv", r",aggregate,base,,repeat,output_throughput,tokens/s,*(\d+)", "77777"),
+        ("report.csv", r",aggregate,base,,repeat,,output_throughput,tokens/s,*(\d+)", "77777"),
         ("report.csv", r",(pays),", "costs"),
         ("terminal.txt", r"repeat .*?pays.*?(\d\.\d\d)×", "9.87"),
         ("terminal.txt", r"repeat .*?→ \$(\d+\.\d\d)", "0.02"),
