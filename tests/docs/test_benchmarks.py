@@ -59,3 +59,23 @@ def test_the_table_of_the_advisor_is_the_measured_one() -> None:
                 assert compiles.split(" ")[0] == f"{round(measured['mean_compiles'], 1):g}", row
             else:
                 assert (share, compiles) == ("", ""), row
+
+
+def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises() -> None:
+    found = results("load_curve")
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    for line in (
+        f"| of {found['runs']} simulated runs, {found['requests']} requests and more at each load | share |",
+        f"| crossover at {found['true_crossover']:.1f}: one is found | {found['found']:.1%} |",
+        f"| … within 10% of the true one | {found['within_10_percent']:.1%} |",
+        f"| … its 95% interval holds the true one | {found['covered']:.1%} |",
+        *(
+            f"| no crossover, {name}: one is claimed | {share:.1%} |"
+            for name, share in found["claimed_without"].items()
+        ),
+        f"at every load | {found['schedule_within_2_percent']:.1%} |",
+    ):
+        assert line in page, line
+    assert found["runs"] >= 100
+    assert found["within_10_percent"] >= 0.95 and found["schedule_within_2_percent"] >= 0.95
+    assert max(found["claimed_without"].values()) <= 0.05

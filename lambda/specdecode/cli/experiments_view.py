@@ -83,6 +83,7 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *(f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere),
         *cost_lines(bill),
         *_part_lines(plan),
+        *_level_lines(plan),
         f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
@@ -101,6 +102,17 @@ def _part_lines(plan: Plan) -> list[str]:
         + (f" and round ({rounds} rounds)" if rounds > 1 else "")
         + f": {span(part.node_hours)} h, {money(part.node_hours.scaled(plan.price_per_node_hour))}"
         for part in plan.parts
+    ]
+
+
+def _level_lines(plan: Plan) -> list[str]:
+    """What each load takes of the node, where there are several."""
+    if len(plan.levels) < 2:
+        return []
+    return [
+        f"load      {each.level}: {each.requests} requests an arm and round: {span(each.node_hours.scaled(60))} min, "
+        f"{money(each.node_hours.scaled(plan.price_per_node_hour))}"
+        for each in plan.levels
     ]
 
 

@@ -102,6 +102,31 @@ def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tu
     )
 
 
+class LevelCost(Frozen):
+    """What one load takes of a run."""
+
+    level: Level
+    requests: int
+    """Measured, of one arm and round."""
+    node_hours: Range
+    """Of all cases, arms and rounds."""
+
+
+def levels(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[LevelCost, ...]:
+    """The loads of a run, in the experiment's order."""
+    load = experiment.workload
+    return tuple(
+        LevelCost(
+            level=level,
+            requests=sum(load.requests_of(case, level) for case in load.cases),
+            node_hours=total(
+                level_minutes(experiment, engine, load.cases, level, arms=len(wave.arms)) for wave in waves
+            ).scaled(1 / 60),
+        )
+        for level in load.levels
+    )
+
+
 def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
     """All cases at all levels on all arms of a wave, whatever the deadline."""
     return total(

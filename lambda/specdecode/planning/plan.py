@@ -11,7 +11,7 @@ from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
-from specdecode.planning.cost import CostPart, Range, node_minutes, parts
+from specdecode.planning.cost import CostPart, LevelCost, Range, levels, node_minutes, parts
 from specdecode.planning.events import (
     Step,
     choose_poll_seconds,
@@ -88,6 +88,8 @@ class Plan(Frozen):
     """US dollars for the node."""
     parts: tuple[CostPart, ...] = ()
     """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
+    levels: tuple[LevelCost, ...] = ()
+    """The same by load."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -173,6 +175,7 @@ def make_plan(
         price_per_node_hour=capacity.price_per_node_hour,
         cost=hours.scaled(capacity.price_per_node_hour),
         parts=() if experiment.has_endpoints else parts(experiment, engine, most),
+        levels=() if experiment.has_endpoints else levels(experiment, engine, most),
         assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
         warnings=(
             *check_support(experiment, engine),

@@ -148,3 +148,14 @@ def test_engines(run):
 @pytest.mark.parametrize("document", ["experiment", "engine"])
 def test_schema(run, document):
     jsonschema.Draft202012Validator.check_schema(json.loads(run("schema", document).output))
+
+
+def test_a_plan_of_several_loads_shows_what_each_takes(run):
+    planned = json.loads(run("plan", "qwen3-32b-load", "--json").output)
+    assert [item["level"]["concurrency"] for item in planned["levels"]] == [1, 2, 4, 8, 12, 16]
+    assert [item["requests"] for item in planned["levels"]] == [48, 48, 48, 64, 96, 128], "two a stream at least"
+    by_level, by_group = (sum(item["node_hours"]["high"] for item in planned[of]) for of in ("levels", "parts"))
+    assert by_level == pytest.approx(by_group) and by_level > 0
+    text = run("plan", "qwen3-32b-load").output
+    assert "load      8 at a time: 64 requests an arm and round: 1.4 to 8.5 min, $0.81 to $5.08" in text
+    assert "\nload  " not in run("plan", "rehearsal").output
