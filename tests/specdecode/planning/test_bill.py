@@ -35,7 +35,8 @@ def test_the_deadlines_of_every_preset_fit_its_own_estimates_and_the_history(nam
         assert load_minutes(experiment, engine, variant.name).high <= experiment.deadlines.serve, variant.name
     arms = max(len(wave.arms) for wave in plan.waves)
     assert benchmark_minutes(experiment, engine, arms=arms).high <= experiment.deadlines.benchmark
-    assert not [text for text in plan.warnings if "deadline" in text]
+    of_the_backstop = "longest_run_hours"
+    assert not [text for text in plan.warnings if "deadline" in text and of_the_backstop not in text]
     assert plan.worst_case_events <= HISTORY_LIMIT
 
 
