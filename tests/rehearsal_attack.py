@@ -36,7 +36,7 @@ from rehearsal.execution import Run
 from rehearsal.rehearse import rehearsal
 from tests.access import sessions
 from tests.access.principals import Deployed
-from tests.access.trial import AUDIENCE, REFUSALS, Caller
+from tests.access.trial import REFUSALS, Caller
 from tests.network import reaches
 from tests.pods import containers
 from tests.rehearsal_cloud import PATIENT, SMALL, Cloud
@@ -362,7 +362,10 @@ def test_with_a_pods_session_he_reaches_this_steps_folders_alone(cloud: Cloud) -
         listed = cloud.listed(f"/api/v1/namespaces/{names.NAMESPACE}/secrets")
         (read,) = [secret for secret in listed if secret["metadata"]["name"] == job]
         keys = json.loads(base64.b64decode(read["data"]["credentials.json"]))
-        assert AUDIENCE not in json.dumps(pod), "no token for STS is mounted"
+        mounted = {m["name"] for one in containers({"spec": pod["spec"]}).values() for m in one["volumeMounts"]}
+        assert "aws-iam-token" not in mounted, (
+            "EKS adds the volume to a pod that mounts the bucket; no container has it"
+        )
         writes, reads = own_folders(run, component, job)
         plan = [layout.run_key(run.run_id, name) for name in ("plan.json", "state.json", "experiment.yaml")]
         others = sessions.reached(caller, there, keys, [*sessions.FOREIGN, *plan])
