@@ -34,23 +34,28 @@ def core_versions() -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _groups(registry: Registry) -> dict[str, str]:
-    return {res.group: res.version for res in registry if res.group}
+def _groups(registry: Registry) -> dict[str, list[str]]:
+    """Each group's versions, the stable ones first: `karpenter.sh` has v1 and, for NodeOverlay, v1alpha1."""
+    found: dict[str, set[str]] = {}
+    for res in registry:
+        if res.group:
+            found.setdefault(res.group, set()).add(res.version)
+    return {group: sorted(versions, key=lambda version: (len(version), version)) for group, versions in found.items()}
 
 
 def group_list(registry: Registry) -> Json:
-    groups = [_group(group, version) for group, version in _groups(registry).items()]
+    groups = [_group(group, versions) for group, versions in _groups(registry).items()]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def _group(group: str, version: str) -> Json:
-    entry = {"groupVersion": f"{group}/{version}", "version": version}
-    return {"name": group, "versions": [entry], "preferredVersion": entry}
+def _group(group: str, versions: list[str]) -> Json:
+    entries = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": entries, "preferredVersion": entries[0]}
 
 
 def group(registry: Registry, name: str) -> Json | None:
-    version = _groups(registry).get(name)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, version)} if version else None
+    versions = _groups(registry).get(name)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
 
 
 def resource_list(registry: Registry, group: str, version: str) -> Json | None:
@@ -81,12 +86,18 @@ def _entries(res: Resource) -> Iterable[Json]:
 
 def aggregated(registry: Registry, *, core: bool) -> Json:
     """apidiscovery.k8s.io/v2: all groups and resources in one answer."""
-    groups = {"": "v1"} if core else _groups(registry)
+    groups = {"": ["v1"]} if core else _groups(registry)
     listed = []
-    for name, version in groups.items():
-        resources = [_aggregated(res) for res in registry if (res.group, res.version) == (name, version)]
-        versions = [{"version": version, "resources": resources, "freshness": "Current"}]
-        listed.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    for name, versions in groups.items():
+        entries = [
+            {
+                "version": version,
+                "resources": [_aggregated(res) for res in registry if (res.group, res.version) == (name, version)],
+                "freshness": "Current",
+            }
+            for version in versions
+        ]
+        listed.append({"metadata": {"name": name} if name else {}, "versions": entries})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": listed}
 
 

@@ -1,0 +1,58 @@
+"""The kubectl lines of docs/operations.md, run as they stand with the real kubectl: each does what it is there for."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.kubernetes.conftest import REPOSITORY, Double
+from tests.rehearsal.kubernetes.manifests import claim_template
+from tests.rehearsal.kubernetes.test_karpenter import CLAIMS, POOLS, capacity, running
+
+__all__ = ["capacity"]
+LINES = re.findall(r"^\s*kubectl (.+)$", (REPOSITORY / "docs" / "operations.md").read_text(), flags=re.M)
+Kubectl = Callable[[str], str]
+
+
+@pytest.fixture
+def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
+    """A line of the runbook, as the administrator whom `aws eks update-kubeconfig` makes."""
+
+    def run(line: str) -> str:
+        access = ["--server", capacity.url, "--certificate-authority", capacity.ca_file, "--token", capacity.token]
+        command = [str(kubectl_binary), *access, "--cache-dir", str(tmp_path / "cache"), *shlex.split(line)]
+        home = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (line, done.stderr)
+        return done.stdout
+
+    return run
+
+
+def test_every_line_of_the_runbook_does_what_it_says(kubectl: Kubectl, capacity: Double) -> None:
+    assert len(LINES) == 6, "each new line needs its effect here"
+    look, pods, slices, scale, delete, templates = LINES
+    capacity.wait(CLAIMS, lambda listed: len(listed["items"]) == 1)
+    capacity.namespace("specdecode")
+    place = "/apis/resource.k8s.io/v1/namespaces/specdecode/resourceclaimtemplates"
+    capacity.ok("POST", place, claim_template(8))
+
+    shown = kubectl(look)
+    assert "nodepool.karpenter.sh/trn2" in shown and "nodeclaim.karpenter.sh/trn2-" in shown
+    kubectl(pods)
+    assert "neuron" in kubectl(slices)
+    kubectl(delete)  # Karpenter makes another while the pool is at 1
+    capacity.wait(CLAIMS, lambda listed: len(listed["items"]) == 1)
+    kubectl(scale)
+    assert capacity.get(f"{POOLS}/trn2")["spec"]["replicas"] == 0
+    kubectl(delete)
+    capacity.wait(CLAIMS, lambda listed: not listed["items"])
+    assert not running(capacity), "the instance is gone"
+    kubectl(templates)
+    assert not capacity.get(place)["items"]
