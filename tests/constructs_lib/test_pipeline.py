@@ -20,6 +20,7 @@ from constructs_lib.pipeline_access import (
     READ_CLUSTER,
     READ_NAMESPACE,
     READER_GROUP,
+    RENEW_SESSIONS,
     SCALE_POOL,
     WATCHDOG_GROUP,
     WRITE_NAMESPACE,
@@ -164,13 +165,19 @@ def test_each_function_in_the_cluster_has_an_access_entry_and_lookers_cannot_wri
     assert len(entries) == sum(spec.kubernetes for spec in FUNCTIONS.values())
     for logical, entry in entries.items():
         writes = not re.search("Inspect|Diagnose", logical)
+        gives_sessions = re.search("StageModels|Compile|Smoke|Benchmark|Accuracy", logical)
         ends_nodes = [WATCHDOG_GROUP] if "Watchdog" in logical else []
-        assert entry["KubernetesGroups"] == [READER_GROUP, *([names.PIPELINE_GROUP] if writes else []), *ends_nodes]
+        assert entry["KubernetesGroups"] == [
+            READER_GROUP,
+            *([names.PIPELINE_GROUP] if writes else []),
+            *([names.SESSIONS_GROUP] if gives_sessions else []),
+            *ends_nodes,
+        ]
         assert "AccessPolicies" not in entry
 
 
 def granted():
-    """(plural or plural/subresource, verb) that the two groups have together."""
+    """(plural or plural/subresource, verb) that the groups have together."""
     return {
         (resource, verb)
         for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE, END_NODES)
@@ -183,7 +190,7 @@ def granted():
 def test_rbac_grants_no_wildcard_and_scales_one_pool_only():
     assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
     assert SCALE_POOL[0]["resourceNames"] == [names.NODEPOOL]
-    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE, *END_NODES):
+    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE, *RENEW_SESSIONS, *END_NODES):
         groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
         assert set(rule["apiGroups"]) <= groups | {""}
 
@@ -211,7 +218,7 @@ def test_rbac_is_what_a_run_needs_and_nothing_more():
         kind, _, name, sub = world.cluster._route(path)
         resource = RESOURCES[kind].plural + (f"/{sub}" if sub else "")
         look, write = ["get"] if name else ["list"], ["patch"] if sub else ["patch", "create"]
-        verbs = {"GET": look, "DELETE": ["delete"], "PATCH": write, "POST": ["create"]}[method]
+        verbs = {"GET": look, "DELETE": ["delete"], "PATCH": write, "POST": ["create"], "PUT": ["update"]}[method]
         used |= {(resource, verb) for verb in verbs}
     used |= {("pods/log", "get")}  # logs are read of containers that have run
     assert used == {(resource, verb) for resource, verb in granted()}

@@ -75,6 +75,8 @@ class Rehearsed:
     """All that both runs left for somebody to read."""
     keys: set[str] | None = None
     """The API keys that the servers of the second run demanded."""
+    sessions: set[str] | None = None
+    """Secret parts of the sessions with which its pods acted in AWS."""
     administrator: str = ""
     """The bearer token of the cluster's administrator."""
 
@@ -105,7 +107,7 @@ def rehearsed(tmp_path_factory):
         run = running.start("second", {"experiment": "rehearsal", "set": LONG})
         killer = _Killer(running)
         out.failed = run.follow(running.progress, watching=killer)
-        out.keys = killer.keys
+        out.keys, out.sessions = killer.keys, killer.sessions
         out.diagnostics = running.download(run.run_id, to=target)
         out.replicas["after failure"] = running.replicas()
         deadline = time.monotonic() + 30
@@ -126,11 +128,14 @@ def rehearsed(tmp_path_factory):
 
 
 class _Killer:
-    """Kills the serving engines once the benchmark is well under way; `keys` are those that they demanded."""
+    """Kills the serving engines once the benchmark is well under way.
+
+    `keys` are those that they demanded, `sessions` the pods'.
+    """
 
     def __init__(self, running):
         self.running, self.folder = running, running.processes.folder
-        self.seen, self.done, self.keys = 0, False, set()
+        self.seen, self.done, self.keys, self.sessions = 0, False, set(), set()
 
     def __call__(self, state, message):
         if state != "Benchmark" or self.done:
@@ -139,7 +144,10 @@ class _Killer:
         if self.seen < 5:
             return
         secrets = self.running.kubernetes.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets")["items"]
-        self.keys = {base64.b64decode(value).decode() for secret in secrets for value in secret["data"].values()}
+        found = [(name, base64.b64decode(data).decode()) for each in secrets for name, data in each["data"].items()]
+        sessions = [json.loads(text) for name, text in found if name == "credentials.json"]
+        self.sessions = {each[part] for each in sessions for part in ("SecretAccessKey", "SessionToken")}
+        self.keys = {text for name, text in found if name not in ("config", "credentials.json")}
         for pid in processes_naming(self.folder):
             if b"vllm\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)

@@ -87,7 +87,7 @@ def test_the_reports_figures_follow_from_the_raw_files_beside_it(rehearsed):
     assert len(totals) == 4
     for key, total in totals.items():
         arm = comparison.arm(*key)
-        assert (arm.completed, arm.output_tokens) == (4, total)
+        assert (arm.completed, arm.output_tokens) == (8, total)
         assert arm.metrics["end_to_end_latency"].p50 == pytest.approx(statistics.median(times[key]))
         assert arm.metrics["end_to_end_latency"].max == pytest.approx(max(times[key]))
 
@@ -95,7 +95,9 @@ def test_the_reports_figures_follow_from_the_raw_files_beside_it(rehearsed):
 def test_both_arms_wrote_the_same(rehearsed):
     comparison = Comparison.model_validate_json((rehearsed.folder / "report.json").read_bytes())
     [pair] = comparison.pairs
-    assert [(case.equality.compared, case.equality.identical) for case in pair.cases] == [(4, 4), (4, 4)]
+    assert [(case.equality.compared, case.equality.identical) for case in pair.cases] == [(8, 8), (8, 8)], (
+        "two rounds of four"
+    )
 
 
 def test_every_state_was_shown_with_its_time(rehearsed):

@@ -33,6 +33,12 @@ def test_the_servers_keys_are_nowhere(rehearsed):
         assert traces(key, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
 
 
+def test_the_pods_sessions_are_nowhere(rehearsed):
+    assert len(rehearsed.sessions) >= 2
+    for secret in rehearsed.sessions:
+        assert traces(secret, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
+
+
 def test_the_clusters_administrator_is_nowhere(rehearsed):
     assert traces(rehearsed.administrator, rehearsed.came_out | {"console": rehearsed.log.encode()}) == []
 
