@@ -180,7 +180,7 @@ def granted():
     """(plural or plural/subresource, verb) that the groups have together."""
     return {
         (resource, verb)
-        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE, END_NODES)
+        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE, RENEW_SESSIONS, END_NODES)
         for rule in rules
         for resource in rule["resources"]
         for verb in rule["verbs"]
