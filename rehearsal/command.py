@@ -21,7 +21,7 @@ from rehearsal.console import Progress, clock
 from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal, rehearsal
 
-AGAIN = (
+TRY_AGAIN = (
     "Nothing of this rehearsal runs any more: make rehearse begins anew. Its logs are in .rehearsal/runs until then."
 )
 
@@ -61,10 +61,10 @@ def main() -> int:
         progress.note(str(error), style="red")
         return 3
     except ChildFailed as error:
-        progress.note(f"{error}\n{AGAIN}", style="red")
+        progress.note(f"{error}\n{TRY_AGAIN}", style="red")
         return 1
     except (BotoCoreError, ClientError, URLError, ConnectionError, TimeoutError) as error:
-        progress.note(f"The embedded cloud did not answer as it should: {error}\n{AGAIN}", style="red")
+        progress.note(f"The embedded cloud did not answer as it should: {error}\n{TRY_AGAIN}", style="red")
         return 1
     except OSError as error:
         progress.note(tools.refused_by_the_system(error), style="red")

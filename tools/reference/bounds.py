@@ -163,7 +163,7 @@ def causes(settings: Settings) -> list[Bound]:
         ),
         replace(
             stuck_bound(settings),
-            cause="a second node, or an unreadable lease or a dead watchdog while other executions go on",
+            cause="a second node, or an unreadable or false lease or a dead watchdog while other executions go on",
             ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),

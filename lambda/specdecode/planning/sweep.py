@@ -10,7 +10,7 @@ from specdecode.planning.waves import Wave, make_wave
 
 MOST_STEPS = 16
 """In 300 simulated sweeps of 22 arms the advisor asked for 14 compiles at most, and for 6 on average."""
-AGAIN = 4
+MORE_STEPS = 4
 """Steps beyond one for each arm: arms that cannot be told apart are measured again, without a compile."""
 FEW_STEPS = 3
 """What a short sweep takes: the low end of the estimate."""
@@ -51,7 +51,7 @@ def first_steps(experiment: Experiment) -> tuple[SweepStep, ...]:
 
 def most_steps(experiment: Experiment) -> int:
     """Steps after which the sweep ends, whatever could still be gained."""
-    return min(MOST_STEPS, len(_arms(experiment)) + AGAIN)
+    return min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS)
 
 
 def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int | None = None) -> list[str]:

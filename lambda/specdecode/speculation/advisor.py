@@ -25,7 +25,7 @@ NOISE = 0.03
 """Relative standard error of a measured speed-up where the observation does not say."""
 WORTH = 0.003
 """Expected improvement of the log speed-up below which another compile is not worth its hour."""
-AGAIN = 5
+MOST_MEASUREMENTS = 5
 """Most measurements of one arm that the advisor asks for."""
 REACH = 1.645
 """Standard deviations of "at most": one-sided 95%."""
@@ -206,7 +206,7 @@ def _rivals(
     times = Counter(Candidate(item.draft, item.k) for item in observations)
     bar = believed[best][0]
     near = [c for c in times if c == best or believed[c][0] + believed[c][1] + believed[best][1] >= bar]
-    return tuple(c for c in near if times[c] < AGAIN) if len(near) > 1 else ()
+    return tuple(c for c in near if times[c] < MOST_MEASUREMENTS) if len(near) > 1 else ()
 
 
 def _belief(candidate: Candidate, mean: float, deviation: float, best: float) -> Belief:

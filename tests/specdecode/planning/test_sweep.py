@@ -6,7 +6,7 @@ import pytest
 from specdecode.experiment import load_preset
 from specdecode.planning import Inventory, SweepStep, make_plan
 from specdecode.planning.events import HISTORY_LIMIT
-from specdecode.planning.sweep import AGAIN, MOST_STEPS
+from specdecode.planning.sweep import MORE_STEPS, MOST_STEPS
 
 TUNING = load_preset("qwen3-32b-tuning")
 SMALL = load_preset("rehearsal-sweep")
@@ -43,7 +43,7 @@ def test_rounds_swap_within_a_step():
 @pytest.mark.parametrize("experiment", [TUNING, SMALL], ids=lambda experiment: experiment.name)
 def test_the_estimate_holds_from_the_first_step_to_the_last(experiment):
     names = [variant.name for variant in experiment.variants if variant.compare_to]
-    most = min(MOST_STEPS, len(names) + AGAIN)
+    most = min(MOST_STEPS, len(names) + MORE_STEPS)
     first, last = planned(experiment, names[0]), planned(experiment, *(names * 2)[:most])
     assert first.sweep.most_steps == most
     assert len(first.waves) + first.sweep.waves_to_come == len(last.waves) == most

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.speculation import expected_tokens, speedup
-from specdecode.speculation.advisor import AGAIN, Candidate, Observation, advise, calibrate
+from specdecode.speculation.advisor import MOST_MEASUREMENTS, Candidate, Observation, advise, calibrate
 from specdecode.speculation.gaussian import posterior
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
@@ -59,7 +59,7 @@ def test_arms_that_cannot_be_told_apart_are_measured_again_a_few_times() -> None
     seen = [measured(one.draft, one.k, a=0.9, c=0.05) for one in CANDIDATES]
     again = advise(CANDIDATES, seen, most=PLUS).measure_again
     assert len(again) > 1
-    often = advise(CANDIDATES, [item for item in seen for _ in range(AGAIN)], most=PLUS)
+    often = advise(CANDIDATES, [item for item in seen for _ in range(MOST_MEASUREMENTS)], most=PLUS)
     assert often.measure_again == ()
 
 

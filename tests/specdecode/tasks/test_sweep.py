@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.planning import Plan
-from specdecode.planning.sweep import AGAIN
+from specdecode.planning.sweep import MORE_STEPS
 from specdecode.records import Chunk, RequestRecord
 from specdecode.runs.state import load_state
 from specdecode.tasks import advise, release, report
@@ -95,7 +95,7 @@ def test_it_measures_each_arm_beside_the_base_until_the_advisor_says_stop(swept)
         assert (wave.index, wave.round) == (number, number)
         assert [arm.variant for arm in wave.arms] == ["base", plan.sweep.arms[number]]
     assert "Stop" in plan.sweep.steps[-1].reason or "measured" in plan.sweep.steps[-1].reason
-    assert len(plan.waves) <= 4 + AGAIN
+    assert len(plan.waves) <= 4 + MORE_STEPS
     best = max((2, 4, 6, 8), key=lambda k: 1 / steps_and_seconds(k)[1])
     assert f"sd-k{best}" in plan.sweep.arms
 
