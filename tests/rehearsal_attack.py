@@ -334,8 +334,14 @@ def test_without_rules_his_code_finds_no_credentials_and_no_way_out(cloud: Cloud
 
 def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
     """A key that the pods of `component` write, and those that they read."""
-    if component == "staging":
-        prefix = load_preset("rehearsal").target.prefix
+    if component == "staging":  # a Job for each model
+        rehearsed = load_preset("rehearsal")
+        models = {model for variant in rehearsed.variants for model in rehearsed.models_of(variant)}
+        (prefix,) = {
+            model.prefix
+            for model in models
+            if object_name(run.run_id, "stage", model.prefix.removeprefix("models/").rstrip("/")) == job
+        }
         return f"{prefix}trial", {f"{prefix}trial"}
     if component == "compile":
         plan = make_plan(load_preset("rehearsal", overrides=SMALL | PATIENT), inventory=Inventory())
