@@ -24,7 +24,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench wheel clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -45,6 +45,7 @@ help:
 	@echo '  make destroy                      delete them'
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
+	@echo '  make wheel                        the command alone, as a package that pip installs anywhere: dist/*.whl'
 	@echo '  make lock                         after a change of a requirements .in file: write locks, licence list and SBOM anew'
 	@echo '  make audit                        known vulnerabilities of what is locked, secrets in the checkout (needs the registries)'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
@@ -70,7 +71,7 @@ audit: .tools/.installed node_modules/.installed
 	test $$status = 0 || { echo 'Look above: something was found, or could not be looked up. Advisories come from the registries of pip and npm;'; \
 	  echo 'a mirror that has none answers that a package was not found or that a method is not allowed.'; exit 1; } >&2
 
-rehearse: need-preset install-rehearsal $(if $(filter rehearsal-vllm,$(EXPERIMENT)),need-vllm install-vllm)
+rehearse: need-preset install-rehearsal $(if $(filter rehearsal-vllm rehearsal-account-check,$(EXPERIMENT)),need-vllm install-vllm)
 	@.venv/bin/python -m rehearsal "$$EXPERIMENT"
 
 test: install install-rehearsal
@@ -106,11 +107,15 @@ destroy: install
 bench: install-rehearsal
 	.rehearsal/image/bin/python benchmarks/engine.py
 	.venv/bin/python benchmarks/client_truth.py
+	.venv/bin/python benchmarks/client_levels.py
 	.venv/bin/python benchmarks/advisor.py
 	.venv/bin/python benchmarks/statistics_coverage.py
 
+wheel: .venv/.uv
+	@.venv/bin/uv build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist .
+
 clean:
-	rm -rf .venv .rehearsal .tools .upstream node_modules build cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .rehearsal .tools .upstream node_modules build dist cdk.out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/.uv: requirements-build.txt | need-python
 	@echo 'Installing into .venv ...'
@@ -189,9 +194,9 @@ need-preset:
 	  exit 2;; esac >&2
 	@test "$$(uname -sm)" = 'Linux x86_64' || { \
 	  echo "A rehearsal needs Linux on x86_64; this is $$(uname -sm)."; exit 3; } >&2
-	@case "$$EXPERIMENT" in */*|'') false;; *) grep -qs '^engine: *rehearsal-' "assets/experiments/$$EXPERIMENT.yaml";; esac || { \
+	@case "$$EXPERIMENT" in */*) false;; rehearsal*) test -f "assets/experiments/$$EXPERIMENT.yaml";; *) false;; esac || { \
 	  echo "'$$EXPERIMENT' is not a preset that can be rehearsed on this machine. These can:"; \
-	  grep -ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  make rehearse EXPERIMENT=\1|'; \
+	  ls assets/experiments/rehearsal*.yaml | sed 's|.*/\(.*\)\.yaml|  make rehearse EXPERIMENT=\1|'; \
 	  echo '  make rehearse ENGINE=vllm         with real vLLM in place of the embedded engine'; \
-	  echo 'These need Trainium2 (make deploy; .venv/bin/specdecode run <name>):'; \
-	  grep -Ls '^engine: *rehearsal-' assets/experiments/*.yaml | sed 's|.*/\(.*\)\.yaml|  \1|'; exit 2; } >&2
+	  echo 'These need an AWS account (make deploy; .venv/bin/specdecode run <name>):'; \
+	  ls assets/experiments/*.yaml | grep -v /rehearsal | sed 's|.*/\(.*\)\.yaml|  \1|'; exit 2; } >&2

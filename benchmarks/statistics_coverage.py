@@ -5,6 +5,8 @@
 - one prompt type: how often the 95% interval contains the true speed-up, paired by prompt and unpaired;
 - a kind of prompts: types are drawn with a spread between them, requests with noise within; how often the interval
   holds the mean over all types of the kind, and how often the range for the next type holds one more type's speed-up;
+- prompts of one category whose acceptance has a heavy tail: how often the interval over 20 of them holds the mean over
+  all prompts of the category, and how often Student's t alone would;
 - verdicts at a known true speed-up;
 - several runs a side that differ between themselves: how often a change is said that is none.
 
@@ -29,9 +31,9 @@ from specdecode.analysis import Verdict
 from specdecode.analysis.groups import MIN_TYPES, group
 from specdecode.analysis.pairs import case_result
 from specdecode.analysis.parts import Equality
-from specdecode.analysis.statistics import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio
 from specdecode.experiment.model import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
+from specdecode.measures.student import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio
 
 from tests.specdecode.analysis.simulate import request
 
@@ -54,6 +56,29 @@ TYPES: dict[str, Callable[[random.Random], float]] = {
 }
 """What a prompt type's log speed-up differs from the kind's mean by, in units of the spread; mean 0, deviation 1."""
 SPREADS = (0.0, 0.1, 0.3)
+K, STEP = 7, 1.35
+"""Drafted tokens of a step, and what such a step takes in base steps."""
+
+
+def tokens_of_a_step(acceptance: float) -> float:
+    """(1 - a^(k+1)) / (1 - a), Leviathan et al. 2023, formula 1."""
+    return (1.0 - acceptance ** (K + 1)) / (1.0 - acceptance) if acceptance < 1.0 else K + 1.0
+
+
+def _copies(rng: random.Random, share: float) -> float:
+    return 0.95 if rng.random() < share else rng.betavariate(4.0, 6.0)
+
+
+PROMPTS: dict[str, Callable[[random.Random], float]] = {
+    "log-normal, deviation 1": lambda rng: 1.0 + min(K, 0.8 * rng.lognormvariate(0.0, 1.0)),
+    "Pareto 1.5, few gain": lambda rng: 1.0 + min(K, 0.5 * (rng.paretovariate(1.5) - 1.0)),
+    "Pareto 1.5, many gain": lambda rng: 1.0 + min(K, 1.5 * (rng.paretovariate(1.5) - 1.0)),
+    "beta (1, 3) of a draft token": lambda rng: tokens_of_a_step(rng.betavariate(1.0, 3.0)),
+    "beta (1/2, 1/2), all or nothing": lambda rng: tokens_of_a_step(rng.betavariate(0.5, 0.5)),
+    "one prompt in five copies": lambda rng: tokens_of_a_step(_copies(rng, 0.2)),
+    "one prompt in ten copies": lambda rng: tokens_of_a_step(_copies(rng, 0.1)),
+}
+"""Tokens that a step yields for one prompt of a category: few prompts gain a multiple of what most do."""
 SAME = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
@@ -70,6 +95,24 @@ def coverage(*, n: int, noise: str, paired: bool, runs: int) -> float:
         low, high = estimate(base, fast).interval() or (math.inf, -math.inf)
         covered += low <= TRUE <= high
     return covered / runs
+
+
+def over_category(*, shape: str, noise: float, prompts: int, runs: int) -> dict[str, float]:
+    """Shares of intervals over prompts that hold the category's mean, and how much wider they are than Student's t."""
+    draw, truth = PROMPTS[shape], random.Random(shape)
+    true = math.exp(math.fsum(math.log(draw(truth) / STEP) for _ in range(200_000)) / 200_000)
+    rng, found = random.Random(f"{shape}/{noise}/{prompts}"), Counter[str]()
+    wider = 0.0
+    for _ in range(runs):
+        gains = [draw(rng) / STEP for _ in range(prompts)]
+        base = [rng.lognormvariate(0.0, PROMPT_SPREAD) for _ in gains]
+        fast = [each / gain * rng.lognormvariate(0.0, noise) for each, gain in zip(base, gains, strict=True)]
+        stat = paired_log_ratio(base, fast)
+        (low, high), (t_low, t_high) = (each.interval() or (1.0, 1.0) for each in (stat, stat._replace(skew=0.0)))
+        found["interval"] += low <= true <= high
+        found["t"] += t_low <= true <= t_high
+        wider += math.log(high / low) / math.log(t_high / t_low) / runs
+    return {"true": true, "interval": found["interval"] / runs, "t": found["t"] / runs, "wider": wider}
 
 
 ARM = measure_arm([request(variant="sd", case="repeat", index=0, rng=random.Random(1), tokens=3)]).arm
@@ -135,6 +178,11 @@ def measure(runs: int) -> dict[str, Any]:
             for n in (8, 50)
             for paired in (True, False)
         ],
+        "prompts": [
+            {"shape": shape, "noise": noise, **over_category(shape=shape, noise=noise, prompts=20, runs=runs)}
+            for shape in PROMPTS
+            for noise in (0.03, 0.14)
+        ],
         "types": [
             {
                 "types": types,
@@ -173,6 +221,16 @@ def tables(results: dict[str, Any]) -> str:
     rows = ["| noise | n | paired by prompt | unpaired |", "|---|--:|--:|--:|"]
     for pair, welch in zip(results["coverage"][::2], results["coverage"][1::2], strict=True):
         rows.append(f"| {pair['noise']} | {pair['n']} | {pair['coverage']:.1%} | {welch['coverage']:.1%} |")
+    rows += [
+        "",
+        "| tokens of a step, over a category's prompts | noise | true speed-up | 20 prompts | Student's t | wider |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    rows += [
+        f"| {row['shape']} | {row['noise']:.0%} | {row['true']:.2f}× | {row['interval']:.1%} | {row['t']:.1%} | "
+        f"{row['wider']:.2f}× |"
+        for row in results["prompts"]
+    ]
     rows += [
         "",
         "| spread between types | types | deviation | the kind's mean | one more type |",

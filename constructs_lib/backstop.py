@@ -1,4 +1,4 @@
-"""The backstop: a function that ends forgotten trn2 instances, and shares nothing with what may be broken (ADR 133)."""
+"""The backstop: a function that ends forgotten instances, and shares nothing with what may be broken (ADR 133)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
 
 
 class Backstop(Construct):
-    """Looks every ten minutes at the instances of the trn2 pool, and ends those that no healthy run can need.
+    """Looks every ten minutes at the instances of the pools that runs hold, ends those that no healthy run can need.
 
-    Its code is an asset of its own, of one file. It may end instances with this cluster's and this pool's tags, and
-    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of the pool. `alarms`: the
+    Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and
+    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of them. `alarms`: the
     function failed, or something could not be done.
     """
 
@@ -62,7 +62,7 @@ class Backstop(Construct):
         function = lambda_.Function(
             self,
             "Function",
-            description="specdecode: ends forgotten trn2 instances, without Kubernetes and without the bucket",
+            description="specdecode: ends forgotten instances, without Kubernetes and without the bucket",
             runtime=lambda_.Runtime.PYTHON_3_14,
             architecture=lambda_.Architecture.X86_64,
             code=lambda_.Code.from_asset(str(CODE), exclude=["__pycache__", "*.pyc"]),
@@ -70,7 +70,7 @@ class Backstop(Construct):
             role=role,
             environment={
                 "CLUSTER_NAME": settings.cluster_name,
-                "NODEPOOL": names.NODEPOOL,
+                "NODEPOOLS": ",".join(names.HELD_POOLS),
                 "NAMESPACE": NAMESPACE,
                 "STATE_MACHINE_ARN": state_machine.state_machine_arn,
                 "TOPIC_ARN": topic.topic_arn,
@@ -89,7 +89,7 @@ class Backstop(Construct):
         events.Rule(
             self,
             "Schedule",
-            description="The backstop, which ends trn2 instances that nobody watches over",
+            description="The backstop, which ends instances that nobody watches over",
             schedule=events.Schedule.rate(PERIOD),
             targets=[targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=PERIOD)],
         )
@@ -98,7 +98,7 @@ class Backstop(Construct):
                 self,
                 "BackstopFailed",
                 alarm_description=described(
-                    "The backstop failed, or could not do something: the last thing that would end a forgotten trn2 "
+                    "The backstop failed, or could not do something: the last thing that would end a forgotten "
                     "instance.",
                     runbook="`specdecode capacity` shows whether a node runs, `specdecode capacity --release` ends it; "
                     "the function's log says what failed.",
@@ -117,13 +117,13 @@ class Backstop(Construct):
         policy = iam.ManagedPolicy(
             self,
             "NoLaunch",
-            description="Attached by the backstop to Karpenter's role: no instance of the trn2 pool may be launched",
+            description="Attached by the backstop to Karpenter's role: no instance of a run's pools may be launched",
             statements=[
                 iam.PolicyStatement(
                     effect=iam.Effect.DENY,
                     actions=list(LAUNCHES),
                     resources=ec2,
-                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": names.NODEPOOL}},
+                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": [*names.HELD_POOLS]}},
                 )
             ],
         )
@@ -142,11 +142,14 @@ class Backstop(Construct):
             self,
             "Role",
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="Ends forgotten instances of the trn2 pool",
+            description="Ends forgotten instances of the pools that runs hold",
         )
         instances = _ec2(self, "instance")
-        tags = {f"kubernetes.io/cluster/{settings.cluster_name}": "owned", "karpenter.sh/nodepool": names.NODEPOOL}
-        of_the_pool = {"StringEquals": {f"aws:ResourceTag/{key}": value for key, value in tags.items()}}
+        tags = {
+            f"aws:ResourceTag/kubernetes.io/cluster/{settings.cluster_name}": "owned",
+            "aws:ResourceTag/karpenter.sh/nodepool": [*names.HELD_POOLS],
+        }
+        of_the_pool = {"StringEquals": tags}
         this_policy = {"ArnEquals": {"iam:PolicyARN": self.no_launch.managed_policy_arn}}
         for actions, resource, conditions in (
             (["logs:CreateLogStream", "logs:PutLogEvents"], group.log_group_arn, None),

@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "bundle"
-PLATFORM = "x86_64-manylinux_2_28"
-"""glibc 2.28 is older than Amazon Linux 2023's (Lambda, 2.34) and Ubuntu 22.04's (engine image, 2.35)."""
+PLATFORM = "x86_64-manylinux_2_17"
+"""Lambda's Python 3.11 and its image are Amazon Linux 2, glibc 2.26 (Lambda developer guide, "Supported runtimes")."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The oldest time that a zip can hold: every entry has it."""
 IGNORED = ("__pycache__", ".pyc", ".egg-info")

@@ -24,6 +24,8 @@ def resting_cost(settings: Settings) -> float:
 def capacity(settings: Settings) -> Capacity:
     """What the deployment tells the pipeline and the command line of the node."""
     return Capacity(
+        node=settings.node_type,
+        region=settings.region,
         ami=settings.ami,
         price_per_node_hour=settings.price_per_node_hour,
         node_storage=settings.node_storage,
@@ -38,7 +40,7 @@ def capacity(settings: Settings) -> Capacity:
 
 def hourly_cost(settings: Settings) -> str:
     """The stack's output `HourlyCost`, in words."""
-    resting, node = resting_cost(settings), settings.price_per_node_hour
+    resting, node = resting_cost(settings), settings.node_price
     match capacity(settings).type:
         case "odcr":
             return (
@@ -48,4 +50,4 @@ def hourly_cost(settings: Settings) -> str:
         case "capacity-block":
             return f"{resting:.2f} USD at rest; the Capacity Block is paid for in advance, {node:.2f} an hour"
         case _:
-            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with a trn2.48xlarge on demand"
+            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with a {settings.node_type} on demand"

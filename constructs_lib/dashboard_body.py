@@ -29,6 +29,14 @@ OWN_METRICS = (
     ("CostPerMillionOutputTokens", "$ per million output tokens"),
     ("ErrorRate", "Share of requests that failed"),
 )
+LOAD_METRICS = (
+    ("InterTokenLatency", "Inter-token latency, s"),
+    ("TTFT", "Time to first token, s"),
+    ("RequestOutputThroughput", "Output throughput of a request, tokens/s"),
+)
+"""Shown load by load, of runs that measure several."""
+OVER_LOAD = ("Experiment", "Variant", "Load")
+"""Dimensions of a figure of all test cases at one load; of one case `TestCase` is among them."""
 START = "-P3D"
 """A run that ended on Friday is still there on Monday."""
 TREND = {"start": "-P3M", "period": 3600}
@@ -51,6 +59,7 @@ holds several, so a tool that counts chunks shows the opposite of the truth.
 **Outputs identical** below 1: the arms wrote different text at temperature 0. Look at the first difference in the \
 report before you believe any speed-up."""
 BY_ARM = "${PROP('Dim.Variant')}"
+BY_LOAD_AND_ARM = "${PROP('Dim.Load')} ${PROP('Dim.Variant')}"
 BY_CASE_AND_ARM = "${PROP('Dim.TestCase')} ${PROP('Dim.Variant')}"
 
 
@@ -85,6 +94,7 @@ def body(
                 for metric, title in metrics
             )
         )
+    _over_load(canvas)
     for case in cases:
         canvas.text(f"## Test case `{case}`: all arms", height=1)
         _case(canvas, case)
@@ -101,6 +111,34 @@ def _case(canvas: Canvas, case: str) -> None:
         canvas.graphs(
             *(bars(_title(title), search(metric, case=case), BY_ARM) for metric, title in metrics), height=height
         )
+
+
+def _over_load(canvas: Canvas) -> None:
+    """A bar for each load and arm. `c8`: 8 requests at a time; `r0.5`: one every two seconds."""
+    canvas.text(
+        f"## Over the load: runs of several loads, each bar a load (`c8`: 8 at a time) and an arm. Below: `{CASE}`",
+        height=1,
+    )
+    gain = search("Speedup", statistic="Average", dimensions=OVER_LOAD)
+    kept = search("LargestLoadKept", statistic="Average", dimensions=OVER_LOAD[:2])
+    canvas.graphs(
+        bars("Speed-up over the baseline, by load", gain, BY_LOAD_AND_ARM, note=1.0),
+        bars("Largest load that keeps the objective", kept, BY_ARM),
+        height=6,
+    )
+    of_case = (*OVER_LOAD, "TestCase")
+    canvas.graphs(
+        *(
+            bars(f"{_title(title)}, by load", search(metric, case=CASE, dimensions=of_case), BY_LOAD_AND_ARM)
+            for metric, title in LOAD_METRICS
+        ),
+        bars(
+            "Share of requests that keep the objective, by load",
+            search("GoodRequests", case=CASE, statistic="Average", dimensions=of_case),
+            BY_LOAD_AND_ARM,
+        ),
+        height=8,
+    )
 
 
 def _title(metric: str) -> str:

@@ -5,6 +5,7 @@ Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,10 +53,17 @@ class Canvas:
         self._y += height
 
 
-def search(metric: str, *, case: str | None = None, statistic: str = STATISTIC) -> str:
-    """A SEARCH over the arms of all experiments (the dimensions of the public sample)."""
+SAMPLE = ("TestCase", "Variant")
+"""The dimensions of the public sample."""
+
+
+def search(
+    metric: str, *, case: str | None = None, statistic: str = STATISTIC, dimensions: Sequence[str] = SAMPLE
+) -> str:
+    """A SEARCH over the arms of all experiments; it finds metrics that have exactly these dimensions."""
     terms = [f'MetricName="{metric}"', *([f'TestCase="{case}"'] if case else [])]
-    return f"SEARCH('{{{names.METRIC_NAMESPACE},TestCase,Variant}} {' '.join(terms)}', '{statistic}')"
+    schema = ",".join((names.METRIC_NAMESPACE, *dimensions))
+    return f"SEARCH('{{{schema}}} {' '.join(terms)}', '{statistic}')"
 
 
 def graph(title: str, *expressions: tuple[str, str]) -> Widget:

@@ -21,6 +21,7 @@ def facts(settings: Settings) -> DeploymentFacts:
     return DeploymentFacts(
         region=settings.region,
         account=settings.account,
+        node=settings.node_type,
         cluster=settings.cluster_name,
         kubernetes=settings.kubernetes_version,
         zones=settings.zones,

@@ -97,7 +97,7 @@ ENGINE_GENERATIONS = {
 """`sdk-2.26` is the only one whose engine image takes a draft model (0.9.1); the later ones take EAGLE-type drafts."""
 
 STAGING_AMI = "v20260625"
-"""EKS AL2023 release of the CPU nodes on which models are staged: its standard variant, from the same CHANGELOG.md."""
+"""EKS AL2023 release of all nodes without devices: its standard variant, from the same CHANGELOG.md."""
 
 
 def version(text: str) -> tuple[int, ...]:

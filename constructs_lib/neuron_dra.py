@@ -1,4 +1,4 @@
-"""The Neuron DRA driver: it publishes the node's 16 devices as a ResourceSlice, and claims are allocated from it."""
+"""The Neuron DRA driver: it publishes the node's devices as a ResourceSlice, and claims are allocated from it."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_eks_v2 as eks

@@ -36,7 +36,7 @@ SCALE_POOL: list[dict[str, Any]] = [
     {
         "apiGroups": ["karpenter.sh"],
         "resources": ["nodepools/scale"],
-        "resourceNames": [names.NODEPOOL],
+        "resourceNames": [*names.HELD_POOLS],
         "verbs": ["patch"],
     },
 ]

@@ -45,7 +45,9 @@ FUNCTIONS: dict[str, FunctionSpec] = {
     "Plan": FunctionSpec(
         "plan", "validates and plans a run", reads=(RUNS, *MARKS, f"{layout.PROMPTS}*"), kubernetes=False
     ),
-    "StageModels": FunctionSpec("stage", "brings models to the bucket", reads=(RUNS, *MARKS)),
+    "StageModels": FunctionSpec(
+        "stage", "brings models and prompts to the bucket", reads=(RUNS, *MARKS, f"{layout.PROMPTS}*")
+    ),
     "AcquireCapacity": FunctionSpec(
         "acquire", "queues for the node and waits for it", reads=(RUNS, CAPACITY), writes=(RUNS, CAPACITY)
     ),

@@ -12,6 +12,7 @@ NEVER_AGAIN = (
     "AccessRefused",
     "NobodyTold",
     "StagingFailed",
+    "PromptsRefused",
     "CapacityUnavailable",
     "LeaseLost",
     "CompileFailed",

@@ -83,7 +83,7 @@ class WatchdogSchedule(Construct):
                 metric="NodesWithoutLease",
                 statistic="Minimum",
                 description=described(
-                    "There has been a trn2 node more than runs hold for 15 minutes: about $36 an hour.",
+                    "There has been a node more than runs hold for 15 minutes, and it is billed.",
                     runbook="`specdecode capacity` shows node and replicas; `specdecode capacity --release` deletes a "
                     "node that nobody holds. If it still stays, end the instance in EC2; where nobody holds a node, "
                     "the backstop does that after 30 minutes.",

@@ -14,14 +14,18 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 
 READS: dict[str, tuple[str, ...]] = {
-    "staging": ("imports/", "models/"),
+    "staging": ("imports/", "models/", "prompts/"),
     "compile": ("models/", "compiled/"),
     "results": ("runs/",),
 }
 """Role -> prefixes that it reads. A writer reads its own prefix: it must see what is there already."""
 
-WRITES: dict[str, str] = {"staging": "models/", "compile": "compiled/", "results": "runs/"}
-"""Role -> the one prefix that it writes. Nothing is ever deleted."""
+WRITES: dict[str, tuple[str, ...]] = {
+    "staging": ("models/", "prompts/"),
+    "compile": ("compiled/",),
+    "results": ("runs/",),
+}
+"""Role -> prefixes that it writes. Nothing is ever deleted."""
 
 
 class PodRoles(Construct):
@@ -72,10 +76,10 @@ def _allow_bucket(role: iam.Role, name: str, *, bucket: s3.IBucket, key: kms.IKe
     condition on the prefix, else 403, by which staging could not tell "not there yet" from "forbidden".
     """
     objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in READS[name]]
-    written = bucket.arn_for_objects(f"{WRITES[name]}*")
+    written = [bucket.arn_for_objects(f"{prefix}*") for prefix in WRITES[name]]
     _allow(role, "s3:GetObject", resources=objects)
     _allow(role, "s3:ListBucket", resources=[bucket.bucket_arn])
-    _allow(role, "s3:PutObject", "s3:AbortMultipartUpload", resources=[written])
+    _allow(role, "s3:PutObject", "s3:AbortMultipartUpload", resources=written)
     if key is not None:
         _allow(role, "kms:Decrypt", "kms:GenerateDataKey", resources=[key.key_arn])
     acknowledge_wildcards(role, *objects, reason="A session policy narrows it to the folders of one step of one run.")

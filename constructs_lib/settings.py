@@ -9,14 +9,14 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from specdecode.experiment import credentials, prices
+from specdecode.experiment import credentials, shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from constructs_lib.settings_rules import problems_across
 from constructs_lib.versions import ADDONS
-from constructs_lib.zones import REGION_ZONES, TRN2_ZONES
+from constructs_lib.zones import REGION_ZONES
 
 
 class SettingsError(ValueError):
@@ -57,12 +57,15 @@ class Settings(BaseModel):
         description="Zones of the network by id (`use2-az1`), two or three; unset, those that the project knows of the "
         "region.",
     )
+    node_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
+        "trn2.48xlarge", description="Instance type of the node with Neuron devices that runs hold: the trn2 node."
+    )
     capacity_zones: Texts = Field(
         (),
-        description="Zones by id where a trn2.48xlarge may start; unset, the network's that are known to have trn2.",
+        description="Zones by id where the trn2 node may start; unset, the network's that are known to have its type.",
     )
     trn2_zones: Texts = Field(
-        (), description="Zones by id that have trn2.48xlarge, where you know more than the project's table does."
+        (), description="Zones by id that have its type, where you know more than the project's table does."
     )
     vpc_cidr: str = Field("10.0.0.0/16", description="Address range of the network, /16 to /20.")
     nat_gateways: int = Field(1, ge=1, le=3, description="NAT gateways; one is enough for experiments.")
@@ -106,10 +109,11 @@ class Settings(BaseModel):
     )
     capacity_start: datetime | None = Field(None, description="Start of the Capacity Block, ISO 8601 with offset.")
     capacity_end: datetime | None = Field(None, description="End of the Capacity Block, ISO 8601 with offset.")
-    price_per_node_hour: float = Field(
-        prices.NODE.usd,
+    price_per_node_hour: float | None = Field(
+        None,
         gt=0,
-        description="USD per hour of the trn2.48xlarge; costs are computed with it (not looked up).",
+        description="USD per hour of the trn2 node; costs are computed with it. Unset, AWS's list price where it "
+        "publishes one (below); it is not looked up.",
     )
     node_storage: Literal["instance-store", "ebs"] = Field(
         "instance-store", description="Where the trn2 node keeps container files: its four NVMe disks (RAID 0), or gp3."
@@ -159,8 +163,25 @@ class Settings(BaseModel):
     @property
     def node_zones(self) -> tuple[str, ...]:
         """Zones in which the trn2 node may start, by id."""
-        known = self.trn2_zones or TRN2_ZONES.get(self.region, ())
-        return self.capacity_zones or tuple(zone for zone in self.zones if zone in known)
+        return self.capacity_zones or tuple(zone for zone in self.zones if zone in self.known_zones)
+
+    @property
+    def known_zones(self) -> tuple[str, ...]:
+        """Zones that are known to have the trn2 node's type, by id."""
+        return self.trn2_zones or (self.shape.zones or {}).get(self.region, ())
+
+    @property
+    def shape(self) -> shapes.NodeShape:
+        """What the trn2 node has."""
+        return shapes.SHAPES[self.node_type]
+
+    @property
+    def node_price(self) -> float:
+        """USD per hour of the trn2 node. Raises LookupError where nobody has said it, which the rules refuse."""
+        published = self.shape.price_in(self.region)
+        if self.price_per_node_hour is None and published is None:
+            raise LookupError(f"no price of a {self.node_type} in {self.region} is known")
+        return self.price_per_node_hour or (published.usd if published else 0.0)
 
     @property
     def reserved(self) -> bool:

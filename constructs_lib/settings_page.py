@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
+from specdecode.experiment.shapes import SHAPES as NODE_SHAPES
+from specdecode.experiment.shapes import NodeShape
 
 from constructs_lib import neuron_amis, versions, zones
 from constructs_lib.settings import Settings
@@ -62,8 +64,18 @@ ZONES = """
 A zone is given by its id: which one `us-east-2a` is differs between accounts. Other regions need `availability_zones`
 and `trn2_zones`.
 
-| Region | Zones of the network | trn2.48xlarge seen |
-|---|---|---|
+| Region | Zones of the network | {types} |
+|---|---|{columns}
+"""
+
+SHAPES = """
+## Node types
+
+What `node_type` can be, and the node of a [check of the account](how-to/check-your-account.md), which every deployment
+has. Sizes are what pods can have (`lambda/specdecode/experiment/shapes.py`, each with its source).
+
+| Type | Neuron devices | Claims of | CPUs | Memory, GiB | Local disk, GiB | USD an hour |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -92,6 +104,15 @@ def _default(field: FieldInfo) -> str:
     return "" if value is None or value in ((), {}) else f"`{value}`"
 
 
+def _shape(shape: NodeShape) -> str:
+    priced = ", ".join(f"{price.usd:g} ({region})" for region, price in shape.prices.items())
+    claims = " or ".join(map(str, shape.claims)) or "none"
+    return (
+        f"| {shape.name} | {shape.devices} | {claims} | {shape.cpu:g} | {shape.memory_gib:.0f} | {shape.disk_gib:g} | "
+        f"{priced or 'unknown: say it with `price_per_node_hour`'} |"
+    )
+
+
 def render() -> str:
     """The page."""
     rows = [
@@ -114,8 +135,11 @@ def render() -> str:
         for ami in neuron_amis.NEURON_AMIS.values()
     ]
     refused = [f"| {release} | {why} |" for release, why in neuron_amis.REFUSED_AMIS.items()]
+    accelerated = [shape for shape in NODE_SHAPES.values() if shape.has_devices]
     regions = [
-        f"| {region} | {', '.join(ids)} | {'yes' if region in zones.TRN2_ZONES else 'no'} |"
+        f"| {region} | {', '.join(ids)} | "
+        + " | ".join("yes" if region in (shape.zones or ()) else "no" for shape in accelerated)
+        + " |"
         for region, ids in zones.REGION_ZONES.items()
     ]
     return "".join(
@@ -135,7 +159,10 @@ def render() -> str:
             REFUSED,
             "\n".join(refused),
             "\n",
-            ZONES,
+            SHAPES,
+            "\n".join(map(_shape, NODE_SHAPES.values())),
+            "\n",
+            ZONES.format(types=" | ".join(f"{s.name} seen" for s in accelerated), columns="---|" * len(accelerated)),
             "\n".join(regions),
             "\n",
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.versions import ADDONS
-from constructs_lib.zones import REGION_ZONES, TRN2_ZONES, problem_of
+from constructs_lib.zones import REGION_ZONES, problem_of
 
 if TYPE_CHECKING:
     from constructs_lib.settings import Settings
@@ -46,21 +46,21 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
         problem = problem_of(zone, region=settings.region)
         if problem:
             yield f"availability_zones: {problem}"
-    known = settings.trn2_zones or TRN2_ZONES.get(settings.region, ())
+    known = settings.known_zones
     for zone in settings.capacity_zones:
         if zone not in settings.zones:
             yield f"capacity_zones: {zone} is not among the network's zones ({', '.join(settings.zones)})"
         elif zone not in known:
             yield (
-                f"capacity_zones: {zone} is not known to have trn2.48xlarge ({', '.join(known) or 'none is'}); ask "
-                "`aws ec2 describe-instance-type-offerings --location-type "
-                "availability-zone-id --filters Name=instance-type,Values=trn2.48xlarge`, and if it has, say so with "
-                "trn2_zones"
+                f"capacity_zones: {zone} is not known to have {settings.node_type} ({', '.join(known) or 'none is'}); "
+                "ask `aws ec2 describe-instance-type-offerings --location-type "
+                f"availability-zone-id --filters Name=instance-type,Values={settings.node_type}`, and if it has, "
+                "say so with trn2_zones"
             )
     if not settings.node_zones:
         yield (
-            f"region: no zone of {settings.region} is known to have trn2.48xlarge "
-            f"(known: {', '.join(TRN2_ZONES)}); name one with trn2_zones if you know better"
+            f"region: no zone of {settings.region} is known to have {settings.node_type} "
+            f"(known: {', '.join(settings.shape.zones or ())}); name one with trn2_zones if you know better"
         )
 
 
@@ -135,6 +135,11 @@ def _ami(settings: Settings, generation: EngineGeneration) -> Iterator[str]:
 
 
 def _capacity(settings: Settings, *, now: datetime) -> Iterator[str]:
+    if settings.price_per_node_hour is None and settings.shape.price_in(settings.region) is None:
+        yield (
+            f"price_per_node_hour: AWS publishes no price of a {settings.node_type} in {settings.region} that is known "
+            "here; give what you pay for an hour"
+        )
     start, end = settings.capacity_start, settings.capacity_end
     if (start or end) and not settings.reserved:
         yield "capacity_start, capacity_end: a window belongs to a reservation; set capacity_reservation_id too"

@@ -8,8 +8,8 @@ from specdecode import names
 
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.neuron_amis import STAGING_AMI
+from constructs_lib.node_capacity import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
 from constructs_lib.settings import Settings
-from constructs_lib.trainium import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
 
 
 class StagingCapacity(Construct):

@@ -4,7 +4,8 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IDependable
 from specdecode import names
-from specdecode.experiment.capacity import COPY_STREAMS, LINK_GBPS
+from specdecode.experiment.capacity import COPY_STREAMS
+from specdecode.experiment.shapes import TRN2
 
 from constructs_lib.addons import addon
 from constructs_lib.manifest import Manifest, apply
@@ -14,7 +15,8 @@ PREFIXES = ("models", "compiled")
 MOUNT_OPTIONS = (
     "read-only",
     "allow-other",  # the pods' user is not root
-    f"maximum-throughput-gbps {LINK_GBPS}",  # without the metadata service, which pods cannot reach, it assumes 10
+    # Without the metadata service, which pods cannot reach, it assumes 10.
+    f"maximum-throughput-gbps {TRN2.link_gbps:g}",
     f"max-threads {4 * COPY_STREAMS}",  # 16 operations at once would be one arm's copy
 )
 """Options of Mountpoint (doc/CONFIGURATION.md of 1.23) beside region and prefix.

@@ -16,12 +16,6 @@ REGION_ZONES: dict[str, tuple[str, ...]] = {
 }
 """Region -> the three zones that its network takes: the synth asks no one."""
 
-TRN2_ZONES: dict[str, tuple[str, ...]] = {
-    "us-east-2": REGION_ZONES["us-east-2"],
-    "ap-southeast-4": REGION_ZONES["ap-southeast-4"],
-}
-"""Zones of regions in which trn2.48xlarge has been seen; `aws ec2 describe-instance-type-offerings` knows better."""
-
 WITHOUT_BUDGETS = ("ap-southeast-4",)
 """Regions whose CloudFormation has no AWS::Budgets::Budget (resource specification, by cfn-lint: E3006)."""
 

@@ -77,7 +77,7 @@ def main() -> int:
 def _rehearse(experiment: Experiment, progress: Progress) -> int:
     progress.note(f"Rehearsing '{experiment.name}': {experiment.title}")
     with rehearsal(progress) as running:
-        running.deploy()
+        running.deploy(experiment.node)
         running.import_models(experiment)
         succeeded = _run(running, experiment, progress)
         running.destroy()

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from specdecode.experiment.shapes import DEFAULT, SHAPES
 
 from rehearsal import tools
 from rehearsal.processes import Child, Processes
@@ -36,11 +39,11 @@ class Deployment:
         """Where the synthesized app lies: templates and assets."""
         return self.processes.folder / "cdk.out"
 
-    def synth(self) -> Child:
+    def synth(self, settings: Mapping[str, str]) -> Child:
         """Start `cdk synth` into the assembly folder. It needs no AWS, so other steps can run meanwhile."""
-        return self._cdk(
-            "synth", "synth", "--quiet", "--app", shlex.join([sys.executable, "app.py"]), "--output", str(self.assembly)
-        )
+        context = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        app = shlex.join([sys.executable, "app.py"])
+        return self._cdk("synth", "synth", "--quiet", "--app", app, "--output", str(self.assembly), *context)
 
     def bootstrap(self) -> Child:
         """Start `cdk bootstrap`. It does not need the app, and outside the repository it finds none to run."""
@@ -74,6 +77,21 @@ class Deployment:
         environment = tools.environment(tools.aws_environment(self.services.endpoint) | _QUIET)
         command: list[str | Path] = [tools.CDK, *arguments, "--no-notices", "--no-color"]
         return self.processes.start(name, command, environment=environment, directory=directory)
+
+
+def settings_for(node: str) -> dict[str, str]:
+    """The settings of a deployment that has nodes of the shape `node`: none for those that the defaults have.
+
+    EC2 has none of the other types in the rehearsal's region, and AWS publishes no price of them: both are said.
+    """
+    shape = SHAPES[node]
+    if node == DEFAULT or not shape.has_devices:
+        return {}
+    return {
+        "node_type": node,
+        "trn2_zones": ",".join((SHAPES[DEFAULT].zones or {})[tools.REGION]),
+        "price_per_node_hour": "1",
+    }
 
 
 def progress(log: Path) -> str:

@@ -75,11 +75,9 @@ class Observer:
             "made": True,
             "ready": (kind == "Pod" and is_ready(obj)) or (kind == "Node" and is_true(obj, "Ready")),
             "over": kind == "Job" and job_state(obj).phase is not Phase.ACTIVE,
-            "one": kind == "NodePool" and name == names.NODEPOOL and replicas == 1,
+            "one": kind == "NodePool" and name in names.HELD_POOLS and replicas == 1,
         }
-        happened["none"] = (
-            kind == "NodePool" and name == names.NODEPOOL and replicas == 0 and ("one", kind, name) in self.moments
-        )
+        happened["none"] = kind == "NodePool" and replicas == 0 and ("one", kind, name) in self.moments
         for what, is_so in happened.items():
             if is_so:
                 self.moments.setdefault((what, kind, name), at)
@@ -93,8 +91,8 @@ class Observer:
 
     def node(self, name: str) -> Span:
         """From the node `name` being Ready with its devices published, to the pool being at 0 replicas again."""
-        usable = max(self.moments["ready", "Node", name], self.moments["made", "ResourceSlice", name])
-        return Span("node", usable, self.moments["none", "NodePool", names.NODEPOOL])
+        usable = max(self.moments["ready", "Node", name], self.moments.get(("made", "ResourceSlice", name), 0))
+        return Span("node", usable, max(self._all("none", "NodePool")))
 
     def spans(self) -> list[Span]:
         """Every Job, each wave's servers until all are ready, and each teardown."""

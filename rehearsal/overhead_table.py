@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from specdecode.experiment import Capacity
+from specdecode.experiment.shapes import DEFAULT
 
 from rehearsal.overhead import Share, Span
 
@@ -33,7 +34,7 @@ def document(shares: Sequence[Share], spans: Sequence[Span], *, wait_scale: floa
     """
     return {
         "wait_scale": wait_scale,
-        "price_per_node_hour": Capacity().price_per_node_hour,
+        "price_per_node_hour": Capacity().of(DEFAULT).price_per_node_hour,
         "events": {"run": events, "worst_case": worst, "limit": HISTORY_LIMIT},
         "by_hand_s": {"attentive": ATTENTIVE_S, "now and then": NOW_AND_THEN_S},
         "shares": [{**asdict(share), "by_hand_moments": _moments(share.state, spans)} for share in shares],

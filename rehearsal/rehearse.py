@@ -20,11 +20,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from specdecode import names
 from specdecode.cli.runs_view import new_run_id
 from specdecode.experiment import Experiment
+from specdecode.experiment.shapes import DEFAULT
 
 from rehearsal import execution, imports, results, services, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.console import Progress, Step
-from rehearsal.deployment import TIMEOUT_S, Deployment, progress
+from rehearsal.deployment import TIMEOUT_S, Deployment, progress, settings_for
 from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, wait_until_gone
 from rehearsal.services import Services
 
@@ -59,10 +60,10 @@ class Rehearsal:
     def bucket(self) -> str:
         return self.deployment.outputs()["BucketName"]
 
-    def deploy(self) -> None:
-        """Synthesize once, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
+    def deploy(self, node: str = DEFAULT) -> None:
+        """Synthesize once for nodes of that shape, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
         with self.progress.step("Synthesize, bootstrap"):
-            for child in (self.deployment.synth(), self.deployment.bootstrap()):
+            for child in (self.deployment.synth(settings_for(node)), self.deployment.bootstrap()):
                 child.wait(timeout_s=TIMEOUT_S)
         with self.progress.step("Deploy both stacks") as step:
             self._await(self.deployment.deploy(), step)
@@ -108,13 +109,14 @@ class Rehearsal:
         return results.download(run_id, s3=self.services.client("s3"), bucket=self.bucket, to=to)
 
     def replicas(self) -> int:
-        """Size of the trn2 NodePool: 0 whenever no run holds the node."""
-        pool = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodepools/{names.NODEPOOL}")
-        return int(pool["spec"]["replicas"])
+        """Size of the NodePools together: 0 whenever no run holds a node."""
+        path = "/apis/karpenter.sh/v1/nodepools"
+        pools = [self.kubernetes.request("GET", f"{path}/{name}") for name in names.HELD_POOLS]
+        return sum(int(pool["spec"]["replicas"]) for pool in pools)
 
     def claims(self) -> list[str]:
-        """NodeClaims of the trn2 NodePool: each is an instance that would be billed."""
-        selector = f"labelSelector=karpenter.sh/nodepool%3D{names.NODEPOOL}"
+        """NodeClaims of the NodePools that runs hold: each is an instance that would be billed."""
+        selector = f"labelSelector=karpenter.sh/nodepool%20in%20({','.join(names.HELD_POOLS)})"
         claims = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodeclaims?{selector}")
         return [item["metadata"]["name"] for item in claims["items"]]
 
@@ -123,7 +125,7 @@ class Rehearsal:
         with self.progress.step("Destroy both stacks") as step:
             replicas = self.replicas()
             self._await(self.deployment.destroy(), step)
-            step.say(f"NodePool {names.NODEPOOL} was at {replicas} replicas")
+            step.say(f"NodePools were at {replicas} replicas")
 
     def left(self) -> list[int]:
         """After its end: processes that are still there a moment later. None."""

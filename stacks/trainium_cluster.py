@@ -1,6 +1,7 @@
 """TrainiumClusterStack: the network, the cluster, and everything that can bring up a trn2 node."""
 
 from constructs import Construct
+from specdecode.experiment.shapes import CPU
 
 from constructs_lib.addons import Addons
 from constructs_lib.bundle import Bundle
@@ -15,19 +16,19 @@ from constructs_lib.logs import made_by_aws
 from constructs_lib.network import Network
 from constructs_lib.neuron_dra import NeuronDra
 from constructs_lib.node_access import NodeAccess
+from constructs_lib.node_capacity import NodeCapacity
 from constructs_lib.observability import Observability
 from constructs_lib.provider_logs import keep_provider_logs
 from constructs_lib.settings import Settings
 from constructs_lib.staging import StagingCapacity
-from constructs_lib.trainium import TrainiumCapacity
 from stacks.base import ProjectStack
 
 
 class TrainiumClusterStack(ProjectStack):
-    """Costs what it costs whether used or not: two system nodes, the control plane, NAT. No trn2 node."""
+    """Costs what it costs whether used or not: two system nodes, the control plane, NAT. No node of a run."""
 
     def __init__(self, scope: Construct, id: str, *, bundle: Bundle, settings: Settings) -> None:
-        super().__init__(scope, id, settings=settings, description="EKS with Karpenter for trn2.48xlarge")
+        super().__init__(scope, id, settings=settings, description="EKS with Karpenter for Trainium2")
         self.vpc = Network(self, "Network", settings=settings).vpc
         core = Cluster(self, "Eks", vpc=self.vpc, settings=settings)
         self.cluster = cluster = core.cluster
@@ -64,27 +65,28 @@ class TrainiumClusterStack(ProjectStack):
         self.karpenter_role = karpenter.role
         driver = NeuronDra(self, "NeuronDra", cluster=cluster, needs=ready)
         shared = {"cluster": cluster, "vpc": self.vpc, "node_role": role, "settings": settings}
-        trainium = TrainiumCapacity(self, "Trainium", needs=(karpenter, driver), **shared)
+        trainium = NodeCapacity(self, "Trainium", shape=settings.shape, needs=(karpenter, driver), **shared)
+        ordinary = NodeCapacity(self, "Cpu", shape=CPU, needs=(karpenter,), **shared)
         staging = StagingCapacity(self, "Staging", needs=(karpenter,), **shared)
         drain = guards.resource("DrainGuard", guard="drain")
         # On deletion: the pools, their instances (waited for), the classes (which want no instance left), Karpenter.
-        drain.node.add_dependency(access, karpenter, trainium.node_class, staging.node_class)
-        trainium.pool.node.add_dependency(drain)
-        staging.pool.node.add_dependency(drain)
+        drain.node.add_dependency(access, karpenter, *(each.node_class for each in (trainium, ordinary, staging)))
+        for each in (trainium, ordinary, staging):
+            each.pool.node.add_dependency(drain)
 
         update = guards.resource(
             "UpdateGuard",
             guard="update",
-            properties={"Watched": [*trainium.watched, karpenter.watched, driver.watched]},
+            properties={"Watched": [*trainium.watched, *ordinary.watched, karpenter.watched, driver.watched]},
         )
         update.node.add_dependency(access)
-        for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium):
+        for guarded in (karpenter.crds, karpenter.chart, driver.chart, trainium, ordinary):
             guarded.node.add_dependency(update)
         conditions = guards.resource(
             "ReadyGuard",
             guard="ready",
-            properties={"Pools": [*POOLS], "Watched": [*trainium.watched, *staging.watched]},
+            properties={"Pools": [*POOLS], "Watched": [*trainium.watched, *ordinary.watched, *staging.watched]},
         )
-        conditions.node.add_dependency(access, trainium.pool, staging.pool)
+        conditions.node.add_dependency(access, trainium.pool, ordinary.pool, staging.pool)
         keep_provider_logs(self, days=settings.log_retention_days)
         put_in_lanes(self)

@@ -24,6 +24,7 @@ from rich.console import Console
 from specdecode import layout, names
 from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset
+from specdecode.prompts import digest
 
 from rehearsal import overhead, overhead_table, tools
 from rehearsal.console import Progress
@@ -35,6 +36,7 @@ from tests import rehearsal_broken as broken
 from tests.rehearsal import elsewhere
 from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud
 from tests.rehearsal_page import write_faults, write_part
+from tests.specdecode.pod.fake_hub import COMMIT, FakeHub
 
 pytestmark = pytest.mark.timeout(900)
 LONGER_WAITS = 0.25
@@ -176,6 +178,66 @@ def test_the_image_cannot_be_pulled(cloud):
         error="StagingFailed",
         row="image-pull",
     )
+
+
+def test_a_prompt_does_not_fit_into_the_models_window(cloud):
+    """Its words would fit; the staged tokenizer counts what they take. No instance is bought."""
+    text = {"name": "umlauts", "label": "umlauts", "kind": "text", "text": "wörd " * 300, "structured": False}
+    before = cloud.bought()
+    run = cloud.start("too-long", SMALL | {"workload.cases": [text]})
+    end = cloud.ended(run)
+    assert "umlauts has 1" in end.cause and "max_model_len is 1024" in end.cause
+    fails(
+        cloud,
+        run,
+        fault="a prompt does not fit into the model's window, though its words would",
+        where="StageModels",
+        error="PromptsRefused",
+        row="prompts-refused",
+    )
+    assert cloud.bought() == before, "an instance was bought"
+
+
+TICKETS = b"".join(json.dumps({"prompt": f"List the teams that answer ticket {n}:"}).encode() + b"\n" for n in range(3))
+
+
+def hub_set(data: bytes) -> dict[str, object]:
+    hub = {"repo": "acme/tickets", "revision": COMMIT, "file": "data/tickets.jsonl"}
+    prompts = [{"set": f"tickets@{digest(data)}", "categories": ["prompts"], "hub": hub}]
+    return SMALL | {"workload.cases": [], "workload.prompts": prompts}
+
+
+def test_a_set_of_the_hub_is_measured_and_kept(cloud):
+    with FakeHub({}) as hub:
+        hub.data = {"data/tickets.jsonl": TICKETS}
+        cloud.control("faults", hub=hub.url)
+        run = cloud.start("hub-set", hub_set(TICKETS))
+        succeeds(cloud, run, fault="none: a set of prompts comes from the Hugging Face hub", where="-")
+    assert cloud.stored(layout.run_key(run.run_id, f"prompts/tickets@{digest(TICKETS)}.jsonl")) == TICKETS
+    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    (work,) = report["work"]
+    assert [(each["case"], each["prompts"]) for each in work["categories"]] == [("prompts", 2)]
+    again = cloud.start("hub-gone", hub_set(TICKETS))
+    succeeds(cloud, again, fault="the hub is gone: the set that an earlier run fetched is measured", where="-")
+
+
+@pytest.mark.parametrize(("served", "fault"), [(TICKETS + b"\n", "has another hash"), (None, "is not there any more")])
+def test_a_file_of_the_hub_is_not_what_was_meant(cloud, served, fault):
+    before = cloud.bought()
+    meant = TICKETS + fault.encode()
+    with FakeHub({}) as hub:
+        hub.data = {} if served is None else {"data/tickets.jsonl": served}
+        cloud.control("faults", hub=hub.url)
+        run = cloud.start(f"hub-{len(fault)}", hub_set(meant))
+        fails(
+            cloud,
+            run,
+            fault=f"a set of prompts on the Hugging Face hub {fault}",
+            where="StageModels",
+            error="StagingFailed",
+            row="prompts-hub",
+        )
+    assert cloud.bought() == before, "an instance was bought"
 
 
 def test_the_bucket_cannot_be_mounted(cloud):
@@ -715,7 +777,7 @@ def test_the_backstop_ends_what_nobody_watches_over(cloud):
         cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
         assert broken.invoke(cloud, backstop)["closed"] is True
         assert broken.invoke(cloud, backstop)["closed"] is False, "opened again"
-    assert any("has ended a trn2 instance" in text and held.copy().pop() in text for text in mail)
+    assert any("has ended an instance" in text and held.copy().pop() in text for text in mail)
     cloud.at_rest()
     cloud.note(
         "watchdog, Kubernetes API, bucket and execution are dead together",

@@ -132,9 +132,11 @@
   function trend(index, width) {
     const values = data.trend[index].map(([at, gain, run]) => ({ at: new Date(at), gain, run }));
     const said = (d) => `${d.run}\n${d.gain.toFixed(2)}×`;
+    // One run has no stretch of time to divide: its day stands in the middle.
+    const day = values.length === 1 ? { domain: [-1, 1].map((side) => new Date(+values[0].at + side * 43200000)), ticks: [values[0].at], tickFormat: (at) => at.toISOString().slice(0, 10) } : {};
     return told(values.map(said), {
       width, height: 230, marginLeft: 44, marginRight: 24, style,
-      x: { label: null, type: "utc", nice: true, ticks: Math.max(2, Math.floor(width / 110)) },
+      x: { label: null, type: "utc", nice: true, ticks: Math.max(2, Math.floor(width / 110)), ...day },
       y: { label: "speed-up", grid: true, tickFormat: (v) => `${v}×`, ticks: 5, nice: true },
       marks: [
         Plot.ruleY([1], { stroke: "var(--muted)", strokeDasharray: "4,3" }),
@@ -145,7 +147,8 @@
     });
   }
 
-  const kinds = { theory, share, timeline, steps, positions, trend };
+  const shared = { data, told, style, labels, colours, percent, milliseconds };
+  const kinds = { theory, share, timeline, steps, positions, trend, ...loadCharts(shared) };
   const observer = new ResizeObserver((entries) => {
     for (const entry of entries) draw(entry.target, Math.floor(entry.contentRect.width));
   });

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from specdecode.benchmark.adhoc import cases_of
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
-from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.experiment.model import Workload
 from specdecode.measures.distribution import quantile
 from specdecode.records import RequestRecord
 
@@ -47,36 +48,11 @@ class Measured:
 
 
 def measure(url: str, *, streams: int, requests: int, output_tokens: int, folder: Path) -> tuple[Measured, list[dict]]:
-    """One run of `python -m specdecode.benchmark`; its errors, and the records for whoever wants more."""
-    prompts = folder / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": f"request {number}"}) + "\n" for number in range(requests)))
-    spec = BenchmarkSpec(
-        run_id="truth",
-        experiment="truth",
-        wave=0,
-        round=0,
-        model="reference",
-        arms=(BenchmarkArm(variant="base", label="Base"),),
-        workload=Workload(
-            cases=(TestCase(name="truth", label="truth", kind=PromptKind.JSONL, text=str(prompts), structured=True),),
-            input_tokens=8,
-            output_tokens=output_tokens,
-            requests=requests,
-            concurrency=streams,
-            warmup_requests=0,
-            timeout_s=120,
-        ),
+    """One run of `python -m specdecode.benchmark`; its errors, and the truth for whoever wants more."""
+    cost, records, true = benchmark(
+        url, levels=(streams,), requests=requests, output_tokens=output_tokens, folder=folder
     )
-    (folder / "spec.json").write_text(spec.model_dump_json())
-    truth(url)
-    command = [sys.executable, "-m", "specdecode.benchmark", "--spec", "spec.json", "--arm", f"base={url}"]
-    cost, output = run(command, cwd=folder, env={"PYTHONPATH": str(ROOT / "lambda")})
-    if cost.code:
-        raise RuntimeError(output)
-    lines = (folder / "results" / "raw" / "base" / "truth.jsonl").read_text().splitlines()
-    records = [RequestRecord.model_validate_json(line) for line in lines]
-    true = truth(url)
-    errors, chunks = compare(records, true[-len(records) :])
+    errors, chunks = errors_of(paired(records, true))
     return (
         Measured(
             streams=streams,
@@ -93,11 +69,55 @@ def measure(url: str, *, streams: int, requests: int, output_tokens: int, folder
     )
 
 
-def compare(records: Sequence[RequestRecord], true: Sequence[dict]) -> tuple[Errors, int]:
-    by_prompt = {entry["prompt_sha256"]: entry for entry in true}
+def benchmark(
+    url: str, *, levels: tuple[int, ...], requests: int, output_tokens: int, folder: Path
+) -> tuple[Cost, list[RequestRecord], list[dict]]:
+    """One run of `python -m specdecode.benchmark` at one load or several: its cost, its records and the truth."""
+    most = max(requests, 2 * max(levels))
+    prompts = folder / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"prompt": f"request {number}"}) + "\n" for number in range(most)))
+    spec = BenchmarkSpec(
+        run_id="truth",
+        experiment="truth",
+        wave=0,
+        round=0,
+        model="reference",
+        arms=(BenchmarkArm(variant="base", label="Base"),),
+        workload=Workload(
+            cases=cases_of(named=(), prompts=(), files=[prompts]),
+            input_tokens=8,
+            output_tokens=output_tokens,
+            requests=requests,
+            concurrency=levels,
+            warmup_requests=0,
+            timeout_s=120,
+        ),
+    )
+    (folder / "spec.json").write_text(spec.model_dump_json())
+    truth(url)
+    command = [sys.executable, "-m", "specdecode.benchmark", "--spec", "spec.json", "--arm", f"base={url}"]
+    cost, output = run(command, cwd=folder, env={"PYTHONPATH": str(ROOT / "lambda")})
+    if cost.code:
+        raise RuntimeError(output)
+    (raw,) = (folder / "results" / "raw" / "base").iterdir()
+    lines = raw.read_text().splitlines()
+    return cost, [RequestRecord.model_validate_json(line) for line in lines], truth(url)
+
+
+def paired(records: Sequence[RequestRecord], true: Sequence[dict]) -> list[tuple[RequestRecord, dict]]:
+    """Each record with what the server sent. `true`: in the order served; the benchmark's probe comes first. A prompt
+    is asked once at each load, and the loads follow each other.
+    """
+    by_prompt: dict[str, list[dict]] = {}
+    for entry in true[-len(records) :]:
+        by_prompt.setdefault(entry["prompt_sha256"], []).append(entry)
+    return [(each, by_prompt[each.prompt_sha256].pop(0)) for each in sorted(records, key=lambda each: each.sent_s)]
+
+
+def errors_of(pairs: Sequence[tuple[RequestRecord, dict]]) -> tuple[Errors, int]:
+    """Of records, each with what the server sent; and the number of chunks."""
     ttft, tpots, chunks = [], [], []
-    for record in records:
-        entry = by_prompt[record.prompt_sha256]
+    for record, entry in pairs:
         times = [chunk.at_s for chunk in record.chunks]
         if len(times) != len(entry["sent_s"]):
             raise RuntimeError(f"{len(times)} chunks arrived of {len(entry['sent_s'])} sent")

@@ -4,7 +4,11 @@ One process, one epoll loop and a heap of due chunks, so that the server takes l
 time is the monotonic clock's, which all processes of a machine share. A request's time is its arrival in this kernel,
 not when the server got round to it, so that the truth does not depend on the server's own speed either.
 
-    python -m benchmarks.reference.server [--first-ms 50] [--gap-ms 20] [--jitter 0.2]
+    python -m benchmarks.reference.server [--first-ms 50] [--gap-ms 20] [--jitter 0.2] [--most-tokens-a-chunk 8]
+    python -m benchmarks.reference.server --step-ms 5 [--sequence-ms 0.8] [--k 5 --acceptance 0.6]
+
+With `--step-ms` all answers are made together in steps, as by an engine with continuous batching: a step's time is a
+known function of the number of running sequences, and yields speculative tokens.
 
 Prints its URL. `GET /truth` gives what was sent since the last `GET /truth`.
 """
@@ -20,27 +24,16 @@ import select
 import socket
 import struct
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from benchmarks.reference.steps import Batch, StepTime
+from benchmarks.reference.stream import MODEL, Stream, event, kind, used
 
 SO_TIMESTAMPNS = 35
 MAX_TOKENS_A_CHUNK = 8
-MODEL = "reference"
+STEP = -1
+"""In the heap, in a connection's place: the end of a step."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-@dataclass
-class Stream:
-    """One request and its answer."""
-
-    prompt_sha256: str
-    arrived: float
-    tokens: list[int]
-    due: list[float]
-    chat: bool
-    running_usage: bool
-    usage: bool
-    sent: list[float] = field(default_factory=list)
-    counted: int = 0
 
 
 @dataclass
@@ -52,9 +45,20 @@ class Connection:
 
 
 class Server:
-    def __init__(self, *, first_s: float, gap_s: float, jitter: float, seed: int) -> None:
+    def __init__(
+        self,
+        *,
+        first_s: float,
+        gap_s: float,
+        jitter: float,
+        seed: int,
+        most: int = MAX_TOKENS_A_CHUNK,
+        steps: StepTime | None = None,
+    ) -> None:
+        self.batch = Batch(steps) if steps else None
         self.first_s, self.gap_s, self.jitter = first_s, gap_s, jitter
         self.rng = random.Random(seed)
+        self.most_tokens_a_chunk = most
         self.connections: dict[int, Connection] = {}
         self.heap: list[tuple[float, int, int]] = []
         self.served: list[Stream] = []
@@ -80,8 +84,11 @@ class Server:
                     self.readable(self.connections[descriptor])
             now = time.monotonic()
             while self.heap and self.heap[0][0] <= now:
-                _, _, descriptor = heapq.heappop(self.heap)
-                self.send_chunk(descriptor)
+                at, _, descriptor = heapq.heappop(self.heap)
+                if descriptor == STEP:
+                    self.step(at)
+                else:
+                    self.send_chunk(descriptor)
 
     def accept(self) -> None:
         while True:
@@ -148,14 +155,7 @@ class Server:
         if isinstance(prompt, list):
             prompt = "".join(part["text"] for part in prompt if isinstance(part, dict))
         left = request.get("max_tokens") or request.get("max_completion_tokens") or 64
-        tokens, due = [], []
-        at = connection.arrived + self.first_s * self.around_one()
-        while left:
-            count = 1 if not tokens else min(left, self.rng.randint(1, MAX_TOKENS_A_CHUNK))
-            tokens.append(count)
-            due.append(at)
-            left -= count
-            at += self.gap_s * self.around_one()
+        tokens, due = self.plan(connection.arrived, left)
         options = request.get("stream_options") or {}
         connection.stream = Stream(
             prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(),
@@ -167,14 +167,46 @@ class Server:
             usage=bool(options.get("include_usage")),
         )
         connection.sock.send(HEAD)
-        self.schedule(connection, due[0])
+        self.go_on(connection, connection.arrived)
+
+    def plan(self, arrived: float, left: int) -> tuple[list[int], list[float]]:
+        """Tokens of each chunk, and when it is due; in the step mode the steps say when."""
+        if self.batch:
+            return self.batch.time.sizes(left, self.rng), []
+        tokens: list[int] = []
+        due: list[float] = []
+        at = arrived + self.first_s * self.around_one()
+        while left:
+            count = 1 if not tokens else min(left, self.rng.randint(1, self.most_tokens_a_chunk))
+            tokens.append(count)
+            due.append(at)
+            left -= count
+            at += self.gap_s * self.around_one()
+        return tokens, due
+
+    def go_on(self, connection: Connection, now: float) -> None:
+        """The next chunk: at its time, or at the end of the next step."""
+        if self.batch is None:
+            self.schedule(connection.sock.fileno(), connection.stream.due[len(connection.stream.sent)])
+            return
+        self.batch.waiting.append(connection.sock.fileno())
+        if not self.batch.runs:
+            self.schedule(STEP, self.batch.begin(now))
+
+    def step(self, at: float) -> None:
+        """The step that ended at `at`: a chunk for everybody in it, and the next step at once."""
+        for descriptor in self.batch.inside:
+            self.send_chunk(descriptor)
+        self.batch.runs = bool(self.batch.waiting)
+        if self.batch.runs:
+            self.schedule(STEP, self.batch.begin(at))
 
     def around_one(self) -> float:
         return 1 + self.jitter * (2 * self.rng.random() - 1)
 
-    def schedule(self, connection: Connection, at: float) -> None:
+    def schedule(self, descriptor: int, at: float) -> None:
         self.number += 1
-        heapq.heappush(self.heap, (at, self.number, connection.sock.fileno()))
+        heapq.heappush(self.heap, (at, self.number, descriptor))
 
     def send_chunk(self, descriptor: int) -> None:
         connection = self.connections.get(descriptor)
@@ -192,7 +224,7 @@ class Server:
             self.drop(connection)
             return
         if number + 1 < len(stream.tokens):
-            self.schedule(connection, stream.due[number + 1])
+            self.go_on(connection, stream.sent[-1])
             return
         connection.stream = None
         self.served.append(stream)
@@ -228,37 +260,32 @@ class Server:
         ]
 
 
-def kind(stream: Stream) -> str:
-    return "chat.completion.chunk" if stream.chat else "text_completion"
-
-
-def used(stream: Stream) -> dict:
-    return {"prompt_tokens": 20, "completion_tokens": stream.counted, "total_tokens": 20 + stream.counted}
-
-
-def event(stream: Stream, text: str, *, last: bool) -> bytes:
-    """One chunk as vLLM writes it, in HTTP's chunked framing."""
-    finish = '"length"' if last else "null"
-    if stream.chat:
-        choice = f'{{"index":0,"delta":{{"content":"{text}"}},"logprobs":null,"finish_reason":{finish}}}'
-    else:
-        choice = f'{{"index":0,"text":"{text}","logprobs":null,"finish_reason":{finish}}}'
-    usage = f',"usage":{json.dumps(used(stream))}' if stream.running_usage else ""
-    body = (
-        f'data: {{"id":"cmpl-0123456789abcdef","object":"{kind(stream)}","created":1795000000,"model":"{MODEL}",'
-        f'"choices":[{choice}]{usage}}}\n\n'
-    ).encode()
-    return b"%x\r\n%s\r\n" % (len(body), body)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first-ms", type=float, default=50)
     parser.add_argument("--gap-ms", type=float, default=20)
     parser.add_argument("--jitter", type=float, default=0.2)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--step-ms", type=float, help="step mode: time of a step without sequences")
+    parser.add_argument("--sequence-ms", type=float, default=0.0, help="what each running sequence adds to it")
+    parser.add_argument("--k", type=int, default=0, help="drafts of a step")
+    parser.add_argument("--acceptance", type=float, default=0.0, help="chance of each, given those before it")
+    parser.add_argument("--most-tokens-a-chunk", type=int, default=MAX_TOKENS_A_CHUNK)
     args = parser.parse_args()
-    server = Server(first_s=args.first_ms / 1000, gap_s=args.gap_ms / 1000, jitter=args.jitter, seed=args.seed)
+    steps = None
+    if args.step_ms:
+        per_sequence_s = args.sequence_ms / 1000
+        steps = StepTime(
+            base_s=args.step_ms / 1000, per_sequence_s=per_sequence_s, k=args.k, acceptance=args.acceptance
+        )
+    server = Server(
+        first_s=args.first_ms / 1000,
+        gap_s=args.gap_ms / 1000,
+        jitter=args.jitter,
+        seed=args.seed,
+        most=args.most_tokens_a_chunk,
+        steps=steps,
+    )
     print(server.url, flush=True)
     server.run()
 

@@ -1,4 +1,4 @@
-"""The backstop: ends the instances of the trn2 pool when nobody watches over them, or nobody can need them (ADR 133).
+"""The backstop: ends the instances that runs hold when nobody watches over them, or nobody can need them (ADR 133).
 
 It shares nothing with what may be broken: it stands outside the VPC, asks neither Kubernetes nor the bucket, and
 imports nothing but the SDK of Lambda's runtime. It knows four things, each from another service: the pool's instances
@@ -143,13 +143,13 @@ class Backstop:
         did = f"has ended {', '.join(ended)}" if ended else "has ended nothing"
         must = f" It must end {left} and CANNOT: end it by hand, it is billed." if left else ""
         text = (
-            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must} Karpenter may "
-            f"launch no instance of the pool {self._environ['NODEPOOL']} until the watchdog beats again and nothing is "
-            f"wrong: then the backstop allows it by itself.\n\n"
+            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must} Karpenter "
+            f"may launch no instance of the pools {self._environ['NODEPOOLS']} until the watchdog beats again and "
+            f"nothing is wrong: then the backstop allows it by itself.\n\n"
             f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
-        subject = "The backstop CANNOT end a trn2 instance" if left else "The backstop has ended a trn2 instance"
+        subject = "The backstop CANNOT end an instance" if left else "The backstop has ended an instance"
         self._try("nobody can be told", lambda: self._tell(subject, text))
         return ended
 
@@ -157,10 +157,10 @@ class Backstop:
         self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)
 
     def _instances(self) -> dict[str, datetime]:
-        """Id -> time of launch of the pool's instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
+        """Id -> time of launch of the pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
         tags = {
             f"tag:kubernetes.io/cluster/{self._environ['CLUSTER_NAME']}": ["owned"],
-            "tag:karpenter.sh/nodepool": [self._environ["NODEPOOL"]],
+            "tag:karpenter.sh/nodepool": self._environ["NODEPOOLS"].split(","),
             "instance-state-name": list(ALIVE),
         }
         filters = [{"Name": name, "Values": values} for name, values in tags.items()]
@@ -195,7 +195,7 @@ class Backstop:
         return tuple(item["startDate"] for page in pages for item in page["executions"])
 
     def _is_closed(self) -> bool:
-        """Whether Karpenter's role has the policy that denies it to launch instances of the pool."""
+        """Whether Karpenter's role has the policy that denies it to launch instances of the pools."""
         pages = (
             self._clients("iam")
             .get_paginator("list_attached_role_policies")
@@ -213,7 +213,7 @@ class Backstop:
         self._clients("iam").detach_role_policy(
             RoleName=self._environ["KARPENTER_ROLE"], PolicyArn=self._environ["NO_LAUNCH_POLICY"]
         )
-        text = "The watchdog beats and nothing is wrong: Karpenter may launch trn2 instances for runs again."
+        text = "The watchdog beats and nothing is wrong: Karpenter may launch instances for runs again."
         self._tell("The backstop lets nodes be launched again", text)
 
     def _try(self, problem: str, do: Callable[[], Any]) -> Any:

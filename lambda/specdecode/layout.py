@@ -1,8 +1,10 @@
 """Where things lie in the artifact bucket. Keys only; nothing here talks to S3.
 
     models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/   prompts/<set>@<sha256>.jsonl
+    prompts/counted/<sha256>.json
     runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…, raw/<variant>/<case>.jsonl, servers.json,
-                   llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json, diagnostics/…}
+                   conversations/<case>.json, llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json,
+                   diagnostics/…}
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits
     state/damaged/…             a queue's document that could not be read, as it was
@@ -46,6 +48,11 @@ PROMPTS = "prompts/"
 def prompts_key(name: str, sha256: str) -> str:
     """Key of a set of prompts: its file as it is, whatever its format, under the hash of its bytes."""
     return f"{PROMPTS}{name}@{sha256}.jsonl"
+
+
+def counted_key(digest: str) -> str:
+    """Key of the lengths of prompts in tokens, under the hash of all that they depend on: counted once."""
+    return f"{PROMPTS}counted/{digest}.json"
 
 
 def run_prefix(run_id: str) -> str:

@@ -14,7 +14,13 @@ METRIC_NAMESPACE = "Qwen/LLMPerf"
 """CloudWatch namespace, as the public sample publishes it."""
 
 NODEPOOL = "trn2"
-"""Karpenter NodePool (static, 0 replicas at rest) of the trn2.48xlarge node."""
+"""Karpenter NodePool (static, 0 replicas at rest) of the node with Neuron devices."""
+
+CPU_NODEPOOL = "cpu"
+"""Karpenter NodePool (static, 0 replicas at rest) of the node without devices, for checks of the account."""
+
+HELD_POOLS = (NODEPOOL, CPU_NODEPOOL)
+"""NodePools whose replicas follow the lease: one node of all of them together."""
 
 STAGING_NODEPOOL = "staging"
 """Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
@@ -80,8 +86,11 @@ def api_key(variant: str, environ: Mapping[str, str]) -> str | None:
 
 SERVE_PORT = 8000
 NEURON_TAINT = "aws.amazon.com/neuron"
+CPU_TAINT = "specdecode/held"
+"""Keeps other pods off the CPU node while a run holds it."""
+TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT}
 ACCELERATOR_LABEL = "specdecode/accelerator"
-"""Node label set by the trn2 NodePool (value `trn2`), selected by every Neuron pod."""
+"""Node label set by the NodePools that a run holds (value: the pool's name), selected by its pods."""
 
 
 def claim_template(devices: int, logical_neuron_core: int) -> str:

@@ -7,6 +7,22 @@ import uuid
 from typing import Any
 
 from rehearsal.engine.protocol import GenerateRequest
+from rehearsal.engine.sequence import Sequence
+
+
+def drafts_of(sequence: Sequence, k: int) -> dict[str, Any]:
+    """How the drafts of an answer fared, as vLLM 0.32.0 says it (its RequestSpecDecodeMetrics)."""
+    histogram = [sequence.accepted[count] for count in range(k + 1)]
+    steps, accepted = sum(histogram), sum(count * times for count, times in enumerate(histogram))
+    return {
+        "mean_acceptance_length": 1 + accepted / steps if steps else 1.0,
+        "draft_acceptance_rate": accepted / sequence.drafted if sequence.drafted else 0.0,
+        "acceptance_histogram": histogram,
+        "num_spec_steps": steps,
+        "num_accepted_draft_tokens": accepted,
+        "num_draft_tokens": sequence.drafted,
+        "num_spec_tokens": k,
+    }
 
 
 class Answer:
@@ -43,12 +59,18 @@ class Answer:
         tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
         return self._chunk([{"index": 0, **body, **tail}], completion_tokens=completion_tokens)
 
-    def usage_chunk(self, completion_tokens: int) -> dict[str, Any]:
-        """Last chunk with stream_options.include_usage: usage and no choice."""
-        return self._chunk([], completion_tokens=None) | {"usage": self.usage(completion_tokens)}
+    def usage_chunk(self, completion_tokens: int, drafts: dict[str, Any] | None) -> dict[str, Any]:
+        """Last chunk with stream_options.include_usage: usage and no choice, and how the drafts fared."""
+        return self._chunk([], completion_tokens=None) | {"usage": self.usage(completion_tokens)} | _told(drafts)
 
     def whole(
-        self, text: str, *, finish_reason: str | None, stop_reason: str | None, completion_tokens: int
+        self,
+        text: str,
+        *,
+        finish_reason: str | None,
+        stop_reason: str | None,
+        completion_tokens: int,
+        drafts: dict[str, Any] | None,
     ) -> dict[str, Any]:
         """Answer without streaming."""
         body: dict[str, Any] = {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
@@ -58,6 +80,7 @@ class Answer:
             "object": "chat.completion" if self._chat else "text_completion",
             "choices": [{"index": 0, **body, **tail}],
             "usage": self.usage(completion_tokens),
+            **_told(drafts),
         }
 
     def _chunk(self, choices: list[dict[str, Any]], *, completion_tokens: int | None) -> dict[str, Any]:
@@ -69,3 +92,7 @@ class Answer:
         if self._request.continuous_usage and completion_tokens is not None:
             chunk["usage"] = self.usage(completion_tokens)
         return chunk
+
+
+def _told(drafts: dict[str, Any] | None) -> dict[str, Any]:
+    return {"metrics": {"speculative_decoding": drafts}} if drafts else {}

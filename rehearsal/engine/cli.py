@@ -50,6 +50,9 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
     serve.add_argument("--max-model-len", type=int, help="window in tokens (default: all positions of the model)")
     serve.add_argument("--override-neuron-config", default="{}", metavar="JSON", help=", ".join(NEURON_KEYS))
     serve.add_argument("--speculative-config", metavar="JSON", help=", ".join(SPECULATIVE_KEYS))
+    serve.add_argument(
+        "--per-request-spec-decode-metrics", choices=("none", "summary"), default="none", help="as in vLLM 0.32"
+    )
     serve.add_argument("--dtype", choices=("auto", "float32"), default="auto", help="it computes in float32")
     serve.add_argument("--api-key", help="demand this bearer token on /v1 (or VLLM_API_KEY)")
     args = parser.parse_args(argv)
@@ -69,6 +72,11 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         problems.append(f"{MOST_TOKENS} is {most!r}; it is k or k+1")
     if most == "k" and speculative and speculative.num_speculative_tokens < 2:
         problems.append("--speculative-config: num_speculative_tokens must be at least 2, as k - 1 drafts are verified")
+    tells_drafts = args.per_request_spec_decode_metrics != "none"
+    if tells_drafts and args.speculative_config is None:
+        problems.append("--per-request-spec-decode-metrics requires speculative decoding (--speculative-config)")
+    if tells_drafts and most == "k":
+        problems.append("--per-request-spec-decode-metrics is unknown to engines that verify k - 1 drafts")
     if problems:
         serve.error("; ".join(problems))
     artifacts = environment.get("NEURON_COMPILED_ARTIFACTS")
@@ -84,6 +92,7 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         speculative=speculative,
         api_key=args.api_key or environment.get("VLLM_API_KEY") or None,
         verifies_all=most == "k+1",
+        tells_drafts=tells_drafts,
         artifacts=Path(artifacts) if artifacts else None,
     )
 

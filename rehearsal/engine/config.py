@@ -105,5 +105,7 @@ class ServeSettings:
     api_key: str | None
     verifies_all: bool = True
     """False: of k drafts k - 1 are verified, as NxD Inference's fused speculation does it."""
+    tells_drafts: bool = False
+    """The usage chunk of an answer says how its drafts fared (--per-request-spec-decode-metrics summary)."""
     artifacts: Path | None
     """NEURON_COMPILED_ARTIFACTS; None = compile in memory."""

@@ -28,6 +28,8 @@ class Engine:
     eos: int
     summary: str
     """One line for the log."""
+    told_drafts: int = 0
+    """k, where answers say how their drafts fared; else 0."""
 
 
 def load_engine(settings: ServeSettings) -> Engine:
@@ -76,6 +78,7 @@ def load_engine(settings: ServeSettings) -> Engine:
         bos=target.bos_token_id,
         eos=target.eos_token_id,
         summary=summary,
+        told_drafts=k if settings.tells_drafts else 0,
     )
 
 

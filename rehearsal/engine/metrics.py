@@ -39,6 +39,12 @@ class Metrics:
         self._cache = gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
         self._prompt = counter("prompt_tokens", "Number of prefill tokens processed.")
         self._generation = counter("generation_tokens", "Number of generation tokens processed.")
+        Gauge(
+            "vllm:cache_config_info",
+            "Information of the LLMEngine CacheConfig",
+            ["engine", "enable_prefix_caching"],
+            registry=self._registry,
+        ).labels(engine="0", enable_prefix_caching="False").set(1)
         self._success = Counter(
             "vllm:request_success",
             "Count of successfully processed requests.",

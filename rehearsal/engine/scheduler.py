@@ -75,6 +75,8 @@ class Scheduler:
         sequence.draft_cached = min(sequence.draft_cached, len(sequence.tokens) - 1)
         self._metrics.stepped(sequence, generated=len(output.tokens), first=first)
         if item.drafted:
+            sequence.accepted[item.accepted] += 1
+            sequence.drafted += item.drafted
             self._metrics.speculated(drafted=item.drafted, accepted=item.accepted)
         return output
 

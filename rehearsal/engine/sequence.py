@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -46,6 +47,10 @@ class Sequence:
     draft_cache: Cache | None = None
     draft_cached: int = 0
     """Positions that the draft model's cache holds for this sequence."""
+    accepted: Counter[int] = field(default_factory=Counter)
+    """Drafts accepted in a step -> steps that had drafts to verify."""
+    drafted: int = 0
+    """Draft tokens verified."""
 
     @property
     def generated(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from rehearsal.engine.answers import Answer
+from rehearsal.engine.answers import Answer, drafts_of
 from rehearsal.engine.errors import RequestError
 from rehearsal.engine.loading import Engine
 from rehearsal.engine.metrics import CONTENT_TYPE
@@ -100,23 +100,27 @@ class Server:
             kind, body, model=self._model_name, tokenizer=engine.tokenizer, bos=engine.bos, window=engine.window
         )
         answer = Answer(parsed, model=self._model_name)
+        sequence = self._sequence_of(parsed)
         if parsed.stream:
-            return await self._stream(request, parsed, answer)
-        parts = [output async for output in self._outputs_of(parsed)]
+            return await self._stream(request, parsed, answer, sequence)
+        parts = [output async for output in self._outputs_of(sequence)]
         return web.json_response(
             answer.whole(
                 "".join(part.text for part in parts),
                 finish_reason=parts[-1].finish_reason,
                 stop_reason=parts[-1].stop_reason,
                 completion_tokens=sum(len(part.tokens) for part in parts),
+                drafts=self._drafts_of(sequence),
             )
         )
 
-    async def _stream(self, request: web.Request, parsed: GenerateRequest, answer: Answer) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.Request, parsed: GenerateRequest, answer: Answer, sequence: Sequence
+    ) -> web.StreamResponse:
         """Server-sent events: one a step of the engine, however many tokens the step accepted."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         count = 0
-        async with aclosing(self._outputs_of(parsed)) as outputs:
+        async with aclosing(self._outputs_of(sequence)) as outputs:
             await response.prepare(request)
             async for output in outputs:
                 if count == 0 and parsed.kind == "chat":
@@ -130,22 +134,30 @@ class Server:
                 )
                 await response.write(_event(chunk))
         if parsed.include_usage:
-            await response.write(_event(answer.usage_chunk(count)))
+            await response.write(_event(answer.usage_chunk(count, self._drafts_of(sequence))))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
 
-    async def _outputs_of(self, request: GenerateRequest) -> AsyncGenerator[StepOutput, None]:
-        """The steps' outputs of one request; leaving early (the client has gone) aborts it."""
+    def _sequence_of(self, request: GenerateRequest) -> Sequence:
         engine = self._loaded()
         text = TextStream(tokenizer=engine.tokenizer, stop=request.sampling.stop, skip_prefix=request.pending)
-        sequence = Sequence(
+        return Sequence(
             prompt_tokens=len(request.prompt),
             tokens=list(request.prompt),
             sampling=request.sampling,
             text=text,
             eos=engine.eos,
         )
+
+    def _drafts_of(self, sequence: Sequence) -> dict[str, Any] | None:
+        """What an answer says of its drafts; None where it says nothing."""
+        k = self._loaded().told_drafts
+        return drafts_of(sequence, k) if k else None
+
+    async def _outputs_of(self, sequence: Sequence) -> AsyncGenerator[StepOutput, None]:
+        """The steps' outputs of one request; leaving early (the client has gone) aborts it."""
+        engine = self._loaded()
         queue = self._outputs[sequence] = asyncio.Queue()
         engine.scheduler.add(sequence)
         self._work.set()

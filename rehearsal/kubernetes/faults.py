@@ -41,6 +41,7 @@ class Faults:
 
     `ami_missing` and `pool_invalid` are parts of names of EC2NodeClasses and NodePools that are never Ready,
     `mount_denied` and `mount_dies` of names of volumes that cannot be mounted, or whose mount dies under a container.
+    `hub` is the address where pods find a Hugging Face hub, which there is none of otherwise.
     """
 
     no_capacity: bool = False
@@ -52,6 +53,7 @@ class Faults:
     image_pull_error: str = ""
     mount_denied: str = ""
     mount_dies: str = ""
+    hub: str = ""
     api: list[ApiFault] = field(default_factory=list)
     changed: Callable[[], None] = lambda: None
 

@@ -10,9 +10,17 @@ INSTANCE_TYPES: dict[str, dict[str, str]] = {
         "vcpu": "192",
         "capacity_memory": "2097152Mi",
     },
+    "trn2.3xlarge": {
+        "cpu": "11900m",
+        "memory": "118312Mi",
+        "pods": "234",
+        "vcpu": "12",
+        "capacity_memory": "131072Mi",
+        "nvme": "470",
+    },
     "m7i.large": {"cpu": "1930m", "memory": "7147Mi", "pods": "29", "vcpu": "2", "capacity_memory": "8192Mi"},
     "m7i.xlarge": {"cpu": "3920m", "memory": "14848Mi", "pods": "58", "vcpu": "4", "capacity_memory": "16384Mi"},
-    "m7i.2xlarge": {"cpu": "7910m", "memory": "30326Mi", "pods": "58", "vcpu": "8", "capacity_memory": "32768Mi"},
+    "m7i.2xlarge": {"cpu": "7910m", "memory": "29317Mi", "pods": "58", "vcpu": "8", "capacity_memory": "32768Mi"},
     "m6id.2xlarge": {
         "cpu": "7910m",
         "memory": "30326Mi",
@@ -37,9 +45,10 @@ INSTANCE_TYPES: dict[str, dict[str, str]] = {
         "capacity_memory": "131072Mi",
         "nvme": "1900",
     },
-    "m7i.4xlarge": {"cpu": "15890m", "memory": "60184Mi", "pods": "234", "vcpu": "16", "capacity_memory": "65536Mi"},
+    "m7i.4xlarge": {"cpu": "15890m", "memory": "57691Mi", "pods": "234", "vcpu": "16", "capacity_memory": "65536Mi"},
 }
-"""Allocatable and capacity by instance type, as Karpenter's instance type reference gives them."""
+"""Allocatable and capacity by instance type, as Karpenter's instance type reference gives them (its formula for
+trn2.3xlarge, which the page lacks)."""
 
 
 def build(

@@ -102,6 +102,7 @@ OBJECTS = (
     _object("read `compiled/`", "get", "compiled/trial/model.pt", ENGINES),
     _object("read a mark in `compiled/`", "get", "compiled/trial/COMPLETE.json", ENGINES | MARK_READERS),
     _object("read `runs/`", "get", "runs/trial/plan.json", RUN_READERS | {"results"}),
+    _object("read `prompts/`", "get", "prompts/trial@0.jsonl", frozenset({"Plan", "StageModels", "staging"})),
     _object("read the lease", "get", "state/capacity.json", LEASE_READERS),
     _object("read whose turn it is at servers that already run", "get", "state/endpoints.json", TURN_READERS),
     _object("read anything else in the bucket", "get", "trial", NOBODY),
@@ -111,6 +112,7 @@ OBJECTS = (
     _object("write `models/`", "put", "models/trial@main/trial", frozenset({"staging"})),
     _object("write `compiled/`", "put", "compiled/trial/trial", frozenset({"compile"})),
     _object("write `runs/`", "put", "runs/trial/trial", RUN_STEPS | {"results"}),
+    _object("write `prompts/`", "put", "prompts/trial@0.jsonl", frozenset({"staging"})),
     _object("write beside the lease", "put", "state/trial", NOBODY),
     _object("keep a damaged queue aside", "put", "state/damaged/trial", frozenset({"Watchdog"})),
     _object("read a damaged queue that was kept", "get", "state/damaged/trial", NOBODY),
@@ -123,7 +125,7 @@ OBJECTS = (
     _object("write the bundle of code", "put", "{bundle}", NOBODY, bucket="{assets}"),
     *(
         _object(f"delete in `{prefix}/`", "delete", f"{prefix}/trial/trial", NOBODY)
-        for prefix in ("imports", "models", "compiled", "runs", "state")
+        for prefix in ("imports", "models", "compiled", "prompts", "runs", "state")
     ),
     call("delete many objects at once", "s3:DeleteObject", "{bucket}/runs/trial/trial", NOBODY,
          "delete_objects", Bucket="{bucket_name}", Delete={"Objects": [{"Key": "runs/trial/trial"}]}),

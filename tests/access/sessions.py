@@ -19,6 +19,7 @@ FOREIGN = (
     "compiled/other/COMPLETE.json",
     "models/other@main/model.safetensors",
     "imports/other/model.safetensors",
+    "prompts/other@0.jsonl",
     "state/capacity.json",
 )
 """Keys of other runs, other artifacts, other models."""

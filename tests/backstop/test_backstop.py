@@ -76,7 +76,9 @@ class Aws:
 
     def terminate_instances(self, *, InstanceIds: list[str]) -> dict[str, Any]:
         for name in InstanceIds:
-            assert POOL.items() <= self.instances[name]["tags"].items()
+            tags = self.instances[name]["tags"]
+            assert tags["kubernetes.io/cluster/specdecode"] == "owned"
+            assert tags["karpenter.sh/nodepool"] in ("trn2", "cpu")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
 
@@ -136,7 +138,7 @@ OPERATIONS = {
 def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
     environ = {
         "CLUSTER_NAME": "specdecode",
-        "NODEPOOL": "trn2",
+        "NODEPOOLS": "trn2,cpu",
         "NAMESPACE": "N",
         "STATE_MACHINE_ARN": "machine",
         "TOPIC_ARN": "topic",
@@ -163,9 +165,16 @@ def test_nobody_watches_and_nothing_runs(aws):
     assert found["ended"] == ["i-old"] and aws.alive == []
     assert aws.closed
     ((subject, text),) = aws.told
-    assert "ended a trn2 instance" in subject
+    assert "ended an instance" in subject
     assert "i-old" in text and "the watchdog has not worked for 30 min, and no run goes on" in text
     assert "specdecode capacity" in text and "docs/operations.md" in text
+
+
+def test_a_forgotten_node_without_devices_is_ended_too_and_staging_nodes_are_not(aws):
+    aws.instance("i-cpu", OLD, **{"karpenter.sh/nodepool": "cpu"})
+    aws.instance("i-staging", OLD, **{"karpenter.sh/nodepool": "staging"})
+    assert sorted(look(aws)["ended"]) == ["i-cpu", "i-old"]
+    assert aws.alive == ["i-staging"]
 
 
 def test_looking_again_changes_nothing_and_tells_nobody_twice(aws):

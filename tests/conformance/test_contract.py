@@ -10,6 +10,7 @@ from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, Plan, make_plan
 
 from tests.conformance.server import Json, Server, path_of
+from tests.pricing import PRICED
 
 BOUNDS = Path(__file__).parents[2] / "assets" / "kubernetes" / "bounds.yaml"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -22,7 +23,7 @@ CONTEXT = RenderContext(
 
 
 def plan_of(preset: str) -> Plan:
-    return make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory())
+    return make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
 
 
 def objects(preset: str, namespace: str) -> list[Json]:

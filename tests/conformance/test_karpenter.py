@@ -78,11 +78,11 @@ def test_what_the_crds_refuse(server: Server, path: str, value: Any, code: int) 
     assert status == code, answer
 
 
-def test_the_pipeline_scales_its_pool_and_no_other(server: Server) -> None:
-    """The rule names the product's pool; here it names one with a made-up name."""
+def test_the_pipeline_scales_its_pools_and_no_other(server: Server) -> None:
+    """The rule names the product's pools; here it names one with a made-up name."""
     name = made_up_name()
     (rule,) = SCALE_POOL
-    assert rule["resourceNames"] == [names.NODEPOOL]
+    assert rule["resourceNames"] == [*names.HELD_POOLS]
     server.make(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [{**rule, "resourceNames": [name]}]})
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names.PIPELINE_GROUP}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}

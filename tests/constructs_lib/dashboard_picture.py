@@ -10,22 +10,26 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.experiment import Experiment, load
+from specdecode.experiment.slo import Slo
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.distribution import quantile
 from specdecode.measures.publish import Datum, places
 from specdecode.measures.publish import metric_data as request_data
 from specdecode.names import DEFAULT_PRESET
+from specdecode.records import RequestRecord
 
 from constructs_lib.dashboard_body import CASE, body
 from tests.specdecode.analysis.browser import Page, visit
 from tests.specdecode.analysis.simulate import context, run
+from tests.specdecode.analysis.simulate_load import Server, loads
+from tests.specdecode.analysis.simulate_load import run as run_loads
 
 SEARCH = re.compile(r"SEARCH\('\{(?P<schema>[^}]+)\} (?P<terms>.*)', '(?P<statistic>[^']+)'\)")
 COLUMN, ROW = 58, 38
@@ -48,9 +52,26 @@ def default_body(cases: Sequence[str] | None = None) -> dict[str, Any]:
 
 def published(experiment: Experiment, *, seed: int = 1, hours: float = 0.0) -> list[Datum]:
     """All that one simulated run of the experiment sends to CloudWatch, `hours` later than the first."""
-    around = context()
     given = {case.name: 0.9 if case.structured else 0.45 for case in experiment.workload.cases}
-    levels = measure(experiment=experiment, records=run(experiment, seed=seed, acceptance=given), context=around)
+    return sent(experiment, run(experiment, seed=seed, acceptance=given), hours=hours)
+
+
+def published_loads(labels: Sequence[str]) -> list[Datum]:
+    """The same of a run at six loads, with an objective; `labels`: of its two types of prompts."""
+    tested = loads((1, 2, 4, 8, 16, 32), slo=Slo(tpot_s=0.021, share=0.7), cases=2)
+    named = [
+        case.model_copy(update={"label": label}) for case, label in zip(tested.workload.cases, labels, strict=True)
+    ]
+    workload = tested.workload.model_copy(update={"cases": tuple(named)})
+    tested = tested.model_copy(update={"workload": workload, "name": "six-loads"})
+    arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
+    return sent(tested, run_loads(tested, {"base": Server(), "sd": arm}, seed=3))
+
+
+def sent(experiment: Experiment, records: Iterable[RequestRecord], *, hours: float = 0.0) -> list[Datum]:
+    """What a report of these records sends."""
+    around = context()
+    levels = measure(experiment=experiment, records=records, context=around)
     comparison = compare_measured(experiment=experiment, levels=levels, context=around)
     labels = {case.name: case.label for case in experiment.workload.cases}
     data = list(metric_data(comparison))
@@ -189,7 +210,7 @@ def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
         await page.open(source, width=24 * COLUMN + 16, height=(rows or 24) * ROW)
         await page.screenshot(target, whole=rows is None)
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         source = Path(folder) / "dashboard.html"
         source.write_text(markup, encoding="utf-8")
         visit(Path(folder) / "profile", steps)
@@ -198,7 +219,14 @@ def screenshot(markup: str, target: Path, *, rows: int | None = None) -> None:
 def main() -> None:
     experiment = load(DEFAULT_PRESET)
     data = [datum for number in range(3) for datum in published(experiment, seed=number + 1, hours=24.0 * number)]
-    screenshot(picture(default_body(), data, case=experiment.workload.cases[0].label), Path(sys.argv[1]), rows=41)
+    labels = [case.label for case in experiment.workload.cases[:2]]
+    over_load = [datum for datum in published_loads(labels) if not sample(datum)]
+    screenshot(picture(default_body(), [*data, *over_load], case=labels[0]), Path(sys.argv[1]), rows=65)
+
+
+def sample(datum: Datum) -> bool:
+    """Whether it has the dimensions of the public sample, by which all runs are drawn together."""
+    return {item["Name"] for item in datum["Dimensions"]} == {"Variant", "TestCase"}
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -130,12 +131,26 @@ MEGABYTE = 1e6
 
 
 def test_the_real_bundle_stays_small() -> None:
-    """Measured: 4.1 MB zipped, 12.0 MB unzipped. Lambda's limit is 250 MB; ours is what a cold start costs."""
+    """Measured: 14.0 MB zipped, 44.4 MB unzipped. Lambda's limit is 250 MB; ours is what a cold start costs."""
     path = build_bundle().path
     with zipfile.ZipFile(path) as archive:
         unzipped = sum(entry.file_size for entry in archive.infolist())
-    assert path.stat().st_size < 5 * MEGABYTE
-    assert unzipped < 15 * MEGABYTE
+    assert path.stat().st_size < 15 * MEGABYTE
+    assert unzipped < 48 * MEGABYTE
+
+
+def test_what_is_compiled_in_it_runs_on_amazon_linux_2() -> None:
+    """Lambda's Python 3.11, and the image of the pods that run it: glibc 2.26."""
+    with zipfile.ZipFile(build_bundle().path) as archive:
+        needed = {
+            entry.filename: max(
+                (int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", archive.read(entry))), default=0
+            )
+            for entry in archive.infolist()
+            if ".so" in entry.filename
+        }
+    assert any("tokenizers" in name for name in needed) and any("pydantic_core" in name for name in needed)
+    assert {name: minor for name, minor in needed.items() if minor > 26} == {}
 
 
 def test_dependencies_that_cannot_be_had_are_named(project: Path, tmp_path: Path) -> None:

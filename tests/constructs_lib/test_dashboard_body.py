@@ -12,9 +12,9 @@ from specdecode.experiment import load
 from specdecode.measures.publish import Datum
 from specdecode.names import DEFAULT_PRESET
 
-from constructs_lib.dashboard_body import CASE, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
+from constructs_lib.dashboard_body import CASE, LOAD_METRICS, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
 from constructs_lib.dashboard_rules import problems
-from tests.constructs_lib.dashboard_picture import default_body, picture, published, screenshot, shown
+from tests.constructs_lib.dashboard_picture import default_body, picture, published, published_loads, screenshot, shown
 from tests.specdecode.analysis.browser import chromium
 
 ALARM = "arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"
@@ -23,6 +23,7 @@ ALARM = "arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"
 EXPERIMENT = load(DEFAULT_PRESET)
 SEVEN = [name for name, _ in (*MAIN_METRICS, *OTHER_METRICS)]
 LABELS = [case.label for case in EXPERIMENT.workload.cases]
+PREDICTABLE = [each.label for each in EXPERIMENT.workload.cases if each.structured and each.group == "sample"]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_the_body_is_valid(dashboard: dict[str, Any]) -> None:
 
 
 def widgets(dashboard: dict[str, Any], *, metric: str, case: str, view: str) -> list[dict[str, Any]]:
-    wanted = f'MetricName="{metric}" TestCase="{case}"'
+    wanted = f'TestCase,Variant}} MetricName="{metric}" TestCase="{case}"'
     return [
         widget
         for widget in dashboard["widgets"]
@@ -77,7 +78,7 @@ def test_after_one_run_a_widget_of_every_metric_and_case_has_a_bar_for_each_arm(
         ]
         assert min(values) <= value <= max(values)
     if metric == "EndToEndLatency":
-        assert bars["SD"] < bars["Base"] or "SHAKESPEARE" in case or "meaning" in case or "Python" in case
+        assert bars["SD"] < bars["Base"] or case not in PREDICTABLE
 
 
 @pytest.mark.parametrize("metric", SEVEN)
@@ -91,6 +92,29 @@ def test_any_other_case_can_be_chosen_and_has_its_trend_below(dashboard: dict[st
 def test_bars_are_of_the_whole_range_and_not_of_its_last_five_minutes(dashboard: dict[str, Any]) -> None:
     bars = [w["properties"] for w in dashboard["widgets"] if w["properties"].get("view") == "bar"]
     assert len(bars) > 70 and all(item["setPeriodToTimeRange"] for item in bars)
+
+
+def test_a_run_of_six_loads_has_a_bar_for_each_load_and_arm(dashboard: dict[str, Any], data: list[Datum]) -> None:
+    """With `Load` as a dimension of its own: what is drawn by the sample's dimensions is of the first load."""
+    over_load = published_loads(LABELS[:2])
+    chosen = json.loads(json.dumps(dashboard).replace(CASE, LABELS[0]))["widgets"]
+    drawn = {
+        widget["properties"]["title"]: shown(widget, [*data, *over_load])
+        for widget in chosen
+        if "by load" in widget["properties"].get("title", "")
+    }
+    levels = [f"c{size}" for size in (1, 2, 4, 8, 16, 32)]
+    assert set(drawn.pop("Speed-up over the baseline, by load")) == {f"{level} SD" for level in levels}
+    assert len(drawn) == len(LOAD_METRICS) + 1
+    for title, bars in drawn.items():
+        assert set(bars) == {f"{level} {arm}" for level in levels for arm in ("Base", "SD")}, title
+    wait = drawn["Inter-token latency, s, p50, by load"]
+    assert wait["c1 SD"][0][1] < wait["c1 Base"][0][1] and wait["c32 SD"][0][1] > wait["c32 Base"][0][1]
+    (kept,) = [w for w in chosen if w["properties"].get("title") == "Largest load that keeps the objective"]
+    assert shown(kept, over_load) == {"Base": [(0.0, 4.0)], "SD": [(0.0, 8.0)]}
+    (latency,) = widgets(dashboard, metric="TTFT", case=LABELS[0], view="bar")
+    by_load = drawn["Time to first token, s, p50, by load"]
+    assert shown(latency, over_load) == {arm: by_load[f"c1 {arm}"] for arm in ("Base", "SD")}
 
 
 @pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")

@@ -27,6 +27,7 @@ from constructs_lib.pipeline_access import (
 )
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.settings import Settings
+from tests.pricing import PRICED
 
 pytestmark = pytest.mark.synth
 TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "tasks"
@@ -187,9 +188,9 @@ def granted():
     }
 
 
-def test_rbac_grants_no_wildcard_and_scales_one_pool_only():
+def test_rbac_grants_no_wildcard_and_scales_the_pools_of_runs_only():
     assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
-    assert SCALE_POOL[0]["resourceNames"] == [names.NODEPOOL]
+    assert SCALE_POOL[0]["resourceNames"] == [*names.HELD_POOLS]
     for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE, *RENEW_SESSIONS, *END_NODES):
         groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
         assert set(rule["apiGroups"]) <= groups | {""}
@@ -286,7 +287,7 @@ def test_a_node_may_drain_before_it_counts_as_running_without_a_lease(resources,
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_no_preset_is_expected_to_hold_the_node_long_enough_for_the_alarm(preset):
-    plan = make_plan(load_preset(preset), inventory=Inventory())
+    plan = make_plan(load_preset(preset), inventory=Inventory(), capacity=PRICED)
     assert plan.node_hours.high < Settings().longest_run_hours
 
 

@@ -15,6 +15,7 @@ from specdecode.tasks.plan import Planned
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.pipeline_state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
 from constructs_lib.pipeline_states import STEPS, definition
+from tests.pricing import PRICED
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})
 STATES = MACHINE["States"]
@@ -184,18 +185,23 @@ def test_a_look_is_counted_as_the_definition_makes_it():
 @pytest.mark.parametrize("accuracy", [False, True])
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_history_of_every_preset_stays_within_its_limit(preset, accuracy):
-    plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory())
+    plan = make_plan(load_preset(preset, overrides={"accuracy": accuracy}), inventory=Inventory(), capacity=PRICED)
     assert plan.poll_seconds >= 60
     assert plan.worst_case_events <= counted.HISTORY_LIMIT < HARD_LIMIT
 
 
 def test_the_accuracy_tests_looks_are_counted():
-    """Two arms, an hour each: 121 looks at one a minute."""
+    """Two arms, an hour each: a look a minute, four while their end is expected."""
     plain, tested = (
         make_plan(load_preset("qwen3-32b", overrides={"accuracy": accuracy}), inventory=Inventory())
         for accuracy in (False, True)
     )
-    assert tested.worst_case_events - plain.worst_case_events == 121 * counted.EVENTS_PER_LOOK
+    (step,) = [step for step in tested.steps if step.name == "Accuracy"]
+    at = {"poll_s": 60, "attentive_s": 15}
+    more = counted.worst_case_events(tested.steps, **at) - counted.worst_case_events(plain.steps, **at)
+    looks = int(step.expected_minutes * 4) + 1 + step.deadline_minutes - int(step.expected_minutes)
+    assert step.deadline_minutes == 120
+    assert abs(more / counted.EVENTS_PER_LOOK - looks) <= 1
 
 
 def test_a_larger_experiment_is_looked_at_less_often():

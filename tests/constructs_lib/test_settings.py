@@ -2,17 +2,18 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from specdecode.experiment.loading import load_engine
+from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
 from constructs_lib import logs, settings_page
 from constructs_lib.neuron_amis import DRA_KUBELET, ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
 from constructs_lib.settings import Settings, SettingsError
 from constructs_lib.settings_rules import LOG_RETENTION_DAYS
 from constructs_lib.versions import ADDONS
-from constructs_lib.zones import EKS_REFUSES, REGION_ZONES, TRN2_ZONES
+from constructs_lib.zones import EKS_REFUSES, REGION_ZONES
 from tests.canaries import HUGGING_FACE, WORD
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,14 @@ def test_text_of_the_command_line_is_read() -> None:
     assert settings.alert_email is None
 
 
+def test_a_small_node_has_its_zones_and_the_price_that_is_given() -> None:
+    given = {"node_type": "trn2.3xlarge", "region": "ap-southeast-4", "price_per_node_hour": "3.5"}
+    settings = Settings.from_context(given, now=NOW)
+    assert settings.node_zones == ("apse4-az1", "apse4-az2", "apse4-az3")
+    assert settings.node_price == 3.5
+    assert settings.shape.claims == (1,)
+
+
 def test_a_reservation_makes_the_node_reserved() -> None:
     settings = Settings.from_context(
         {**RESERVED, "capacity_start": "2026-12-01T11:30:00+00:00", "capacity_end": "2026-12-03T11:30:00+00:00"},
@@ -71,14 +80,23 @@ def test_a_reservation_makes_the_node_reserved() -> None:
 @pytest.mark.parametrize(
     ("context", "words"),
     [
-        ({"region": "mars-1"}, ("region", "mars-1", "us-east-2")),
-        ({"region": "us-west-2"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
+        ({"region": "mars-1", "price_per_node_hour": "30"}, ("region", "mars-1", "us-east-2")),
+        ({"region": "us-west-2", "price_per_node_hour": "30"}, ("us-west-2", "trn2.48xlarge", "trn2_zones")),
+        ({"region": "ap-southeast-4"}, ("price_per_node_hour", "publishes no price of a trn2.48xlarge in ap-sou")),
+        ({"node_type": "trn2.3xlarge", "price_per_node_hour": "3"}, ("no zone of us-east-2", "trn2.3xlarge")),
+        ({"node_type": "trn2.3xlarge", "trn2_zones": "use2-az1"}, ("no price of a trn2.3xlarge in us-east-2",)),
+        ({"node_type": "m7i.4xlarge"}, ("node_type", "trn2.48xlarge", "trn2.3xlarge")),
         ({"availability_zones": "use2-az1"}, ("two zones",)),
         ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
         ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),
         ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "no zone's id")),
         (
-            {"region": "us-east-1", "availability_zones": "use1-az1,use1-az3", "trn2_zones": "use1-az1"},
+            {
+                "region": "us-east-1",
+                "availability_zones": "use1-az1,use1-az3",
+                "trn2_zones": "use1-az1",
+                "price_per_node_hour": "30",
+            },
             ("use1-az3", "EKS"),
         ),
         ({"capacity_zones": "use2-az4"}, ("use2-az4", "network's zones")),
@@ -182,7 +200,10 @@ def test_every_engine_has_a_generation_whose_ami_it_accepts(path: Path) -> None:
 
 def test_tables_fit_each_other() -> None:
     assert set(logs._BY_DAYS) == set(LOG_RETENTION_DAYS)
-    assert set(TRN2_ZONES) <= set(REGION_ZONES)
+    for shape in SHAPES.values():
+        for region, found in (shape.zones or {}).items():
+            assert set(found) <= set(REGION_ZONES[region])
+    assert set(ACCELERATED) == set(get_args(Settings.model_fields["node_type"].annotation))
     for region, zones in REGION_ZONES.items():
         assert len(set(zones)) == 3
         assert len({zone.partition("-")[0] for zone in zones}) == 1, region

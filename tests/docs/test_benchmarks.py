@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from benchmarks import client_levels, rehearsal_load
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -39,6 +42,24 @@ def test_the_table_of_truth_is_the_measured_one() -> None:
             f"| {e['chunk_mean_ms']:.3f} | {e['chunk_p99_ms']:.3f} | {e['chunk_worst_ms']:.1f} |"
         )
         assert line in page, line
+
+
+def test_the_table_of_several_loads_is_the_measured_one_and_no_load_breaks_its_bounds_unmarked() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    found = results("client_levels")
+    assert "\n".join(client_levels.lines(found)) in page
+    for row in found["rows"]:
+        assert row["doubtful"] or not row["broken"], row["streams"]
+    assert 256 in [row["streams"] for row in found["rows"]] and not found["wrong"]
+
+
+def test_the_curve_of_the_rehearsal_is_that_of_its_runs_with_the_machines_load() -> None:
+    page, found = (ROOT / "docs" / "rehearsal.md").read_text(), results("rehearsal_load")
+    assert "\n".join(rehearsal_load.table(found)) in page
+    assert len(found["runs"]) >= 2
+    for run in found["runs"]:
+        assert len(run["points"]) >= 6 and len(run["load_average"]) == 2
+        assert f"load {run['load_average'][0]} to {run['load_average'][1]}" in page
 
 
 def test_the_table_of_the_advisor_is_the_measured_one() -> None:
@@ -79,3 +100,18 @@ def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises() -> None
     assert found["runs"] >= 100
     assert found["within_10_percent"] >= 0.95 and found["schedule_within_2_percent"] >= 0.95
     assert max(found["claimed_without"].values()) <= 0.05
+
+
+def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    from benchmarks import early_stop
+
+    found = results("early_stop")
+    assert found["runs"] == 2000
+    assert early_stop.table(found) in (ROOT / "docs" / "metrics.md").read_text()
+    for row in found["rows"]:
+        assert row["wrong"] <= 0.05 and row["covered"] >= 0.94 and row["lost"] <= 0.01, row
+        if row["true"] == early_stop.MIXED:
+            assert row["median"] <= 0.4, row
+    again = early_stop.row("heavy tail", 1.5, 50)
+    assert again["same"] >= 0.9 and again["median"] <= 0.4

@@ -12,6 +12,7 @@ from specdecode.planning import Inventory, make_plan
 
 from constructs_lib.pipeline_states import definition
 from constructs_lib.settings import Settings
+from tests.pricing import PRICED
 from tools.reference import bounds
 
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
@@ -21,7 +22,7 @@ AFTER_A_FAILURE = {"StopArmsAfterFailure"}
 
 
 def plan_of(name, **overrides):
-    return make_plan(load_preset(name, overrides=overrides), inventory=Inventory())
+    return make_plan(load_preset(name, overrides=overrides), inventory=Inventory(), capacity=PRICED)
 
 
 def test_every_state_that_waits_has_a_deadline_on_the_page():
@@ -63,7 +64,7 @@ def test_the_causes_that_were_promised_have_a_row(word):
 
 
 def test_dollars_are_minutes_at_the_node_s_price():
-    assert bounds.Bound("c", "e", 90).usd == pytest.approx(1.5 * prices.NODE.usd)
+    assert bounds.Bound("c", "e", 90).usd == pytest.approx(1.5 * prices.TRN2_48XLARGE.usd)
 
 
 def test_operations_says_the_computed_bounds():

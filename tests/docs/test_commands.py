@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import typer
 from specdecode.cli import app
-from specdecode.experiment import Capacity, from_document, load_engine, load_preset, parse_overrides, preset_names
+from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
 from specdecode.planning import Inventory, make_bill, make_plan
 
 from constructs_lib.settings import Settings
 from tests.docs import test_operations as operations
 from tests.docs.markdown import PAGES, ROOT, Block, blocks, name
+from tests.pricing import PRICED
 
 GENERATED = ROOT / "docs" / "reference" / "cli.md"
 """Its usage lines are the app's own."""
@@ -30,7 +31,7 @@ def lines(*programs: str) -> list[Any]:
     found = []
     for block in (block for page in PAGES if page != GENERATED for block in blocks(page)):
         for line in block.text.replace("\\\n", " ").splitlines():
-            given = line.strip().removeprefix("$ ")
+            given = line.strip().removeprefix("$ ").removeprefix("- run: ")
             if not given.startswith(tuple(f"{program} " for program in programs)):
                 continue
             words = shlex.split(given, comments=True)
@@ -63,7 +64,7 @@ def test_a_run_whose_cost_must_be_accepted_is_written_with_enough(words: list[st
     if given["resume"] or given["experiment"] not in preset_names():
         return
     experiment = load_preset(given["experiment"], overrides=parse_overrides(given["overrides"] or []))
-    needed = make_bill(make_plan(experiment, inventory=Inventory()), Capacity()).to_accept
+    needed = make_bill(make_plan(experiment, inventory=Inventory(), capacity=PRICED), PRICED).to_accept
     assert needed is None or (given["accept_cost"] or 0) >= needed
 
 
@@ -127,7 +128,11 @@ def test_snippets_load(block: Block) -> None:
             assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
         case _:
             document = yaml.safe_load(block.text)
-            if "extends" in document or "variants" in document:
+            if "jobs" in document:
+                assert document["permissions"] == {"contents": "read"}
+                (job,) = document["jobs"].values()
+                assert all(isinstance(step["run"], str) for step in job["steps"])
+            elif "extends" in document or "variants" in document:
                 from_document(document)
             else:
                 assert set(document) <= set(Engine.model_fields), "neither an experiment nor a part of an engine"

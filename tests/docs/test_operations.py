@@ -110,7 +110,7 @@ def test_figures_are_the_codes() -> None:
     settings = Settings()
     resting = resting_cost(settings)
     assert f"| nothing runs | {resting:.2f} an hour, {resting * HOURS_A_MONTH:.0f} a month |" in PAGE
-    assert PAGE.count(f"| + {settings.price_per_node_hour:.2f} an hour |") == 3
+    assert PAGE.count(f"| + {settings.node_price:.2f} an hour |") == 3
     assert f"two {settings.system_instance_type}" in PAGE
     low, high = prices.STAGING_NODE_LOW.usd, prices.STAGING_NODE_HIGH.usd
     assert f"| + {low:.2f} to {high:.2f} an hour |" in PAGE

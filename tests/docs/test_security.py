@@ -34,9 +34,7 @@ def test_the_table_of_the_pods_is_the_codes() -> None:
         if component in reads_of
     }
     writes_of = pod_roles.WRITES
-    assert table == {
-        name: (set(reads), {writes_of[name]} if name in writes_of else set()) for name, reads in reads_of.items()
-    }
+    assert table == {name: (set(reads), set(writes_of.get(name, ()))) for name, reads in reads_of.items()}
 
 
 @pytest.mark.synth

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from specdecode.analysis import Comparison
 from specdecode.analysis.accuracy import NoScores, lm_eval_scores
 from specdecode.analysis.difference import difference, trend
-from specdecode.analysis.llmperf_import import compare_llmperf
+from specdecode.analysis.llmperf_import import compare_imported
 from specdecode.analysis.llmperf_results import ImportProblem, read_arm
 from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.cli import report_sources, report_view
@@ -128,7 +128,7 @@ def test_llmperf_files_are_imported_or_refused(seed: int) -> None:
                 assert 20 < len(str(error)) < 5000
                 return
         try:
-            comparison = compare_llmperf(arms=arms, title="fuzz")
+            comparison = compare_imported(arms=arms, title="fuzz")
         except ImportProblem as error:
             assert str(error)
             return

@@ -65,7 +65,7 @@ def test_no_statement_is_missed(templates: Templates, policies: dict[str, list[S
     assert seen == all_of_them
 
 
-@pytest.mark.parametrize(("pool", "allowed"), [("trn2", False), ("staging", True)])
+@pytest.mark.parametrize(("pool", "allowed"), [("trn2", False), ("cpu", False), ("staging", True)])
 def test_with_the_backstop_s_policy_karpenter_launches_no_instance_of_the_pool(
     templates: Templates, policies: dict[str, list[Statement]], there: Deployed, pool: str, allowed: bool
 ) -> None:

@@ -65,4 +65,4 @@ def test_the_output_says_on_what_terms_the_node_comes(given: dict[str, str], kin
 
 
 def test_settings_and_specdecode_agree_on_the_node_s_price() -> None:
-    assert Settings().price_per_node_hour == Capacity().price_per_node_hour == prices.NODE.usd
+    assert Settings().node_price == Capacity().of("trn2.48xlarge").price_per_node_hour == prices.TRN2_48XLARGE.usd

@@ -51,7 +51,7 @@ def test_a_rehearsal_synthesizes_with_no_settings_of_its_own() -> None:
         def start(self, _name: str, command: list[object], *, environment: dict[str, str], directory: object) -> None:
             started.append((list(map(str, command)), environment))
 
-    Deployment(processes=Recorder(), services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth()
+    Deployment(processes=Recorder(), services=SimpleNamespace(endpoint="http://127.0.0.1:1")).synth({})
     ((command, environment),) = started
     assert not {"-c", "--context"} & set(command)
     assert not [name for name in environment if name.startswith("CDK_CONTEXT")]
@@ -195,7 +195,7 @@ def test_services_act_for_this_account_only(templates: Templates) -> None:
 @pytest.mark.parametrize("region", zones.REGION_ZONES)
 def test_cfn_lint(assembly: Assembly, tmp_path: Path, region: str) -> None:
     """In every region that the settings offer. W3005 is the CDK's redundant DependsOn."""
-    trn2 = {} if region in zones.TRN2_ZONES else {"trn2_zones": ",".join(zones.REGION_ZONES[region])}
+    trn2 = {"trn2_zones": ",".join(zones.REGION_ZONES[region]), "price_per_node_hour": "30"}
     there = assembly if region == "us-east-2" else synthesize(tmp_path, region=region, **trn2)
     result = subprocess.run(
         [

@@ -111,7 +111,7 @@ def test_network_interfaces_are_for_lambda_itself_and_not_for_code(templates: Te
 
 
 PREFIXES = {
-    "PodRolesStaging": ({"imports/*", "models/*"}, {"models/*"}),
+    "PodRolesStaging": ({"imports/*", "models/*", "prompts/*"}, {"models/*", "prompts/*"}),
     "PodRolesCompile": ({"models/*", "compiled/*"}, {"compiled/*"}),
     "PodRolesResults": ({"runs/*"}, {"runs/*"}),
     "ServiceAccountsServing": ({"models/*", "compiled/*"}, set()),

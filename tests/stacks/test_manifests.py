@@ -3,9 +3,12 @@
 import pytest
 from kubernetes_validate import SchemaNotFoundError, validate
 from specdecode import names
+from specdecode.experiment.shapes import CPU
 from specdecode.manifests import network_policies
 from specdecode.planning.cost import NODE_STOP_MINUTES
 
+from constructs_lib.neuron_amis import STAGING_AMI
+from constructs_lib.settings import Settings
 from rehearsal.kubernetes import resources, schema, validation
 from tests.templates import Templates
 
@@ -55,6 +58,25 @@ def test_only_the_pipeline_can_end_the_trn2_node(templates: Templates) -> None:
     requirements = {item["key"]: item["values"] for item in template["spec"]["requirements"]}
     assert requirements["node.kubernetes.io/instance-type"] == ["trn2.48xlarge"]
     assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
+
+
+def test_the_node_of_a_check_is_held_like_the_other_and_has_no_devices(templates: Templates) -> None:
+    """The two pools differ in their type, taint, label and class, and in where the node may start."""
+    cpu, trn2 = (dict(templates.manifest("NodePool", name)["spec"]) for name in (names.CPU_NODEPOOL, names.NODEPOOL))
+    template, _ = cpu.pop("template"), trn2.pop("template")
+    assert cpu == trn2
+    assert template["metadata"]["labels"] == {names.ACCELERATOR_LABEL: "cpu"}
+    assert template["spec"]["taints"] == [{"key": names.CPU_TAINT, "value": "true", "effect": "NoSchedule"}]
+    assert template["spec"]["expireAfter"] == "Never"
+    requirements = {item["key"]: item["values"] for item in template["spec"]["requirements"]}
+    assert requirements["node.kubernetes.io/instance-type"] == ["m7i.4xlarge"]
+    assert requirements["topology.k8s.aws/zone-id"] == list(Settings().zones)
+    assert requirements["karpenter.sh/capacity-type"] == ["on-demand"]
+    node_class = templates.manifest("EC2NodeClass", "cpu")["spec"]
+    assert node_class["amiSelectorTerms"] == [{"alias": f"al2023@{STAGING_AMI}"}]
+    assert "instanceStorePolicy" not in node_class and "capacityReservationSelectorTerms" not in node_class
+    (disk,) = node_class["blockDeviceMappings"]
+    assert disk["ebs"]["volumeSize"] == f"{CPU.root_gib}Gi" and disk["ebs"]["encrypted"]
 
 
 def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.synth
 CONSTRUCTS = {
     "TrainiumClusterStack": (
         "Addons",
+        "Cpu",
         "Eks",
         "GuardAccess",
         "Guards",

@@ -20,11 +20,14 @@ def jobs(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", WORKFLOWS.values(), ids=WORKFLOWS.keys())
 def test_a_workflow_may_only_read_and_ends_by_itself(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text())
+    deploys = path.name == "account-check.yml"
     assert workflow["permissions"] == {"contents": "read"}
-    assert workflow["concurrency"]["cancel-in-progress"] is True
+    assert workflow["concurrency"]["cancel-in-progress"] is not deploys, "who deploys must come to destroying"
     for job in jobs(path):
-        assert "permissions" not in job
-        assert job["timeout-minutes"] <= 30
+        assert job.get("permissions") == ({"contents": "read", "id-token": "write"} if deploys else None)
+        assert job["timeout-minutes"] <= (200 if deploys else 30)
+        if deploys:
+            assert all(step["timeout-minutes"] <= 60 for step in job["steps"] if "cdk " in step.get("run", ""))
         (checkout,) = (step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@"))
         assert checkout["with"]["persist-credentials"] is False
 

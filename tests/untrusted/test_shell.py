@@ -56,9 +56,8 @@ def run(container: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What `vllm` is called with when a kubelet starts the container in `folder`."""
     programs = folder / "bin"
     programs.mkdir()
-    for name in ("vllm", "aws"):
-        (programs / name).write_text(SHOW_WORDS)
-        (programs / name).chmod(0o755)
+    (programs / "vllm").write_text(SHOW_WORDS)
+    (programs / "vllm").chmod(0o755)
     make_node(folder)
     variables = {"POD_IP": "127.0.0.9"}
     for item in container["env"]:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from specdecode import names
+from specdecode.experiment.shapes import ACCELERATED
 
 from constructs_lib.neuron_dra import NAMESPACES
-from constructs_lib.trainium import INSTANCE_TYPE
 from rehearsal.kubernetes.software import charts
 from tests.templates import Templates
 from tests.upstream.conftest import show_values
@@ -45,13 +45,13 @@ def test_only_the_dra_driver_is_installed(rendered: list[Manifest]) -> None:
 
 
 def test_the_driver_runs_on_our_node(rendered: list[Manifest]) -> None:
-    """The DaemonSet tolerates the node's taint and selects its instance type."""
+    """The DaemonSet tolerates the node's taint and selects every instance type that a deployment can have."""
     (daemon,) = (obj for obj in rendered if obj["kind"] == "DaemonSet")
     spec = daemon["spec"]["template"]["spec"]
     assert any(t.get("key") == names.NEURON_TAINT and t["operator"] == "Exists" for t in spec["tolerations"])
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert any(
-        INSTANCE_TYPE in part.get("values", ())
+        set(ACCELERATED) <= set(part.get("values", ()))
         for term in terms
         for part in term["matchExpressions"]
         if part["key"] == "node.kubernetes.io/instance-type"

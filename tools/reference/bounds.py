@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specdecode.experiment import load_preset, preset_names, prices
+from specdecode.experiment import Capacity, load_preset, preset_names, prices
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
@@ -26,7 +26,7 @@ from constructs_lib.settings import Settings
 from tools.reference import page, table
 
 INTRODUCTION = """\
-The node costs ${price:.2f} an hour. For each cause: what ends it, and how long the node can be paid for at most
+A trn2.48xlarge costs ${price:.2f} an hour. For each cause: what ends it, and how long the node can be paid for at most
 because of it, with default settings. A time counts from the moment of the cause, or from the request for the node.
 `specdecode plan` and `specdecode run` show the bound of your own experiment."""
 
@@ -62,10 +62,12 @@ class Bound:
     cause: str
     ends: str
     minutes: float
+    usd_per_hour: float | None = prices.TRN2_48XLARGE.usd
+    """Of the node; None: AWS publishes no price of it."""
 
     @property
-    def usd(self) -> float:
-        return self.minutes / 60 * prices.NODE.usd
+    def usd(self) -> float | None:
+        return None if self.usd_per_hour is None else self.minutes / 60 * self.usd_per_hour
 
 
 def longest_minutes(state: dict[str, Any]) -> float:
@@ -107,7 +109,8 @@ def run_bound(plan: Plan, settings: Settings) -> Bound:
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
     last = stuck_bound(settings).minutes
     ends = "its deadlines" if longest <= last else f"the backstop; its deadlines would after {longest / 60:.1f} h"
-    return Bound(f"`{plan.experiment.name}`", ends, min(longest, last))
+    price = Capacity().of(plan.experiment.node).price_per_node_hour
+    return Bound(f"`{plan.experiment.name}`", ends, min(longest, last), price)
 
 
 def causes(settings: Settings) -> list[Bound]:
@@ -180,10 +183,11 @@ def render() -> str:
     """The page."""
     default = make_plan(load_preset(DEFAULT_PRESET), inventory=Inventory())
     presets = [name for name in preset_names() if not name.startswith("rehearsal")]
-    plans = [make_plan(load_preset(name), inventory=Inventory()) for name in presets]
+    free = Capacity(price_per_node_hour=0)  # a plan knows how long, a bound what it costs
+    plans = [make_plan(load_preset(name), inventory=Inventory(), capacity=free) for name in presets]
     return page(
         "How long the node can be paid for",
-        INTRODUCTION.format(price=prices.NODE.usd),
+        INTRODUCTION.format(price=prices.TRN2_48XLARGE.usd),
         WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds),
         _table("step", waiting_bounds(default)),
         RUNS,
@@ -195,7 +199,10 @@ def render() -> str:
 
 
 def _table(first: str, bounds: list[Bound]) -> str:
-    rows = [(bound.cause, bound.ends, _clock(bound.minutes), f"${bound.usd:,.0f}") for bound in bounds]
+    rows = [
+        (bound.cause, bound.ends, _clock(bound.minutes), "unknown" if bound.usd is None else f"${bound.usd:,.0f}")
+        for bound in bounds
+    ]
     return table((first, "what ends it", "at most", "node"), rows)
 
 

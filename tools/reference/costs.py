@@ -33,10 +33,11 @@ lies in it goes on to cost what the table below says for a month."""
 
 RUNS = """## What a run costs
 
-Of a first run on an empty bucket, at the default price of the node. `at most`: every step lasts until its deadline. A
-run that could cost more than `accept_cost_above_usd` of the [settings](../settings.md) (${bound:,.0f}) is refused
-unless its request accepts it: `specdecode run PRESET --accept-cost USD`, in the console `"accept_cost": USD`. Models
-come through the NAT gateway once; in S3 they and their artifacts stay until you delete them."""
+Of a first run on an empty bucket, at the published price of the node (AWS publishes none of a trn2.3xlarge). `at
+most`: every step lasts until its deadline. A run that could cost more than `accept_cost_above_usd` of the
+[settings](../settings.md) (${bound:,.0f}) is refused unless its request accepts it: `specdecode run PRESET
+--accept-cost USD`, in the console `"accept_cost": USD`. Models come through the NAT gateway once; in S3 they and their
+artifacts stay until you delete them."""
 
 RESERVED = """\
 From an On-Demand Capacity Reservation the node costs the same for every hour from its making to its cancelling, used
@@ -72,7 +73,7 @@ def render() -> str:
         DESTROY.format(low=low, high=high, usd=standing_price() * high / 60),
         RUNS.format(bound=Capacity().accept_cost_above),
         table(
-            ("preset", "node, hours", "node", "at most", "staging", "S3, a month", "`--accept-cost`"),
+            ("preset", "on", "node, hours", "node", "at most", "staging", "S3, a month", "`--accept-cost`"),
             [_row(name) for name in preset_names() if not name.startswith("rehearsal")],
         ),
         RESERVED,
@@ -85,18 +86,27 @@ def render() -> str:
 
 
 def bill_of(preset: str) -> Bill:
-    """Of a first run on an empty bucket."""
-    return make_bill(make_plan(load_preset(preset), inventory=Inventory()), Capacity())
+    """Of a first run on an empty bucket; a node of which AWS publishes no price costs nothing there."""
+    capacity = Capacity() if is_priced(preset) else Capacity(price_per_node_hour=0)
+    return make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity), capacity)
+
+
+def is_priced(preset: str) -> bool:
+    """Whether AWS publishes a price of its node."""
+    return Capacity().of(load_preset(preset).node).price_per_node_hour is not None
 
 
 def _row(preset: str) -> tuple[str, ...]:
-    bill = bill_of(preset)
+    bill, priced = bill_of(preset), is_priced(preset)
+    unknown = f"{bill.longest_node_hours:.1f} hours at your price, and ${bill.most:,.0f}"
+    cents = 2 if bill.node.high < 10 else 0
     return (
         f"`{preset}`",
+        load_preset(preset).node,
         f"{bill.node_hours.low:.1f} to {bill.node_hours.high:.1f}",
-        f"${bill.node.low:,.0f} to ${bill.node.high:,.0f}",
-        f"${bill.most:,.0f}",
-        f"{bill.staging_gb:,.0f} GB, ${bill.staging.low:,.0f} to ${bill.staging.high:,.0f}",
-        f"{bill.storage_gb:,.0f} GB, ${bill.storage_per_month:,.0f}",
+        f"${bill.node.low:,.{cents}f} to ${bill.node.high:,.{cents}f}" if priced else "at your price",
+        f"${bill.most:,.0f}" if priced else unknown,
+        f"{bill.staging_gb:,.0f} GB, ${bill.staging.low:,.{cents}f} to ${bill.staging.high:,.{cents}f}",
+        f"{bill.storage_gb:,.0f} GB, ${bill.storage_per_month:,.{cents}f}",
         f"{bill.to_accept:,.0f}".replace(",", "") if bill.to_accept else "no need",
     )

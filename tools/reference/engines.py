@@ -55,4 +55,5 @@ def _formats(engine: Engine, family: str) -> str:
 
 
 def _ami(engine: Engine) -> str:
-    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}"
+    refused = f", not {' or '.join(engine.runtime.refused_amis)}" if engine.runtime.refused_amis else ""
+    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}{refused}"

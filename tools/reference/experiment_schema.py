@@ -12,7 +12,7 @@ from specdecode.experiment import model, rules
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.published import Published
 from specdecode.experiment.schema import experiment_schema
-from specdecode.prompts import PromptsOf, SetOf
+from specdecode.prompts import HubFile, PromptsOf, SetOf
 
 from tools.reference import page, table
 
@@ -26,6 +26,8 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`workload.cases`", model.TestCase),
     ("`workload.prompts`: sets of prompts", SetOf),
     ("`prompts` of a case", PromptsOf),
+    ("`hub`: a file of the Hugging Face hub", HubFile),
+    ("`workload.requests`: until it is settled", model.Requests),
     ("`workload.slo`", model.Slo),
     ("`deadlines`", model.Deadlines),
     ("`published`", Published),
@@ -85,6 +87,8 @@ def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:
     if "enum" in field:
         return " or ".join(f"`{value}`" for value in field["enum"]) if len(field["enum"]) < 5 else "a known name"
     if field.get("type") == "array":
+        if parts := field.get("prefixItems"):
+            return f"[{', '.join(_type(part, schema) for part in parts)}]"
         return f"list of {_type(field['items'], schema)}"
     words = {
         "string": "text",

@@ -30,6 +30,11 @@ FILES = (
     (("prompts", "SET@SHA256.jsonl"), "Plan", "the sets of prompts that do not ship, as they were sent"),
     (("raw", "VARIANT", "CASE.jsonl"), "benchmark pod", "one line a request with the time of every chunk: the source"),
     (("servers.json",), "benchmark pod", "how each server answers, and its own counters of speculation"),
+    (
+        ("conversations", "CASE.json"),
+        "benchmark pod",
+        "the first arm's answers, with which every arm is asked the next turn of a conversation",
+    ),
     (("accuracy", "VARIANT.json"), "accuracy pod", "lm-eval's own result; only with `accuracy: true`"),
     (("report.html",), "Report", "the answer, one page, opens offline"),
     (("report.md",), "Report", "the same for a merge request or a wiki"),

@@ -41,6 +41,14 @@ def incomparable(before: Experiment, after: Experiment) -> list[str]:
     ]
 
 
+def other_objective(before: Experiment, after: Experiment) -> list[str]:
+    """Differences in the service-level objective: with one of them what an arm carries is of different things. A
+    speed-up is not.
+    """
+    first, second = (each.workload.slo.model_dump(mode="json") for each in (before, after))
+    return list(paths(first, second, "workload.slo"))
+
+
 def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
     """Why an experiment's advice cannot be drawn from another's measurements: these, and how they were served."""
     served = {

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from specdecode.analysis.crossing import MARGIN
 from specdecode.analysis.curve_result import Crossover, Curve, LoadPoint
+from specdecode.analysis.objective import Objective
 from specdecode.experiment.level import Level
-from specdecode.experiment.slo import Slo
 
 
-def advice_by_load(curve: Curve, slo: Slo) -> str:
+def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
     """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`."""
-    parts = [_where(curve), _objective(curve) if slo.asked else "", _doubts(curve.points)]
+    parts = [_where(curve), _objective(curve, objectives), _doubts(curve)]
     return " ".join(part for part in parts if part)
 
 
@@ -61,17 +61,23 @@ def listed(levels: Sequence[Level]) -> str:
     return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
 
 
-def _objective(curve: Curve) -> str:
+def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
     """What each arm carries at the service-level objective, of the loads that were measured."""
-    if curve.base_keeps == curve.other_keeps:
-        both = curve.base_keeps
-        if both is None:
+    keeps = {each.variant: each.keeps for each in objectives}
+    if curve.variant not in keeps or curve.baseline not in keeps:
+        return ""
+    first, second = keeps[curve.variant], keeps[curve.baseline]
+    if first == second:
+        if first is None:
             return "At your SLO neither arm carries even the smallest load measured."
-        return f"At your SLO both carry {both}, of the loads measured."
-    first, second = curve.other_keeps, curve.base_keeps
+        return f"At your SLO both carry {first}, of the loads measured."
     return f"At your SLO it carries {first or 'none'} with and {second or 'none'} without, of the loads measured."
 
 
-def _doubts(points: Sequence[LoadPoint]) -> str:
-    doubtful = [point.level for point in points if point.doubtful]
-    return f"The load generator fell behind at {listed(doubtful)}: doubtful." if doubtful else ""
+def _doubts(curve: Curve) -> str:
+    doubtful = [point.level for point in curve.points if point.doubtful]
+    said = f"The load generator fell behind at {listed(doubtful)}: doubtful." if doubtful else ""
+    if curve.without:
+        verb = "has" if len(curve.without) == 1 else "have"
+        said += f" {listed(curve.without)} {verb} no speed-up: too many requests failed, or none was compared."
+    return said.strip()

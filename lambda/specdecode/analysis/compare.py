@@ -12,30 +12,38 @@ from specdecode.analysis.drift import drifts, margin
 from specdecode.analysis.k_by_load import schedules
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
+from specdecode.analysis.objective import objectives
 from specdecode.analysis.pairs import compare_pair
 from specdecode.analysis.prediction import theories
 from specdecode.analysis.published import published_notes, which_comparison
-from specdecode.analysis.recommend import recommendation
+from specdecode.analysis.recommend import at_first_load, over_load, recommendation
 from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.sweep import advice_sentence
 from specdecode.analysis.wording import answer
+from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.drafts import ESTIMATED
 from specdecode.measures.load_time import load_seconds
-from specdecode.measures.metrics.acceptance_rate import ESTIMATED
 from specdecode.measures.timeline import timeline
 from specdecode.records import RequestRecord
 
 
-def compare(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> Comparison:
-    """Measure every arm of `experiment` and compare it with the one it names in `compare_to`."""
+def compare(
+    *, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext, sets: Sets | None = None
+) -> Comparison:
+    """Measure every arm of `experiment` and compare it with the one it names in `compare_to`. `sets`: by their keys,
+    those whose texts the report should show and which do not ship.
+    """
     levels = measure(experiment=experiment, records=records, context=context)
-    return compare_measured(experiment=experiment, levels=levels, context=context)
+    return compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
 
 
-def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], context: RunContext) -> Comparison:
+def compare_measured(
+    *, experiment: Experiment, levels: Sequence[AtLevel], context: RunContext, sets: Sets | None = None
+) -> Comparison:
     """Compare every arm with the one it names in `compare_to`. Nothing is read or written.
 
     Arms or cases with records that the experiment does not know are named in a note.
@@ -70,13 +78,18 @@ def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], conte
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
-    over_load = curves(experiment=experiment, levels=levels, pairs=pairs)
+    over = curves(experiment=experiment, levels=levels, pairs=pairs)
+    carried = objectives(experiment=experiment, levels=levels)
+    by_load = over_load(over, pairs, carried)
+    at_first = at_first_load(
+        answer(pairs=pairs, missing=tuple(missing(experiment, arms, context))), experiment.workload
+    )
     comparison = Comparison(
         run_id=context.run_id,
         title=experiment.title,
-        answer=answer(pairs=pairs, missing=tuple(missing(experiment, arms, context))),
+        answer=f"{by_load} {at_first}" if by_load else at_first,
         experiment=experiment,
-        context=context.model_copy(update={"failures": (*context.failures, *failed_requests(arms))}),
+        context=context.model_copy(update={"failures": (*context.failures, *failed_requests(levels))}),
         created_at=context.finished_at,
         metrics=METRICS,
         arms=tuple(each.arm for each in arms.values()),
@@ -86,8 +99,10 @@ def compare_measured(*, experiment: Experiment, levels: Sequence[AtLevel], conte
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),
         theory=theories(experiment=experiment, pairs=pairs),
-        curve=over_load,
-        schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over_load),
+        curve=over,
+        work=work(experiment=experiment, levels=levels, pairs=pairs, sets=sets),
+        objective=carried,
+        schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
         cost=_run_cost(context, arms),
         notes=_notes(experiment, context, arms, moved, unknown),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),
@@ -113,6 +128,13 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
     return [
         "The arms are servers that already ran: what they ran on, with which settings, and who else asked them "
         f"meanwhile is not known here.{price if unpriced else ''}"
+    ]
+
+
+def _gaps(arms: Mapping[Key, Measured]) -> list[str]:
+    """Where the answers' own counts of drafts and the engine's counters are not of the same steps."""
+    return [
+        f"{variant} / {case}: {each.arm.drafted_gap}." for (variant, case), each in arms.items() if each.arm.drafted_gap
     ]
 
 
@@ -157,7 +179,7 @@ def _notes(
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
     notes = [*published_notes(experiment, arms), *which_comparison(experiment)]
-    notes += [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms)]
+    notes += [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms), *_gaps(arms)]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:
         measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)

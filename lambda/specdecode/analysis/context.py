@@ -13,8 +13,9 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.shapes import TRN2
 from specdecode.planning import SweepStep
-from specdecode.records import EngineCounters
+from specdecode.records import EngineCounters, SetFacts
 
 
 class DeviceGroup(Frozen):
@@ -74,9 +75,13 @@ class RunContext(Frozen):
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
     node: str = ""
     """What the arms ran on: an instance type; empty where there is none of ours (servers that already ran)."""
-    devices_per_node: int = Field(default=16, ge=1)
+    devices_per_node: int = Field(default=TRN2.devices, ge=0)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()
+    sets: tuple[SetFacts, ...] = ()
+    """The sets of prompts that were measured: name, version, licence and SHA-256 of the file."""
+    prefix_caching: dict[str, bool] = Field(default_factory=dict)
+    """Arm -> whether its server keeps the beginnings of prompts, where it says so."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from specdecode.analysis.curve_result import Crossover
-from specdecode.analysis.statistics import LogMean, t_cdf
 from specdecode.measures.distribution import quantile
+from specdecode.measures.student import LogMean, t_cdf
 
 SHOWN = 0.975
 """A crossing is claimed where the speed-up is above 1 at one level and below 1 at a later one with this probability."""
@@ -48,13 +48,14 @@ def sign(gain: LogMean) -> int:
 
 
 def crossings(levels: Sequence[AtLoad]) -> list[Crossover]:
-    """Every change of sign that is shown, the smallest load first; `levels` by load."""
+    """Every change of sign that is shown and has a place, the smallest load first; `levels` by load."""
     known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
     changes = pairwise((number, found) for number, found in known if found)
     return [
-        _located(levels[first : last + 1], before)
+        found
         for (first, before), (last, after) in changes
         if before != after and _both(levels[first].gain, levels[last].gain) >= SHOWN
+        if (found := _located(levels[first : last + 1], before))
     ]
 
 
@@ -72,7 +73,8 @@ def _above(gain: LogMean) -> float:
     return t_cdf(gain.mean / math.sqrt(gain.variance), gain.df)
 
 
-def _located(levels: Sequence[AtLoad], before: int) -> Crossover:
+def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
+    """None where the times at equal load do not cross: the gains do, but the arms met different loads at a level."""
     rng = random.Random(1)
     drawn = sorted(
         found
@@ -80,7 +82,8 @@ def _located(levels: Sequence[AtLoad], before: int) -> Crossover:
         if (found := _zero(levels, [_draw(level.gain, rng) for level in levels])) is not None
     )
     load = _zero(levels, [level.gain.mean for level in levels])
-    assert load is not None  # noqa: S101 - the first and the last level have different signs
+    if load is None or not drawn:
+        return None
     return Crossover(
         load=load,
         low=min(load, quantile(drawn, 0.025)),

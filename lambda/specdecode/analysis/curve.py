@@ -11,20 +11,18 @@ from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.pairs import rounds_beside
 from specdecode.analysis.result import HEADLINE, Pair
-from specdecode.analysis.statistics import LogMean, combine
 from specdecode.analysis.verdict import estimate, too_many_failed
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Measured
-from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.client import doubtful
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.metrics.goodput import good_requests
+from specdecode.measures.student import LogMean, combine
 from specdecode.records import RequestRecord
 
 DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
-DOUBTFUL_SHARE = 0.05
-"""Share of requests with a doubtful time above which a level is doubtful."""
 
 
 def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
@@ -55,8 +53,8 @@ def _curve(
         point = _point(experiment, at.level, base, other, together)
         points.append(point)
         base_load, load = (_under_way(arm) if at.level.rate is None else at.level.value for arm in (base, other))
-        loads.append(AtLoad(load=load, base_load=base_load, base_s=_seconds(base), gain=together))
-    keeps = [_keeps(points, experiment.workload.slo.share, arm) for arm in ("base", "other")]
+        full = within_batch(experiment, at.level)
+        loads.append(AtLoad(load=load * full, base_load=base_load * full, base_s=_seconds(base) * full, gain=together))
     return Curve(
         variant=pair.variant,
         baseline=pair.baseline,
@@ -64,11 +62,21 @@ def _curve(
         cases=tuple(kept),
         left_out=tuple(case for case in cases if case not in kept),
         points=tuple(points),
+        without=tuple(at.level for at, found in zip(levels, gains, strict=True) if not found),
         crossovers=tuple(crossings(loads)),
-        base_keeps=keeps[0],
-        other_keeps=keeps[1],
         prompts=points[-1].speedup.n,
     )
+
+
+def within_batch(experiment: Experiment, level: Level) -> float:
+    """Share of the requests at a time that the server takes into a batch, as far as that is known; else 1.
+
+    The others wait. By Little's law the time of a request grows with all of them while the server does the work of a
+    full batch: its load is the batch, and its time there is this share of what was measured.
+    """
+    if experiment.has_endpoints or level.concurrency is None:
+        return 1.0
+    return min(1.0, experiment.serving.max_num_seqs / level.concurrency)
 
 
 def _gain(experiment: Experiment, at: AtLevel, pair: Pair, case: str) -> LogMean | None:
@@ -92,18 +100,18 @@ def _point(
     steps = _values(other, STEPS)
     accepted = mean(steps) if steps else None
     decoding = [found for pair in zip(base, other, strict=True) if (found := pairing.paired(*pair, DECODING))]
-    faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)).ratio if len(decoding) == len(base) else None
-    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
+    faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
     return LoadPoint(
         level=level,
         under_way=under_way,
         speedup=estimate(HEADLINE, gain, method=METHOD),
+        decoding=estimate(DECODING, faster, method=METHOD) if faster else None,
         base=_arm(experiment, base),
         other=_arm(experiment, other),
         acceptance_length=accepted,
-        break_even=accepted / faster if accepted and faster else None,
+        break_even=accepted / faster.ratio if accepted and faster else None,
         queueing=batch is not None and at_once > batch,
-        doubtful=lagging > DOUBTFUL_SHARE * len(records) or held_back(records) > HELD_BACK_S,
+        doubtful=doubtful(records),
     )
 
 
@@ -161,14 +169,3 @@ def _met(records: Sequence[RequestRecord]) -> float:
             area[at] = total
         met += [(area[end] - area[start]) / (end - start) for start, end in spans]
     return mean(met) if met else 0.0
-
-
-def _keeps(points: Sequence[LoadPoint], share: float, arm: str) -> Level | None:
-    """The largest load up to which every level keeps the objective."""
-    kept = None
-    for point in points:
-        good: float | None = getattr(point, arm).good_share
-        if good is None or good < share:
-            break
-        kept = point.level
-    return kept

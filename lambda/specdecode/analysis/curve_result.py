@@ -38,6 +38,8 @@ class LoadPoint(Frozen):
     """Requests that a request met under way, itself among them, on average over both arms; of an open loop as well."""
     speedup: Estimate
     """Geometric mean over the curve's cases; the interval is of the measured prompts."""
+    decoding: Estimate | None = None
+    """The same of the time per output token; None where a case has none."""
     base: ArmAtLoad
     other: ArmAtLoad
     acceptance_length: float | None = None
@@ -74,12 +76,10 @@ class Curve(Frozen):
     """The group's other cases."""
     points: tuple[LoadPoint, ...]
     """The smallest load first."""
+    without: tuple[Level, ...] = ()
+    """Measured loads that have no speed-up: too many requests failed, or none was compared."""
     crossovers: tuple[Crossover, ...] = ()
     """Empty: none is shown up to the largest load."""
-    base_keeps: Level | None = None
-    """Largest measured load up to which the baseline keeps the service-level objective; None: none, or no objective."""
-    other_keeps: Level | None = None
-    """The same of the arm."""
     prompts: Count = 0
     """Prompts compared at the largest load."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from specdecode.analysis.result import CaseResult, Comparison
-from specdecode.measures.publish import Datum
+from specdecode.measures.publish import Datum, Dimensions
 
 
 def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -> list[Datum]:
-    """Speedup, OutputsIdentical and CostPerMillionOutputTokens of every arm and case, with both sets of dimensions.
+    """Speedup, OutputsIdentical and CostPerMillionOutputTokens of every arm and case, with both sets of dimensions;
+    of an experiment with a service-level objective LargestLoadKept of every arm, of several loads Speedup at each.
 
     `previous`: the last good run of the same experiment; with it also SpeedupOverLastRun, the ratio of both speed-ups
     (an alarm watches it). Cases that could not be judged give no Speedup: a figure without a fair sample is none.
@@ -17,10 +18,37 @@ def metric_data(comparison: Comparison, *, previous: Comparison | None = None) -
     labels = {item.name: item.label for item in comparison.experiment.variants}
     cases = {item.name: item.label for item in comparison.experiment.workload.cases}
     return [
-        datum
-        for name, value, variant, case in _values(comparison, previous)
-        for datum in _with_dimensions(comparison, name, value, variant=labels[variant], case=cases[case])
+        *(
+            datum
+            for name, value, variant, case in _values(comparison, previous)
+            for datum in _with_dimensions(comparison, name, value, variant=labels[variant], case=cases[case])
+        ),
+        *_largest_loads(comparison, labels),
+        *_by_load(comparison, labels),
     ]
+
+
+def _by_load(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
+    """The speed-up over all cases at each load of a run of several."""
+    for curve in comparison.curve:
+        for point in curve.points if curve.group == "all" else ():
+            dimensions = [
+                {"Name": "Experiment", "Value": comparison.experiment.name},
+                {"Name": "Variant", "Value": labels[curve.variant]},
+                {"Name": "Load", "Value": point.level.name},
+            ]
+            yield _datum(comparison, "Speedup", point.speedup.ratio, dimensions)
+
+
+def _largest_loads(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datum]:
+    """The largest measured load that keeps the objective, over all cases of an arm; 0: not even the smallest."""
+    for found in comparison.objective:
+        dimensions = [
+            {"Name": "Experiment", "Value": comparison.experiment.name},
+            {"Name": "Variant", "Value": labels[found.variant]},
+        ]
+        unit = "Count/Second" if found.loads[0].level.rate is not None else "Count"
+        yield _datum(comparison, "LargestLoadKept", found.keeps.value if found.keeps else 0.0, dimensions, unit)
 
 
 def _values(comparison: Comparison, previous: Comparison | None) -> Iterator[tuple[str, float, str, str]]:
@@ -57,11 +85,15 @@ def _with_dimensions(comparison: Comparison, name: str, value: float, *, variant
     """The figure for `variant` and `case`, which are labels."""
     arm = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
     for dimensions in (arm, [{"Name": "Experiment", "Value": comparison.experiment.name}, *arm]):
-        yield {
-            "MetricName": name,
-            "Dimensions": dimensions,
-            "Timestamp": comparison.context.finished_at.timestamp(),
-            "Unit": "None",
-            "Values": [value],
-            "Counts": [1.0],
-        }
+        yield _datum(comparison, name, value, dimensions)
+
+
+def _datum(comparison: Comparison, name: str, value: float, dimensions: Dimensions, unit: str = "None") -> Datum:
+    return {
+        "MetricName": name,
+        "Dimensions": dimensions,
+        "Timestamp": comparison.context.finished_at.timestamp(),
+        "Unit": unit,
+        "Values": [value],
+        "Counts": [1.0],
+    }

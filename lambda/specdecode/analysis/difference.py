@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from specdecode.analysis.alike import incomparable, paths
+from specdecode.analysis.alike import incomparable, other_objective, paths
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Verdict
-from specdecode.analysis.statistics import combine, log_mean
 from specdecode.analysis.verdict import estimate
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen
+from specdecode.measures.student import combine, log_mean
 
 OVER_RUNS = "Student's t on the log speed-ups of the runs"
 BETWEEN = "ratio of two sets of runs; Welch's t on the log speed-ups of the runs"
@@ -24,6 +25,15 @@ class OverRuns(Frozen):
     speedup: Estimate
     """Geometric mean over the runs; its interval is over runs, None with a single one."""
     verdicts: tuple[Verdict, ...]
+
+
+class Carried(Frozen):
+    """What one arm carried at the service-level objective, in each run; None: not even the smallest load."""
+
+    variant: str
+    before: tuple[Level | None, ...]
+    after: tuple[Level | None, ...] = ()
+    """Of the second question's runs; empty of runs of one question."""
 
 
 class CaseChange(Frozen):
@@ -51,6 +61,10 @@ class RunDifference(Frozen):
     """What differs between the two: versions and experiment, one line each."""
     incomparable: tuple[str, ...]
     """Which of them make any comparison of speed-ups meaningless (model, load, lengths, sampling)."""
+    carried: tuple[Carried, ...] = ()
+    """Largest load that each arm keeps the objective at, where both sets have one and the same."""
+    other_objective: tuple[str, ...] = ()
+    """What differs in the objective: then what the arms carry is not compared."""
 
 
 class Repeated(Frozen):
@@ -59,6 +73,7 @@ class Repeated(Frozen):
     runs: tuple[str, ...]
     cases: dict[str, OverRuns]
     """`variant/case` -> its figure over the runs."""
+    carried: tuple[Carried, ...] = ()
 
 
 class TrendPoint(Frozen):
@@ -93,7 +108,9 @@ def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
             own.append(item)
     if len(sets) == 1:
         return Repeated(
-            runs=_ids(sets[0]), cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())}
+            runs=_ids(sets[0]),
+            cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())},
+            carried=_carried(sets[0]),
         )
     if len(sets) > 2:
         told = "; ".join(f"{own[0].run_id}: {', '.join(settings(sets[0][0], own[0])[:3])}" for own in sets[1:])
@@ -104,6 +121,7 @@ def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
 def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDifference:
     first, second = over_runs(before), over_runs(after)
     wrong = tuple(incomparable(before[0].experiment, after[0].experiment))
+    otherwise = tuple(other_objective(before[0].experiment, after[0].experiment))
     changes = []
     for key in sorted(first.keys() & second.keys()):
         stats = [log_mean([math.log(value) for value in _ratios(own, key)]) for own in (after, before)]
@@ -127,6 +145,20 @@ def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDi
         only_after=_names(second.keys() - first.keys()),
         settings=tuple(settings(before[0], after[0])),
         incomparable=wrong,
+        carried=() if wrong or otherwise else _carried(before, after),
+        other_objective=otherwise,
+    )
+
+
+def _carried(before: Sequence[Comparison], after: Sequence[Comparison] = ()) -> tuple[Carried, ...]:
+    """Of the arms that have an objective in every run."""
+    first, second = (
+        [{each.variant: each.keeps for each in item.objective} for item in items] for items in (before, after)
+    )
+    return tuple(
+        Carried(variant=name, before=tuple(run[name] for run in first), after=tuple(run[name] for run in second))
+        for name in first[0]
+        if all(name in run for run in (*first, *second))
     )
 
 

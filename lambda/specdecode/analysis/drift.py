@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.pairing import paired
 from specdecode.analysis.result import HEADLINE, Drift
-from specdecode.analysis.statistics import combine
 from specdecode.measures.arm import Key, Measured
+from specdecode.measures.student import combine
 
 
 def drifts(

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from specdecode.analysis.parts import Estimate
 from specdecode.analysis.result import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
-from specdecode.analysis.statistics import LogMean, log_mean, t_quantile
 from specdecode.analysis.verdict import Judgement, estimate, judge, times
+from specdecode.measures.student import LogMean, log_mean, t_quantile
 
 MIN_TYPES = 5
 """Prompt types from which on something is said of the kind: of fewer, the spread between types is a guess."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from specdecode.analysis import pairing
+from specdecode.analysis.curve import within_batch
 from specdecode.analysis.curve_result import Curve, KRange, Schedule
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.result import HEADLINE, Pair
@@ -28,6 +29,7 @@ class Choice:
     """What there is to choose from at one load."""
 
     load: int
+    """Requests in a batch: of those beyond `max_num_seqs` the server takes no more."""
     base_s: float
     """The baseline's time per token."""
     gains: Mapping[int, float]
@@ -53,7 +55,12 @@ def schedules(
     for curve in curves:
         spec = experiment.variant(curve.variant).speculation
         pair = next(each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline))
-        if curve.group == "all" and spec and pair.changes == ("speculation",):
+        if (
+            curve.group == "all"
+            and spec
+            and not spec.num_speculative_tokens_per_batch_size
+            and pair.changes == ("speculation",)
+        ):
             found.setdefault(spec.draft.id, {})[spec.num_speculative_tokens] = curve
     made = (_schedule(experiment, ordered, draft, of_k) for draft, of_k in found.items())
     return tuple(each for each in made if each)
@@ -67,13 +74,15 @@ def _schedule(
     base = next(iter(of_k.values())).baseline
     choices = [
         Choice(
-            load=at.level.concurrency or 1,
-            base_s=_seconds(at, base, cases),
+            load=round((at.level.concurrency or 1) * full),
+            base_s=_seconds(at, base, cases) * full,
             gains={0: 0.0, **{k: _gain(at, curve, cases) for k, curve in sorted(of_k.items())}},
         )
         for at in levels
         if at.level in kept and cases
+        for full in [within_batch(experiment, at.level)]
     ]
+    choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
     if len(choices) < 2:
         return None
     batch = choices[-1].load if experiment.has_endpoints else experiment.serving.max_num_seqs

@@ -1,4 +1,4 @@
-"""The report from old LLMPerf results, corrected where that is possible and with what their authors missed said."""
+"""The report from other tools' results, corrected where that is possible and with what their figures hide said."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.groups import Stats
 from specdecode.analysis.llmperf_notes import contradictions, unlike, warnings
-from specdecode.analysis.llmperf_results import LlmperfArm
+from specdecode.analysis.llmperf_results import LLMPERF, ImportedArm
 from specdecode.analysis.measured import BY_NAME, SPEEDUPS
 from specdecode.analysis.pairs import assemble, case_result
 from specdecode.analysis.parts import Equality, MetricInfo
 from specdecode.analysis.result import Comparison, Verdict
-from specdecode.analysis.statistics import LogMean, welch_log_ratio
 from specdecode.analysis.wording import answer
 from specdecode.experiment.model import (
     Experiment,
@@ -29,10 +28,13 @@ from specdecode.experiment.model import (
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics import OutputThroughput
+from specdecode.measures.student import LogMean, welch_log_ratio
 
 CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
 )
+OTHER = CASE.model_copy(update={"name": "imported", "label": "imported", "source": "the tool's own prompts"})
+"""What is measured where not all is LLMPerf's."""
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
 MAX_RUN_ID = 120
@@ -41,22 +43,23 @@ TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
-def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -> Comparison:
+def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str) -> Comparison:
     """Compare imported arms, the first being the baseline of all others.
 
     Output tokens above what the server was asked for are put right (the count is another tokenizer's), and with them
     throughput and time per output token. Medians are compared, with the standard error that the interquartile range
     gives; where the individual responses are there, Welch's t on them.
     """
-    experiment = _experiment([variant for _, variant in arms], arms[0][0], title)
-    described = {variant.name: _arm(arm, variant) for arm, variant in arms}
+    case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
+    experiment = _experiment([variant for _, variant in arms], arms[0][0], title, case)
+    described = {variant.name: _arm(arm, variant, case) for arm, variant in arms}
     (base, base_variant), *others = arms
     pairs = []
     for other, variant in others:
         doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
         stats, method = _stats(base, other, described[base_variant.name], described[variant.name])
         result = case_result(
-            case=CASE,
+            case=case,
             base=described[base_variant.name],
             other=described[variant.name],
             stats=stats,
@@ -80,7 +83,7 @@ def compare_llmperf(*, arms: Sequence[tuple[LlmperfArm, Variant]], title: str) -
         run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:MAX_RUN_ID],
         started_at=min(moments),
         finished_at=max(moments),
-        source="LLMPerf (token_benchmark_ray.py), imported",
+        source=f"{' and '.join(dict.fromkeys(arm.tool for arm, _ in arms))}, imported",
     )
     return Comparison(
         run_id=context.run_id,
@@ -113,18 +116,18 @@ def _metric_infos() -> tuple[MetricInfo, ...]:
     return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked, known[OutputThroughput.tag]
 
 
-def _experiment(variants: Sequence[Variant], base: LlmperfArm, title: str) -> Experiment:
+def _experiment(variants: Sequence[Variant], base: ImportedArm, title: str, case: TestCase) -> Experiment:
     asked = base.best_known("input_tokens")
     return Experiment(
         name="llmperf-import",
         title=title,
-        description="Imported LLMPerf results: what is not in them (engine, devices, sizes) is a placeholder.",
+        description="Imported results: what is not in them (engine, devices, sizes) is a placeholder.",
         engine="unknown",
         target=ModelRef(id=_model_id(base.model), size_gib=1.0),
         serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=base.concurrency, max_model_len=1),
         variants=tuple(variants),
         workload=Workload(
-            cases=(CASE,),
+            cases=(case,),
             input_tokens=max(1, round(asked[1])) if asked else 1,
             output_tokens=base.max_tokens,
             requests=max(1, base.completed),
@@ -139,19 +142,20 @@ def _model_id(model: str) -> str:
     return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
 
 
-def _arm(arm: LlmperfArm, variant: Variant) -> ArmCase:
+def _arm(arm: ImportedArm, variant: Variant, case: TestCase) -> ArmCase:
     corrected = corrected_metrics(arm)
-    tokens = round(arm.tokens * arm.completed)
+    tokens = round(arm.total_tokens)
     seconds = 0.0
     if arm.overall_throughput and arm.counted:
-        seconds = arm.counted * arm.completed / arm.overall_throughput
+        counted = arm.counted * arm.completed if arm.tool == LLMPERF else arm.total_tokens
+        seconds = counted / arm.overall_throughput
     return ArmCase(
         variant=variant.name,
-        case=CASE.name,
+        case=case.name,
         requests=arm.completed + arm.errors,
         completed=arm.completed,
         failed=arm.errors,
-        errors={"reported by LLMPerf": arm.errors} if arm.errors else {},
+        errors={f"reported by {arm.tool.partition(' (')[0]}": arm.errors} if arm.errors else {},
         output_tokens=tokens,
         load_seconds=seconds,
         cost_per_million=None,
@@ -161,9 +165,9 @@ def _arm(arm: LlmperfArm, variant: Variant) -> ArmCase:
     )
 
 
-def corrected_metrics(arm: LlmperfArm) -> dict[str, Summary]:
+def corrected_metrics(arm: ImportedArm) -> dict[str, Summary]:
     """The arm's figures with the output tokens put right."""
-    kept = ("end_to_end_latency", "ttft", "input_tokens")
+    kept = ("end_to_end_latency", "ttft", "input_tokens", "time_per_output_token")
     found: dict[str, Summary] = {name: arm.metrics[name] for name in kept if name in arm.metrics}
     scale = arm.tokens / arm.counted if arm.counted else 1.0
     if throughput := arm.metrics.get("request_output_throughput"):
@@ -187,7 +191,7 @@ def _scaled(summary: Summary, factor: float) -> Summary:
     )
 
 
-def _stats(base: LlmperfArm, other: LlmperfArm, before: ArmCase, after: ArmCase) -> tuple[Stats, str]:
+def _stats(base: ImportedArm, other: ImportedArm, before: ArmCase, after: ArmCase) -> tuple[Stats, str]:
     """Log speed-up of each metric that both arms have, and how it was found."""
     found: Stats = {}
     for metric in SPEEDUPS:
@@ -230,7 +234,7 @@ def _ratio(before: LogMean, after: LogMean, sign: float) -> LogMean:
     return LogMean(sign * (after.mean - before.mean), variance, df, min(before.n, after.n))
 
 
-def _values(arm: LlmperfArm, metric: str) -> list[float]:
+def _values(arm: ImportedArm, metric: str) -> list[float]:
     """One corrected value a request."""
     found: list[float] = []
     for request in arm.requests:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from specdecode.analysis.llmperf_results import AGREE, FIELDS, LlmperfArm
+from specdecode.analysis.llmperf_results import AGREE, FIELDS, LLMPERF, ImportedArm
+from specdecode.analysis.other_tools import MEANS
 from specdecode.analysis.result import Pair
 from specdecode.analysis.verdict import times
 from specdecode.experiment.model import Experiment
@@ -26,12 +27,25 @@ TYPICAL_C = 0.1
 """Draft cost at which the bound of pure speculation is stated: lower than any measured on Trainium2."""
 
 
-def warnings(arms: Sequence[LlmperfArm], pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
+def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
     """One sentence or two for each thing that the original figures hide."""
+    tools = dict.fromkeys(arm.tool for arm in arms)
+    named = " and ".join("LLMPerf" if tool == LLMPERF else tool for tool in tools)
     yield (
-        "Imported from LLMPerf. Its outputs, chunks and prompts are not in the files: equality, tokens per step and "
-        "acceptance cannot be told, nor whether both arms got the same prompts."
+        f"Imported from {named}. What was sent and answered is not read: equality, tokens per step and acceptance "
+        "cannot be told, nor whether both arms got the same prompts."
     )
+    yield from (f"{tool}: {MEANS[tool]}." for tool in tools if tool in MEANS)
+    if bare := [arm.name for arm in arms if arm.tool != LLMPERF and not arm.requests]:
+        yield (
+            f"{', '.join(bare)}: the file holds statistics and no requests, so no throughput of a request is known. "
+            "`vllm bench serve --save-result --save-detailed` writes them."
+        )
+    if len(tools) > 1:
+        yield (
+            "The arms were measured by different tools, whose clocks begin and end at different moments: compare with "
+            "care."
+        )
     for arm in arms[1:]:
         if found := [*unlike(arms[0], arm), *_models(arms[0], arm)]:
             yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(found)}."
@@ -45,7 +59,7 @@ def warnings(arms: Sequence[LlmperfArm], pairs: Sequence[Pair], experiment: Expe
     yield from _mixed(pairs, experiment)
 
 
-def unlike(base: LlmperfArm, other: LlmperfArm) -> list[str]:
+def unlike(base: ImportedArm, other: ImportedArm) -> list[str]:
     """Every condition (load, lengths, sampling) in which two arms differ."""
     keys = [*base.conditions, *(key for key in other.conditions if key not in base.conditions)]
     return [
@@ -55,12 +69,12 @@ def unlike(base: LlmperfArm, other: LlmperfArm) -> list[str]:
     ]
 
 
-def _models(base: LlmperfArm, other: LlmperfArm) -> list[str]:
+def _models(base: ImportedArm, other: ImportedArm) -> list[str]:
     """Names of models that differ, which may be the arms' purpose: other weights, or another path of the same."""
     return [f"model is {base.model} and {other.model}"] if base.model != other.model else []
 
 
-def contradictions(arm: LlmperfArm) -> list[str]:
+def contradictions(arm: ImportedArm) -> list[str]:
     """What an arm's own files say against each other."""
     found = []
     late = sum(
@@ -117,7 +131,7 @@ def _unlike_rows(field: str, stated: Summary, values: Sequence[float]) -> Iterat
         yield f"the summary's {names[0]} {field} is {said:g}, that of the requests {counted:g}{more}"
 
 
-def _tokenizer(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+def _tokenizer(arms: Sequence[ImportedArm]) -> Iterator[str]:
     off = [arm for arm in arms if arm.counted and arm.counted > arm.max_tokens + BOS]
     for arm in off:
         counted = arm.counted or 0.0
@@ -136,7 +150,7 @@ def _tokenizer(arms: Sequence[LlmperfArm]) -> Iterator[str]:
         yield "The arms' tokens were counted differently: their original throughputs cannot be compared at all."
 
 
-def _formula(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+def _formula(arms: Sequence[ImportedArm]) -> Iterator[str]:
     stock = [arm.name for arm in arms if arm.itl_formula == "stock"]
     if stock:
         yield (
@@ -145,7 +159,7 @@ def _formula(arms: Sequence[LlmperfArm]) -> Iterator[str]:
         )
 
 
-def _percentiles(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+def _percentiles(arms: Sequence[ImportedArm]) -> Iterator[str]:
     if all((known := arm.best_known("request_output_throughput")) and known[0] == "p99" for arm in arms):
         best = " and ".join(f"{arm.value('request_output_throughput', 'p99') or 0.0:.1f}" for arm in arms)
         yield (
@@ -155,17 +169,17 @@ def _percentiles(arms: Sequence[LlmperfArm]) -> Iterator[str]:
         )
 
 
-def _cold(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+def _cold(arms: Sequence[ImportedArm]) -> Iterator[str]:
     for arm in arms:
         largest, median = arm.value("ttft", "max"), arm.value("ttft", "p50")
         if largest and median and largest > COLD * median:
             yield (
                 f"{arm.name}: its means hold at least one slow first token (cold request? TTFT up to {largest:.0f} s, "
-                f"median {median:.2f} s); LLMPerf has no warm-up. Medians are compared."
+                f"median {median:.2f} s); it may have had no warm-up. Medians are compared."
             )
 
 
-def _means(arms: Sequence[LlmperfArm]) -> Iterator[str]:
+def _means(arms: Sequence[ImportedArm]) -> Iterator[str]:
     means = [arm.value("end_to_end_latency", "mean") for arm in arms[:2]]
     if len(means) == 2 and means[0] and means[1]:
         rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]

@@ -41,6 +41,7 @@ CONDITIONS = (
 )
 SAMPLING = "additional_sampling_params_"
 """Fields of a summary that say how it was measured; LLMPerf writes each sampling parameter behind this prefix."""
+LLMPERF = "LLMPerf (token_benchmark_ray.py)"
 MOST_SHOWN = 60
 AGREE = 0.02
 """Relative difference up to which two ways to compute a figure count as equal."""
@@ -50,13 +51,16 @@ class ImportProblem(ValueError):
     """The files are no LLMPerf results; the message lists every problem and what to do."""
 
 
-class LlmperfArm(Frozen):
-    """One `_summary.json`, with the individual responses where they lie beside it."""
+class ImportedArm(Frozen):
+    """One arm as a tool measured it: LLMPerf's `_summary.json` with the individual responses where they lie beside it,
+    or the requests that another tool lists (`analysis.other_tools`).
+    """
 
     name: str
+    tool: str = LLMPERF
     model: str
     max_tokens: int
-    """`mean_output_tokens`: what the server was asked for at most."""
+    """`mean_output_tokens`: what the server was asked for at most; of other tools the most that it made."""
     concurrency: int
     completed: int
     errors: int
@@ -95,6 +99,13 @@ class LlmperfArm(Frozen):
         return float(self.max_tokens) if counted is None or counted > self.max_tokens else counted
 
     @property
+    def total_tokens(self) -> float:
+        """Output tokens of all completed requests, corrected; of the requests one by one where they are known."""
+        each = [request.get("number_output_tokens") for request in self.requests]
+        known = [min(found, float(self.max_tokens)) for found in each if found is not None]
+        return sum(known) if known and len(known) == self.completed else self.tokens * self.completed
+
+    @property
     def itl_formula(self) -> Literal["neuron", "stock", "unknown"]:
         """Which formula `inter_token_latency_s` follows: (e2e - ttft)/(tokens - 1), or e2e/chunks."""
         found = [self.best_known(metric) for metric in ("inter_token_latency", "end_to_end_latency", "ttft")]
@@ -124,20 +135,20 @@ class _Summary(BaseModel):
 _FIGURE: TypeAdapter[float | None] = TypeAdapter(Figure | None)
 
 
-def read_arm(path: Path, *, name: str) -> LlmperfArm:
+def read_arm(path: Path, *, name: str) -> ImportedArm:
     """Read a `_summary.json`, or the folder that holds exactly one. Raises ImportProblem."""
     file = _summary_file(path)
-    document = _json(file)
+    document = read_json(file)
     document = document if isinstance(document, dict) else {}
     try:
         summary = _Summary.model_validate(document)
     except ValidationError as error:
         raise ImportProblem(
-            f"{file}: no LLMPerf summary, {_lacks(error)}. Give the file *_summary.json that token_benchmark_ray.py "
+            f"{file}: no LLMPerf summary, {lacks(error)}. Give the file *_summary.json that token_benchmark_ray.py "
             "wrote into its --results-dir"
         ) from None
     individual = file.with_name(file.name.replace("_summary.json", "_individual_responses.json"))
-    return LlmperfArm(
+    return ImportedArm(
         name=name,
         model=summary.model,
         max_tokens=summary.mean_output_tokens,
@@ -156,7 +167,7 @@ def read_arm(path: Path, *, name: str) -> LlmperfArm:
     )
 
 
-def _lacks(error: ValidationError) -> str:
+def lacks(error: ValidationError) -> str:
     """`it lacks a, b` and what is wrong with the other fields."""
     found = [(".".join(map(str, item["loc"])), item) for item in error.errors()]
     missing = [name for name, item in found if item["type"] == "missing"]
@@ -164,7 +175,8 @@ def _lacks(error: ValidationError) -> str:
     return "; ".join([*([f"it lacks {', '.join(missing)}"] if missing else []), *wrong])
 
 
-def _json(file: Path) -> Any:
+def read_json(file: Path) -> Any:
+    """A JSON file of any kind. Raises ImportProblem."""
     try:
         return parse_json(read_file(file))
     except Unreadable as error:
@@ -195,7 +207,7 @@ def _metrics(file: Path, document: dict[str, Any], completed: int) -> dict[str, 
 
 
 def _individual(file: Path) -> tuple[dict[str, float], ...]:
-    responses = _json(file)
+    responses = read_json(file)
     if not isinstance(responses, list) or not all(isinstance(response, dict) for response in responses):
         raise ImportProblem(f"{file}: not LLMPerf's individual responses, a list of them")
     return tuple(

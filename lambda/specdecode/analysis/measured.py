@@ -63,12 +63,17 @@ def _measure_level(
     experiment: Experiment, records: Sequence[RequestRecord], context: RunContext, level: Level
 ) -> AtLevel:
     groups = by_arm(records)
+    load = experiment.workload
     found = {
-        (variant.name, case.name): measure_arm(
-            groups[variant.name, case.name],
-            terms=terms(experiment, variant, context),
-            counters=_counters(experiment, variant, case.name, level, context),
-            slo=experiment.workload.slo,
+        (variant.name, case.name): replace(
+            measure_arm(
+                groups[variant.name, case.name],
+                terms=terms(experiment, variant, context),
+                counters=_counters(experiment, variant, case.name, level, context),
+                slo=load.slo,
+            ),
+            stopped_early=load.requests.precision is not None
+            and 1 + max(record.index for record in groups[variant.name, case.name]) < load.requests_of(case, level),
         )
         for variant in experiment.variants
         for case in experiment.workload.cases
@@ -92,19 +97,21 @@ def _counters(
 
 
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
-    """K, what a step yields at most and price of an arm.
+    """K, what a step yields at most and price of an arm. Where k goes by the load there is no one k.
 
     A server that already ran and of which no k is known may speculate all the same.
     """
+    by_load = bool(variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
     if variant.speculation is not None:
-        k: int | None = variant.speculation.num_speculative_tokens
+        k = None if by_load else variant.speculation.num_speculative_tokens
     else:
         k = None if experiment.has_endpoints else 0
     most = most_tokens(experiment, variant)
     if experiment.has_endpoints:
-        return Terms(k=k, most=most, dollars_per_hour=variant.price_per_hour)
+        return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=variant.price_per_hour)
     price = context.price_per_node_hour
-    return Terms(k=k, most=most, dollars_per_hour=None if price is None else price * node_share(experiment, context))
+    dollars = None if price is None else price * node_share(experiment, context)
+    return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=dollars)
 
 
 def node_share(experiment: Experiment, context: RunContext) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from specdecode.analysis.context import Failure, RunContext
+from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.verdict import MAX_FAILED
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Key, Measured
@@ -29,14 +30,12 @@ def missing(experiment: Experiment, arms: Mapping[Key, Measured], context: RunCo
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"
 
 
-def failed_requests(arms: Mapping[Key, Measured]) -> Iterator[Failure]:
+def failed_requests(levels: Sequence[AtLevel]) -> Iterator[Failure]:
     """What stands under "what failed" beside the run's own failures."""
-    for (variant, case), each in arms.items():
-        if each.arm.failed:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in each.arm.errors.items())
-            yield Failure(
-                stage="benchmark",
-                variant=variant,
-                case=case,
-                message=f"{each.arm.failed} of {each.arm.requests} requests of {variant} failed in {case}: {kinds}",
-            )
+    for at in levels:
+        where = f" at {at.level}" if len(levels) > 1 else ""
+        for (variant, case), each in at.arms.items():
+            if each.arm.failed:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in each.arm.errors.items())
+                failed = f"{each.arm.failed} of {each.arm.requests} requests of {variant} failed in {case}{where}"
+                yield Failure(stage="benchmark", variant=variant, case=case, message=f"{failed}: {kinds}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from specdecode.analysis.curve_result import Curve, LoadPoint
 from specdecode.analysis.result import CaseResult, GroupResult, Pair
-from specdecode.analysis.statistics import combine
 from specdecode.analysis.verdict import log_stat
 from specdecode.experiment.model import Variant
+from specdecode.measures.student import combine
 from specdecode.speculation.advisor import NOISE, Observation
 
 DECODING = "time_per_output_token"
@@ -18,7 +19,8 @@ LEAST_ERROR = 0.01
 
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
-    """The arm's, over one group of cases; None where it differs in more than speculation, or a figure has no value.
+    """The arm's, over one group of cases; None where it differs in more than speculation, has not one k, or a figure
+    has no value.
 
     None too where a case of the group could not be judged, since arms would be compared on different prompts, or
     holds an impossible figure: then k is not what was said. The error is of the measured prompts.
@@ -27,7 +29,13 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
         return None
     spec = variant.speculation
     estimates = {estimate.metric: estimate for estimate in result.speedups}
-    if spec is None or pair.changes != ("speculation",) or DECODING not in estimates or STEPS not in estimates:
+    if (
+        spec is None
+        or spec.num_speculative_tokens_per_batch_size
+        or pair.changes != ("speculation",)
+        or DECODING not in estimates
+        or STEPS not in estimates
+    ):
         return None
     return Observation(
         draft=spec.draft.id,
@@ -35,6 +43,23 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
         speedup=estimates[DECODING].ratio,
         tokens_per_step=estimates[STEPS].ratio,
         error=_error([case for case in pair.cases if case.case in result.judged]),
+    )
+
+
+def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
+    """The arm's at one load, over the cases of a curve; None as of `observation`."""
+    spec = variant.speculation
+    if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",) or curve.left_out:
+        return None
+    if point.decoding is None or point.acceptance_length is None:
+        return None
+    known = point.decoding.low is not None
+    return Observation(
+        draft=spec.draft.id,
+        k=spec.num_speculative_tokens,
+        speedup=point.decoding.ratio,
+        tokens_per_step=point.acceptance_length,
+        error=max(LEAST_ERROR, math.sqrt(log_stat(point.decoding).variance)) if known else NOISE,
     )
 
 

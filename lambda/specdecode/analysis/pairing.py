@@ -7,22 +7,24 @@ from collections import defaultdict
 from collections.abc import Collection
 
 from specdecode.analysis.measured import BY_NAME, SPEEDUPS
-from specdecode.analysis.statistics import LogMean, log_mean
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
+from specdecode.measures.student import LogMean, over_prompts
+from specdecode.measures.units import Asked, asked, differences
 
-METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged)"
+METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
+STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
 Rounds = Collection[int] | None
 """Rounds whose requests count; None: all."""
 
 
-def log_by_prompt(measured: Measured, metric: str, rounds: Rounds = None) -> dict[int, float]:
-    """Index of the prompt -> mean over rounds of ln(metric), completed requests only."""
-    logs: dict[int, list[float]] = defaultdict(list)
+def log_by_prompt(measured: Measured, metric: str, rounds: Rounds = None) -> dict[Asked, float]:
+    """Prompt -> mean over rounds of ln(metric), completed requests only."""
+    logs: dict[Asked, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
         if value > 0.0 and (rounds is None or record.round in rounds):
-            logs[record.index].append(math.log(value))
-    return {index: mean(values) for index, values in logs.items()}
+            logs[asked(record)].append(math.log(value))
+    return {prompt: mean(values) for prompt, values in logs.items()}
 
 
 def paired(
@@ -31,12 +33,13 @@ def paired(
     """Log speed-up (above 0: `other` is better) over the prompts that both completed; None where there is none.
 
     The prompt is the unit: its rounds are averaged first, so that repeating a prompt does not pass for more evidence.
+    So is a conversation, whose turns are not independent of each other.
     `rounds`: those that count, of `base` and of `other`.
     """
     left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
-    differences = [sign * (right[index] - left[index]) for index in sorted(left.keys() & right.keys())]
-    return log_mean(differences) if differences else None
+    found = [sign * each for each in differences(left, right)]
+    return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
 
 
 def speedups(base: Measured, other: Measured, rounds: Rounds = None) -> dict[str, LogMean]:

@@ -26,7 +26,7 @@ def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str,
     elif before and after:
         if before.draft != after.draft:
             found.append("draft")
-        if before.num_speculative_tokens != after.num_speculative_tokens:
+        if before.k_in_words != after.k_in_words:
             found.append("k")
         if before.method != after.method:
             found.append("method")
@@ -141,13 +141,21 @@ def _compare_case(
         base=base.arm,
         other=other.arm,
         stats=stats,
-        method=pairing.METHOD,
+        method=pairing.STOPPED_EARLY if base.stopped_early or other.stopped_early else pairing.METHOD,
         same=same,
         distinct_prompts=len(prompts),
-        notes=_notes(base.arm, other.arm, same, len(prompts)),
+        notes=[*_notes(base.arm, other.arm, same, len(prompts)), *_stopped(experiment, case, base, other)],
         drift=drift,
     )
     return result, stats
+
+
+def _stopped(experiment: Experiment, case: TestCase, base: Measured, other: Measured) -> list[str]:
+    if not (base.stopped_early or other.stopped_early):
+        return []
+    sent = 1 + max(record.index for record in other.block.records)
+    most = experiment.workload.requests_of(case, experiment.workload.levels[0])
+    return [f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled."]
 
 
 def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:

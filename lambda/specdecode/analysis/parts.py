@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -15,6 +16,19 @@ BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
     Direction.HIGHER: "higher",
     Direction.NONE: "neither",
 }
+
+
+class Verdict(StrEnum):
+    """What the interval of the headline speed-up says."""
+
+    PAYS = "pays"
+    COSTS = "costs"
+    NO_DIFFERENCE = "no relevant difference"
+    """The whole interval lies within ±5%: shown to be too small to matter."""
+    CANNOT_TELL = "cannot tell"
+    """The interval is too wide, or there is none."""
+    MIXED = "mixed"
+    """Of a group only: its prompt types have different verdicts."""
 
 
 class MetricInfo(Frozen):

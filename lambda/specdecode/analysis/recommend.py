@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.by_load import advice_by_load
+from specdecode.analysis.by_load import advice_by_load, listed
+from specdecode.analysis.curve_result import Curve
+from specdecode.analysis.objective import Objective
 from specdecode.analysis.result import CaseResult, Comparison, Pair, Verdict
 from specdecode.analysis.verdict import compact, times
 from specdecode.analysis.wording import SHOWN, best_pair, differs
+from specdecode.experiment.model import Workload
 
 KNOWN = {
     Verdict.PAYS: "pays on",
@@ -20,36 +23,95 @@ def recommended(comparison: Comparison) -> str | None:
     """Name of the arm to use; None where nothing was compared."""
     if not comparison.pairs:
         return None
-    paying = [pair for pair in comparison.pairs if _pays(pair)]
-    return best_pair(paying).variant if paying else best_pair(comparison.pairs).baseline
+    pair = chosen(comparison.pairs)
+    if not _pays(pair):
+        return pair.baseline
+    total = _total(comparison, pair)
+    return total.baseline if total and _costs(total) else pair.variant
+
+
+def chosen(pairs: Sequence[Pair]) -> Pair:
+    """The pair that is spoken of: the best of those that pay, else the best of all."""
+    return best_pair([pair for pair in pairs if _pays(pair)] or pairs)
+
+
+def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
+    """What the curve of the chosen pair says; empty of a run of one load."""
+    if not curves:
+        return ""
+    pair = chosen(pairs)
+    whole = [each for each in curves if each.group == "all"]
+    found = [each for each in whole if (each.variant, each.baseline) == (pair.variant, pair.baseline)]
+    if not found:
+        return ""
+    said = advice_by_load(found[0], objectives)
+    return said if len(whole) == 1 else f"{pair.variant}: {said}{_where_it_stops(found[0], whole)}"
+
+
+def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
+    """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this one is not."""
+    if not curve.crossovers or curve.crossovers[-1].direction != "stops":
+        return ""
+    slower = [point.level for point in curve.points if point.speedup.high is not None and point.speedup.high < 1.0]
+    parts = []
+    for other in among:
+        paying = [
+            point.level
+            for point in other.points
+            if point.level in slower and point.speedup.low is not None and point.speedup.low > 1.0
+        ]
+        if paying and other.baseline == curve.baseline:
+            parts.append(f"{other.variant} is faster at {listed(paying)}")
+    return f" Above, {', '.join(parts)}." if parts else ""
+
+
+def at_first_load(text: str, workload: Workload) -> str:
+    """Of several loads verdicts and tables are of the first: says so before `text`."""
+    return text if len(workload.levels) == 1 else f"At the first load, {workload.levels[0]}: {text}"
 
 
 def recommendation(comparison: Comparison) -> str | None:
     """`Use sd (draft X, k=5): …`, or `Keep base for now: …` with what is known and what would settle the rest."""
     if not comparison.pairs:
         return None
-    paying = [pair for pair in comparison.pairs if _pays(pair)]
-    pair = best_pair(paying or comparison.pairs)
-    text = _use(comparison, pair) if paying else _keep(comparison, pair)
-    qualified = f" But {found}." if paying and (found := differs(pair)) else ""
-    return f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}{_by_load(comparison, pair)}"
+    pair = chosen(comparison.pairs)
+    pays = _pays(pair)
+    total = _total(comparison, pair) if pays else None
+    if total and _costs(total):
+        text = _undone(comparison, pair, total)
+    else:
+        text = _use(comparison, pair, total) if pays else _keep(comparison, pair)
+    qualified = f" But {found}." if pays and (found := differs(pair)) else ""
+    whole = f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
+    return at_first_load(whole, comparison.experiment.workload)
 
 
-def _by_load(comparison: Comparison, pair: Pair) -> str:
-    """What the curve of the arm says; nothing of a run of one load."""
-    found = next((each for each in comparison.curve if (each.variant, each.group) == (pair.variant, "all")), None)
-    if found is None:
-        return ""
-    workload = comparison.experiment.workload
-    return f" This is at {workload.levels[0]}. By load: {advice_by_load(found, workload.slo)}"
+def _total(comparison: Comparison, pair: Pair) -> Pair | None:
+    """The pair's arm against the first baseline of its chain (served as one would deploy it); None without a chain."""
+    return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
 
 
-def _use(comparison: Comparison, pair: Pair) -> str:
+def _costs(total: Pair) -> bool:
+    found = total.group("all")
+    return found is not None and found.verdict is Verdict.COSTS
+
+
+def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
+    """It pays against a baseline that is alike, and costs against the one that would be served without it."""
+    known = [(each.baseline, each.group("all")) for each in (pair, total)]
+    figures = [f"{times(found.headline.ratio)} of {name}" for name, found in known if found and found.headline]
+    return f"Keep {total.baseline}: {_named(comparison, pair.variant)} is {', but '.join(figures)}."
+
+
+def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     found = f"Use {_named(comparison, pair.variant)}: {_over(gain.headline.ratio if gain and gain.headline else 1.0)}"
     before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
         found += f", at ${after:,.2f} per million output tokens against ${before:,.2f}"
+    whole = total.group("all") if total else None
+    if total and whole and whole.headline:
+        found += f"; against {total.baseline} {times(whole.headline.ratio)}"
     worse = _listed(pair, Verdict.COSTS)
     return f"{found}.{f' It costs on {worse}.' if worse else ''}"
 
@@ -72,7 +134,8 @@ def _open(pair: Pair) -> str:
 
 def _cheapest(comparison: Comparison, pair: Pair) -> str:
     """The cheapest arm of all, where it is another than the recommended one, with both costs told."""
-    names = dict.fromkeys([pair.baseline, *(each.variant for each in comparison.pairs)])
+    others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
+    names = dict.fromkeys([pair.baseline, *others])
     costs = {name: cost for name in names if (cost := cost_over(comparison, name, pair)) is not None}
     cheapest = min(costs, key=lambda name: costs[name], default=None)
     chosen = recommended(comparison)
@@ -129,4 +192,4 @@ def _named(comparison: Comparison, name: str) -> str:
     speculation = comparison.experiment.variant(name).speculation
     if speculation is None:
         return name
-    return f"{name} (draft {speculation.draft.id}, k={speculation.num_speculative_tokens})"
+    return f"{name} (draft {speculation.draft.id}, {speculation.k_in_words})"

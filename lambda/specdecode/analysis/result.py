@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -11,7 +10,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve_result import Curve, Schedule
-from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo
+from specdecode.analysis.objective import Objective
+from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo, Verdict
+from specdecode.analysis.work_result import Work
 from specdecode.escape import plain_json
 from specdecode.experiment.model import Experiment, Frozen
 from specdecode.experiment.most_tokens import MostTokens
@@ -28,19 +29,6 @@ RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9.
 
 
 GroupName = Literal["all", "structured", "open-ended"]
-
-
-class Verdict(StrEnum):
-    """What the interval of the headline speed-up says."""
-
-    PAYS = "pays"
-    COSTS = "costs"
-    NO_DIFFERENCE = "no relevant difference"
-    """The whole interval lies within ±5%: shown to be too small to matter."""
-    CANNOT_TELL = "cannot tell"
-    """The interval is too wide, or there is none."""
-    MIXED = "mixed"
-    """Of a group only: its prompt types have different verdicts."""
 
 
 class CaseResult(Frozen):
@@ -227,8 +215,12 @@ class Comparison(Frozen):
     theory: tuple[Theory, ...]
     curve: tuple[Curve, ...] = ()
     """Each pair and group of cases over the load; empty of a run of one load."""
+    objective: tuple[Objective, ...] = ()
+    """What each arm carries at the service-level objective; empty where none is asked for."""
     schedule: tuple[Schedule, ...] = ()
     """Which k to serve with at which batch size, for each draft; empty of a run of one load."""
+    work: tuple[Work, ...] = ()
+    """Each pair by kind of work; empty where no set of prompts was measured."""
     recommendation: str | None = None
     """Which arm to use, why and at which cost; None: nothing was compared."""
     advice: str | None = None
@@ -275,6 +267,7 @@ class Comparison(Frozen):
         used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
         compared = {(pair.variant, pair.baseline) for pair in self.pairs}
         curved = {case for curve in self.curve for case in curve.cases}
+        worked = {category.case for each in self.work for category in each.categories}
         lacking = [
             *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
             *(f"case {case}" for _, case in sorted(measured) if case not in cases),
@@ -282,7 +275,9 @@ class Comparison(Frozen):
             *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
             *(f"metric {name}" for name in sorted(used - known)),
             *(f"pair of {each.variant}" for each in self.curve if (each.variant, each.baseline) not in compared),
-            *(f"case {case}" for case in sorted(curved - cases)),
+            *(f"case {case}" for case in sorted((curved | worked) - cases)),
+            *(f"pair of {each.variant}" for each in self.work if (each.variant, each.baseline) not in compared),
+            *(f"arm {each.variant}" for each in self.objective if each.variant not in variants),
         ]
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from specdecode.analysis.context import Served
 from specdecode.analysis.groups import MIN_TYPES
+from specdecode.analysis.objective import carried, limits
 from specdecode.analysis.recommend import recommended
 from specdecode.analysis.result import Comparison, Pair
 from specdecode.analysis.wording import best_pair
@@ -17,6 +18,10 @@ ORDER = {
     Load.SEQUENTIAL: "one arm after the other",
     Load.SIMULTANEOUS: "all arms at once",
 }
+
+
+MOST_ARMS = 4
+"""Of so many arms each is told; report.json and report.csv have them all."""
 
 
 class Fact(NamedTuple):
@@ -33,7 +38,9 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
         Fact("Model", _model(comparison)),
         *((Fact("Arms", _arms(comparison, best)),) if best else ()),
         *_engine(comparison),
+        *_prompts(comparison),
         Fact("Load", _load(comparison)),
+        *objective(comparison),
         Fact("How sure", _sure(best)),
     )
 
@@ -64,7 +71,7 @@ def _what(variant: Variant) -> str:
     numbers = "" if variant.endpoint else f"{variant.quantization}, "
     if spec is None:
         return f"{numbers}no speculation" if not variant.endpoint else variant.endpoint
-    return f"{numbers}draft {spec.draft.id}, k={spec.num_speculative_tokens}, {spec.method.value}"
+    return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
 
 def _engine(comparison: Comparison) -> tuple[Fact, ...]:
@@ -79,15 +86,38 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
     return tuple(found)
 
 
+def _prompts(comparison: Comparison) -> tuple[Fact, ...]:
+    """The sets that were measured, each with the hash of its file."""
+    found = [
+        " ".join(part for part in (each.name, each.version, f"({each.licence})" if each.licence else "") if part)
+        + f", SHA-256 {each.sha256}"
+        for each in comparison.context.sets
+    ]
+    return (Fact("Prompts", f"sets {'; '.join(found)}" if len(found) > 1 else f"set {found[0]}"),) if found else ()
+
+
 def _load(comparison: Comparison) -> str:
     load, times = comparison.experiment.workload, comparison.experiment.rounds
     pace = load.load_in_words
     rounds = f" in each of {times} rounds" if times > 1 else ""
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
-        f"{load.requests} requests per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{load.requests} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
         f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
     )
+
+
+def objective(comparison: Comparison) -> tuple[Fact, ...]:
+    """What the arms carry at the service-level objective; of many arms the best one and its baseline."""
+    found = comparison.objective
+    if len(found) > MOST_ARMS and comparison.pairs:
+        best = best_pair(comparison.pairs)
+        found = tuple(each for each in found if each.variant in (best.baseline, best.variant))
+    if not found:
+        return ()
+    of = ", of the loads measured" if len(comparison.experiment.workload.levels) > 1 else ""
+    text = f"{limits(comparison.experiment.workload.slo)}: {'; '.join(map(carried, found))}{of}"
+    return (Fact("SLO", text),)
 
 
 def _sure(pair: Pair | None) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from specdecode.analysis.observing import observation
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.by_load import listed
+from specdecode.analysis.observing import observation, observation_at
+from specdecode.analysis.result import Comparison, Pair
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
-from specdecode.speculation.advisor import Advice, Candidate, Observation, advise
+from specdecode.speculation.advisor import PRIOR_A, Candidate, Observation, advise
+from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 
 FEW = 3
 """Fewer values of k than this are no sweep: then every k up to MAX_K is a candidate."""
@@ -47,8 +50,12 @@ def kind(experiment: Experiment) -> MostTokens:
 
 
 def speculative(experiment: Experiment) -> list[Variant]:
-    """The arms that speculate."""
-    return [variant for variant in experiment.variants if variant.speculation]
+    """The arms that speculate with one k."""
+    return [
+        variant
+        for variant in experiment.variants
+        if variant.speculation and not variant.speculation.num_speculative_tokens_per_batch_size
+    ]
 
 
 def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
@@ -60,51 +67,95 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
     return None
 
 
-def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> list[Observation]:
-    """What the comparisons measured of arms that differ from their baseline in speculation alone. Of servers of two
-    kinds only those of the first one's: the model is of one.
+def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
+    """What the comparisons measured at each load of arms that differ from their baseline in speculation alone. Of
+    servers of two kinds only those of the first one's: the model is of one.
     """
-    return [
-        found
-        for comparison in comparisons
-        for pair in comparison.pairs
-        if (result := pair.group(group))
-        and most_tokens(comparison.experiment, comparison.experiment.variant(pair.variant))
-        is kind(comparison.experiment)
-        and (found := observation(comparison.experiment.variant(pair.variant), pair, result))
-    ]
+    found: dict[Level, list[Observation]] = {}
+    for comparison in comparisons:
+        for pair in comparison.pairs:
+            variant = comparison.experiment.variant(pair.variant)
+            if most_tokens(comparison.experiment, variant) is kind(comparison.experiment):
+                for level, seen in _of_pair(comparison, pair, variant, group):
+                    found.setdefault(level, []).append(seen)
+    return found
 
 
-def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> Advice:
-    """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all."""
+def _of_pair(comparison: Comparison, pair: Pair, variant: Variant, group: str) -> Iterator[tuple[Level, Observation]]:
+    levels = comparison.experiment.workload.levels
+    if len(levels) == 1:
+        result = pair.group(group)
+        if result and (seen := observation(variant, pair, result)):
+            yield levels[0], seen
+        return
+    for curve in comparison.curve:
+        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, group):
+            for point in curve.points:
+                if seen := observation_at(variant, pair, curve, point):
+                    yield point.level, seen
+
+
+def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> LoadsAdvice:
+    """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all.
+
+    Of several loads: for all of them together, and what is known of each.
+    """
     seen = observations(comparisons, group=group)
-    return advise(candidates(experiment), seen, most=kind(experiment), prior_a=PRIORS[group])
+    return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
+
+
+def _advise(
+    experiment: Experiment,
+    left: Sequence[Candidate],
+    seen: Mapping[Level, Sequence[Observation]],
+    *,
+    prior_a: float = PRIOR_A,
+) -> LoadsAdvice:
+    if len(experiment.workload.levels) > 1 and seen:
+        return advise_over_loads(left, seen, most=kind(experiment), prior_a=prior_a)
+    own = [item for found in seen.values() for item in found]
+    return LoadsAdvice(advise(left, own, most=kind(experiment), prior_a=prior_a), ())
 
 
 def advice_sentence(comparison: Comparison) -> str | None:
     """What to try next after this run alone; None where nothing was learned of a known draft."""
     if comparison.experiment.has_endpoints or not observations([comparison]):
         return None
-    return advise_sweep(comparison.experiment, [comparison]).reason
+    return advise_sweep(comparison.experiment, [comparison]).together.reason
+
+
+def k_by_load(found: LoadsAdvice) -> str:
+    """`Best measured by load: k=7 (draft) at 1, 2 at a time; no speculation at 16 at a time.`; nothing of one load."""
+    parts: list[tuple[Candidate | None, list[Level]]] = []
+    for level, advice in found.levels:
+        if parts and parts[-1][0] == advice.best:
+            parts[-1][1].append(level)
+        else:
+            parts.append((advice.best, [level]))
+    said = [
+        f"{f'k={best.k} ({best.draft})' if best else 'no speculation'} at {listed(levels)}" for best, levels in parts
+    ]
+    return f"Best measured by load: {'; '.join(said)}." if said else ""
 
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
     """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
     `lost`: arms that cannot be compiled or served.
 
-    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing.
+    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing. Of several loads
+    all count alike: what is worth it is worth it on average over them.
     """
-    seen = observations(comparisons)
-    if len(seen) < len(comparisons):
+    if not all(observations([comparison]) for comparison in comparisons):
         return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
-    measured = {Candidate(item.draft, item.k) for item in seen}
+    seen = observations(comparisons)
+    measured = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
     left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
-    advice = advise(left, seen, most=kind(experiment))
+    advice = _advise(experiment, left, seen).together
     chosen, reason = advice.compile_next, advice.reason
     again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
     if chosen is None and again:
-        times = Counter(Candidate(item.draft, item.k) for item in seen)
+        times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
         chosen = min(again, key=lambda candidate: times[candidate])
         reason = (
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."

@@ -7,13 +7,12 @@ from typing import NamedTuple
 
 from specdecode.analysis.parts import Estimate
 from specdecode.analysis.result import Verdict
-from specdecode.analysis.statistics import CONFIDENCE, NOMINAL, LogMean, t_quantile
 from specdecode.measures.arm import ArmCase
+from specdecode.measures.settled import RELEVANT
+from specdecode.measures.student import CONFIDENCE, NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
 """Share of failed requests above which an arm's surviving requests are no fair sample of its speed."""
-RELEVANT = 1.05
-"""A speed-up nearer to 1 than this, either way, makes no difference to anybody: the margin of the equivalence test."""
 MOST_NEEDED = 10_000
 """More than so many requests or prompt types are not asked of anybody."""
 

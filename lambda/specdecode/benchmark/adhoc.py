@@ -51,7 +51,7 @@ def endpoints_of(targets: Sequence[str], *, environ: Mapping[str, str]) -> dict[
 
 def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Path]) -> tuple[TestCase, ...]:
     """Cases by name or group, prompts given as text, files of prompts. Raises BadRequest."""
-    library: Mapping[str, dict[str, Any]] = yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())
+    library = _library()
     known = {name: TestCase.model_validate({"name": name, **case}) for name, case in library.items()}
     unknown = [name for name in named if name not in known and name not in GROUPS]
     if unknown:
@@ -65,6 +65,16 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
     if not chosen:
         chosen = {name: known[name] for name in ("repeat-line", "meaning-of-life")}
     return tuple(chosen.values())
+
+
+def case_names() -> list[str]:
+    """What can be named: the cases that ship, and the groups."""
+    return [*_library(), *GROUPS]
+
+
+def _library() -> Mapping[str, dict[str, Any]]:
+    library: Mapping[str, dict[str, Any]] = yaml.safe_load((assets_dir() / "prompts" / "cases.yaml").read_text())
+    return library
 
 
 def _members(name: str, known: Mapping[str, TestCase]) -> list[TestCase]:
@@ -85,9 +95,11 @@ def _of_file(path: Path, *, taken: Collection[str]) -> list[TestCase]:
         found = read_set(read_file(path), name=set_name(path.stem))
     except (BadPromptSet, Unreadable) as error:
         raise BadRequest(f"--prompts {path}: {error}") from None
-    cases = []
+    cases: list[TestCase] = []
     for category in found.categories:
         name = category if category not in taken else f"{found.name}-{category}"[:40].rstrip("-.")
+        if name in taken or name in {case.name for case in cases}:
+            raise BadRequest(f"--prompts {path}: another file has a case {name} already; give one of them another name")
         given = PromptsOf(set=found.name, sha256=found.sha256, version=found.version, category=category)
         cases.append(
             TestCase(

@@ -7,8 +7,9 @@ from typing import Any, TypeGuard
 
 from pydantic_core import from_json
 
+from specdecode.benchmark.drafted import drafted_of
 from specdecode.escape import clip, plain
-from specdecode.records import ErrorKind
+from specdecode.records import Drafted, ErrorKind
 from specdecode.untrusted import Unreadable, parse_json
 
 DONE = b"[DONE]"
@@ -40,8 +41,10 @@ class Answer:
         "_characters",
         "_counted",
         "_finished",
+        "cached_tokens",
         "chunks",
         "completion_tokens",
+        "drafted",
         "events",
         "finish_reason",
         "parts",
@@ -55,6 +58,8 @@ class Answer:
         self.events = 0
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.drafted: Drafted | None = None
         self.finish_reason: str | None = None
         self.usage_problem: str | None = "the server sent no usage"
         self._characters = 0
@@ -82,6 +87,8 @@ class Answer:
             raise AnswerError(ErrorKind.SERVER, _error_text(error or message))
         usage = message.get("usage")
         running = self._take_usage(usage) if usage is not None else None
+        if metrics := message.get("metrics"):
+            self.drafted = drafted_of(metrics)
         choices = message.get("choices")
         if not isinstance(choices, list):
             raise AnswerError(ErrorKind.PROTOCOL, f"an event without choices: {event[:_SHOWN]!r}")
@@ -133,6 +140,8 @@ class Answer:
             self.usage_problem = f"the server's usage makes no sense: {json.dumps(usage)[:_SHOWN]}"
             return None
         self.prompt_tokens, self.completion_tokens, self.usage_problem = prompt, completion, None
+        if details := usage.get("prompt_tokens_details"):
+            self.cached_tokens = _cached(details, prompt)
         return completion
 
     def check_usage(self, requested_tokens: int) -> None:
@@ -147,6 +156,11 @@ class Answer:
         else:
             return
         self.prompt_tokens = self.completion_tokens = None
+
+
+def _cached(details: Any, prompt: int) -> int | None:
+    count = details.get("cached_tokens") if isinstance(details, dict) else None
+    return count if _is_count(count) and count <= prompt else None
 
 
 def _is_count(value: Any) -> TypeGuard[int]:

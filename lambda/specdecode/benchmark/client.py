@@ -45,6 +45,7 @@ class PlannedRequest:
     prompt_set: str | None = None
     """Set and id of the prompt, where it is one of a set."""
     prompt_id: str | None = None
+    turn: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,7 @@ class Client:
             round=self.round,
             level=plan.level,
             index=plan.index,
+            turn=plan.turn,
             warmup=plan.warmup,
             started_at=started_at,
             scheduled_s=scheduled_s,
@@ -136,6 +138,8 @@ class Client:
             requested_output_tokens=plan.output_tokens,
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,
+            cached_tokens=answer.cached_tokens,
+            drafted=answer.drafted,
             prompt_sha256=hashlib.sha256(plan.prompt.encode()).hexdigest(),
             prompt_set=plan.prompt_set,
             prompt_id=plan.prompt_id,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.fetch import fetch
 
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{([^}]*)\})?\s+(\S+)")
+_CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_caching="(True|False)"', re.MULTILINE)
 _POSITION = re.compile(r'position="([0-9]{1,4})"')
 _PREFIX = "spec_decode_"
 _LARGEST = 2.0**53
@@ -38,6 +40,16 @@ class SpeculationCounters:
             draft_tokens=self.draft_tokens - before.draft_tokens,
             accepted_tokens=self.accepted_tokens - before.accepted_tokens,
             accepted_per_position=positions,
+        )
+
+    def plus(self, more: SpeculationCounters) -> SpeculationCounters:
+        """Of two parts of a block together."""
+        positions = zip_longest(self.accepted_per_position, more.accepted_per_position, fillvalue=0)
+        return SpeculationCounters(
+            drafts=self.drafts + more.drafts,
+            draft_tokens=self.draft_tokens + more.draft_tokens,
+            accepted_tokens=self.accepted_tokens + more.accepted_tokens,
+            accepted_per_position=tuple(one + other for one, other in positions),
         )
 
 
@@ -70,6 +82,14 @@ def parse_counters(text: str) -> SpeculationCounters | None:
         else:
             totals[name] = totals.get(name, 0.0) + value
     return _counters(totals, positions)
+
+
+def parse_prefix_caching(text: str) -> bool | None:
+    """Whether the server keeps the beginnings of prompts: a label of vLLM's `vllm:cache_config_info` (0.32.0,
+    vllm/config/cache.py, metrics_info); None where it does not say.
+    """
+    found = _CACHING.search(text)
+    return None if found is None else found[1] == "True"
 
 
 def _number(text: str) -> float | None:

@@ -29,10 +29,10 @@ class Delivery:
         if self.upload is not None:
             self._s3 = S3Folder(self.upload)
 
-    def fetch_earlier(self, raw_names: Iterable[str]) -> list[str]:
+    def fetch_earlier(self, names: Iterable[str]) -> list[str]:
         """Bring what this run measured before: a pod that is started again goes on, other rounds are kept."""
         try:
-            for name in (*raw_names, SERVERS):
+            for name in (*names, SERVERS):
                 self._fetch(name)
         except S3Error as error:
             return [str(error)]
@@ -56,6 +56,10 @@ class Delivery:
         if servers != self._kept:
             self._pending.add(self.results.write(SERVERS, servers.model_dump_json(indent=1)))
             self._kept = servers
+
+    def keep_file(self, name: str, content: bytes) -> None:
+        """Write a file of the run; it is uploaded with the next block, or at the end."""
+        self._pending.add(self.results.write(name, content))
 
     def block(self, variant: str, case: str) -> list[str]:
         """The load of an arm and case has ended: upload its records."""

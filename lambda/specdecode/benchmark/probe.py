@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from specdecode.benchmark.client import Client, PlannedRequest
-from specdecode.benchmark.counters import parse_counters
+from specdecode.benchmark.counters import parse_counters, parse_prefix_caching
 from specdecode.benchmark.fetch import fetch
 from specdecode.benchmark.hints import hint
 from specdecode.benchmark.prompts import Prompt
@@ -45,6 +45,8 @@ class ArmFacts:
     """Whether `/metrics` answers."""
     counters: bool
     """Whether it has counters of speculation: the arm speculates."""
+    prefix_caching: bool | None
+    """Whether it keeps the beginnings of prompts; None where it does not say."""
 
     def told(self, where: str) -> str:
         """What a person should know of the arm at `where` before it is loaded."""
@@ -65,6 +67,7 @@ class ArmFacts:
             usage=self.usage,
             ignore_eos=self.dialect.exact_length,
             counters=self.counters,
+            prefix_caching=self.prefix_caching,
         )
 
 
@@ -86,6 +89,7 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
         usage=record.completion_tokens is not None,
         metrics=(metrics := await _metrics(client)) is not None,
         counters=metrics is not None and parse_counters(metrics) is not None,
+        prefix_caching=None if metrics is None else parse_prefix_caching(metrics),
     )
 
 

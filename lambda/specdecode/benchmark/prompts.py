@@ -7,6 +7,7 @@ the public sample makes it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
@@ -17,9 +18,10 @@ from typing import Any
 
 from specdecode.benchmark.tokens import TokenCounter
 from specdecode.experiment.assets import assets_dir
-from specdecode.experiment.model import PromptKind, TestCase, Workload
+from specdecode.experiment.model import Load, PromptKind, TestCase, Workload
 from specdecode.experiment.prompt_sets import shipped
-from specdecode.prompts import BadPromptSet, PromptSet, read_set
+from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set
+from specdecode.records import SetFacts
 from specdecode.untrusted import Unreadable, read_file
 
 CORPUS_LINES = 500
@@ -44,6 +46,10 @@ class Prompt:
     set: str | None = None
     """NAME@SHA256 of the set that it is of, and its id there."""
     id: str | None = None
+    row: PromptRow | None = None
+    """Of a conversation: all of it."""
+    turn: int = 0
+    """Which of its turns this one is."""
     as_llmperf: bool = False
     """Chat requests carry LLMPerf's empty system message."""
 
@@ -51,6 +57,23 @@ class Prompt:
     def identity(self) -> str:
         """What makes two prompts equal: their text, or their messages."""
         return self.text if self.messages is None else json.dumps(self.messages, sort_keys=True)
+
+    @property
+    def sha256(self) -> str:
+        """Of `identity`."""
+        return hashlib.sha256(self.identity.encode()).hexdigest()
+
+    def after(self, answers: Sequence[str], *, tokens: int = 0) -> Prompt:
+        """The question with what was said before it; `answers`, of `tokens` tokens: one to each earlier turn."""
+        if self.row is None or not self.turn:
+            return self
+        messages = None if self.messages is None else tuple(self.row.messages(answers))
+        return replace(
+            self,
+            text=self.row.transcript(answers),
+            messages=messages,
+            input_tokens=self.input_tokens + tokens,
+        )
 
 
 def prompts_of(
@@ -60,6 +83,12 @@ def prompts_of(
 
     Raises BadPrompts.
     """
+    answer = workload.output_tokens_of(case)
+    made = _prompts_of(case, workload.model_copy(update={"output_tokens": answer}), counter, count, warmups)
+    return [prompt if prompt.output_tokens else replace(prompt, output_tokens=answer) for prompt in made]
+
+
+def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count: int, warmups: int) -> list[Prompt]:
     match case.kind:
         case PromptKind.LINE:
             return _sampled([case.text + "\n"] * CORPUS_LINES, workload, counter, count + warmups)
@@ -69,7 +98,9 @@ def prompts_of(
             return [Prompt(text=case.text, input_tokens=counter.count(case.text))] * (count + warmups)
         case PromptKind.SET:
             given = _of_set(case, workload, counter)
-            unused = given[count:] or [_warmup(counter, number) for number in range(warmups)]
+            unused = [prompt for prompt in given[count:] if not prompt.turn] or [
+                _warmup(counter, number) for number in range(warmups)
+            ]
             measured = [given[index % len(given)] for index in range(count)]
             return measured + [unused[index % len(unused)] for index in range(warmups)]
 
@@ -78,7 +109,9 @@ def longest(cases: Iterable[Sequence[Prompt]]) -> Prompt:
     """The longest prompt of all, with a word before it so that no prefix cache knows a measured prompt: a server that
     takes it takes all others.
     """
-    found = max((prompt for prompts in cases for prompt in prompts), key=lambda prompt: prompt.input_tokens)
+    found = max(
+        (prompt for prompts in cases for prompt in prompts if not prompt.turn), key=lambda prompt: prompt.input_tokens
+    )
     if found.messages is None:
         return replace(found, text=f"Probe: {found.text}")
     first, *others = found.messages
@@ -141,22 +174,41 @@ def _of_set(case: TestCase, workload: Workload, counter: TokenCounter) -> list[P
     rows = find_set(case).of(given.category, given.length)
     if not rows:
         raise BadPrompts(f"case {case.name}: the set {given.set} has no {given.length} prompt of {given.category}")
-    if workload.endpoint == "completions" and (row := next((row for row in rows if not row.is_plain), None)):
+    chat = workload.endpoint == "chat"
+    if not chat and (row := next((row for row in rows if not row.is_plain), None)):
         raise BadPrompts(
             f"case {case.name}: prompt {row.id} has a system message or a history, which the completions endpoint "
             "does not take; set workload.endpoint to chat"
         )
+    if workload.load is Load.SIMULTANEOUS and (row := next((row for row in rows if len(row.turns) > 1), None)):
+        raise BadPrompts(
+            f"case {case.name}: {row.id} is a conversation, and its next turn holds the first arm's answer, which is "
+            "not there while all arms are loaded at once; set workload.load to interleaved or sequential"
+        )
     return [
         Prompt(
-            text=row.text,
-            input_tokens=counter.count(row.text),
+            text=row.text if not turn else row.turns[turn],
+            input_tokens=counter.count("\n".join([row.text, *row.turns[1 : turn + 1]])),
             output_tokens=row.output_tokens,
-            messages=None if row.is_plain else tuple(row.messages()),
+            messages=tuple(row.messages()) if chat and not (row.is_plain and len(row.turns) == 1) else None,
             set=given.reference,
             id=row.id,
+            row=row if len(row.turns) > 1 else None,
+            turn=turn,
         )
         for row in rows
+        for turn in range(len(row.turns))
     ]
+
+
+def sets_of(workload: Workload) -> tuple[SetFacts, ...]:
+    """What is known of the sets that a workload sends. Raises BadPrompts, as `find_set`."""
+    first = {case.prompts.reference: case for case in reversed(workload.cases) if case.prompts is not None}
+    found = [find_set(case) for case in reversed(first.values())]
+    return tuple(
+        SetFacts(name=each.name, version=each.version, licence=each.licence, sha256=each.sha256, prompts=len(each.rows))
+        for each in found
+    )
 
 
 def find_set(case: TestCase) -> PromptSet:

@@ -40,6 +40,14 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
     return spec
 
 
+def release_folder(folder: Path) -> bool:
+    """Give a claimed folder back where nothing was measured; whether that was so."""
+    if any((folder / "raw").rglob("*.jsonl")):
+        return False
+    (folder / SPECIFICATION).unlink(missing_ok=True)
+    return True
+
+
 class Results:
     """Appends records; each is on disk, in one piece, before the next is taken."""
 
@@ -86,6 +94,11 @@ class Results:
         if record.run_id != self._run_id:
             raise BadResults(f"{path} holds run {record.run_id!r}, not {self._run_id!r}: choose another folder")
         return record
+
+    def read(self, name: str) -> bytes | None:
+        """A file of the run as it is; None where it is not there."""
+        path = self.folder / name
+        return path.read_bytes() if path.is_file() else None
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write a file of the run whole or not at all."""

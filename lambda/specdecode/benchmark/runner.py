@@ -9,24 +9,27 @@ import time
 from collections.abc import Mapping
 
 from specdecode.benchmark.arm import LoadedArm
+from specdecode.benchmark.block_counters import BlockCounters
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.enough import Enough
+from specdecode.benchmark.histories import Histories, file_of
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import LoadProgress
-from specdecode.benchmark.prompts import Prompt, longest, prompts_of
+from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results, measured_indices
-from specdecode.benchmark.schedule import Turn, steps
+from specdecode.benchmark.schedule import LoadBlock, blocks
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
 from specdecode.measures.client import HELD_BACK_S, fell_behind, held_back
-from specdecode.records import EngineCounters, RequestRecord, Servers
+from specdecode.records import RequestRecord, Servers, SetFacts
 
 
 class Benchmark:
@@ -45,29 +48,44 @@ class Benchmark:
         self._measured: dict[tuple[str, str], dict[str, set[int]]] = {}
         self._clock = Clock()
         self._session = 0
-        self._counters: list[EngineCounters] = []
+        self._counted = BlockCounters()
+        self._enough = Enough(spec)
+        self._warm: set[tuple[str, str, str]] = set()
         self._sent: dict[tuple[str, str, str], SentCounts] = {}
         self._started_at = time.time()
+        self._sets: tuple[SetFacts, ...] = ()
+        self._histories: dict[str, Histories] = {}
 
     async def run(self) -> Outcome:
         """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
-        self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, self._raw_names())
+        self._sets = sets_of(workload)
+        talks = [name for name, asked in prompts.items() if any(prompt.turn for prompt in asked)]
+        names = [*self._raw_names(), *map(file_of, talks)]
+        self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
         self._go_on()
+        self._histories = {name: self._history(name, self._asked(asked)) for name, asked in prompts.items()}
         if self._not_exact:
             self._progress.message(self._not_exact)
         loop_lag = LoopLag()
         watching = asyncio.create_task(loop_lag.watch())
         try:
             await self._probe_arms(prompts, loop_lag)
-            names = [arm.variant for arm in self._spec.arms]
+            arms = [arm.variant for arm in self._spec.arms]
             cases = {case.name: case for case in workload.cases}
-            order = steps(
-                arms=names, cases=list(cases), levels=workload.levels, order=workload.load, seed=self._order_seed
+            order = blocks(
+                arms=arms,
+                cases=list(cases),
+                levels=workload.levels,
+                order=workload.load,
+                seed=self._order_seed,
+                led=[name for name in talks if not self._histories[name].complete(self._asked(prompts[name]))],
             )
-            for step in order:
-                await self._step(step, cases[step.case], prompts[step.case])
+            for block in order:
+                await self._block(block, cases[block.case], prompts[block.case])
+            for name in talks:
+                self._tell_of_unasked(name, self._asked(prompts[name]))
         except asyncio.CancelledError:
             self._delivery.keep(self._servers())
             self._delivery.rescue(self._raw_names())
@@ -93,6 +111,32 @@ class Benchmark:
         most = max(workload.requests_of(case, level) for level in workload.levels)
         return prompts_of(case, workload, self._counter, count=most, warmups=workload.warmup_requests)
 
+    def _asked(self, prompts: list[Prompt]) -> list[Prompt]:
+        """Those of a case's prompts that are measured; warm-up has the others."""
+        return prompts[: len(prompts) - self._spec.workload.warmup_requests]
+
+    def _history(self, case: str, prompts: list[Prompt]) -> Histories:
+        """What was said in the case's conversations so far: as it was kept, or by the first arm's own records."""
+        kept = self._results.read(file_of(case))
+        if kept is not None:
+            histories = Histories.kept(kept, name=file_of(case))
+        else:
+            histories = Histories(self._spec.arms[0].variant)
+            for record in self._results.load(histories.variant, case):
+                if record.round == self._spec.round and record.index < len(prompts):
+                    histories.hear(record)
+        histories.complete(prompts)  # raises where they are of other prompts
+        return histories
+
+    def _tell_of_unasked(self, case: str, prompts: list[Prompt]) -> None:
+        """What could not be asked, as an answer before it broke off."""
+        histories = self._histories[case]
+        if unasked := histories.unasked(prompts):
+            self._note(
+                f"{case}: {unasked} of {len(prompts)} turns are asked of no arm, as {histories.variant} gave no answer "
+                "to a turn before them."
+            )
+
     @property
     def _order_seed(self) -> int:
         """Of the order of the levels: another in each round, the same when the round is resumed."""
@@ -112,6 +156,7 @@ class Benchmark:
                     earlier, round_=self._spec.round, levels=levels
                 )
                 for record in earlier:
+                    self._enough.add(record)
                     self._session = max(self._session, record.session + 1)
                     begun = min(begun, record.started_at - record.sent_s)
         self._clock = Clock(already_s=self._started_at - begun)
@@ -141,20 +186,28 @@ class Benchmark:
                 f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
             )
 
-    async def _step(self, step: Turn, case: TestCase, prompts: list[Prompt]) -> None:
-        gc.collect()
-        gc.freeze()
-        async with asyncio.TaskGroup() as group:
-            for name in step.arms:
-                group.create_task(self._load(self._arms[name], case, step.level, prompts, most_open(len(step.arms))))
-        for name in step.arms:
-            await self._deliver(self._arms[name], case, step.level)
+    async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
+        for look, requests in enumerate(self._enough.looks(case, block.level)):
+            for arms in block.turns if look % 2 == 0 or block.led else reversed(block.turns):
+                gc.collect()
+                gc.freeze()
+                async with asyncio.TaskGroup() as group:
+                    for name in arms:
+                        load = self._load(self._arms[name], case, block.level, prompts, requests, most_open(len(arms)))
+                        group.create_task(load)
+                for name in arms:
+                    if prompts[0].row and self._histories[case.name].variant == name:
+                        self._delivery.keep_file(file_of(case.name), self._histories[case.name].document())
+                    await self._deliver(self._arms[name], case, block.level)
 
-    async def _load(self, arm: LoadedArm, case: TestCase, level: Level, prompts: list[Prompt], most_open: int) -> None:
+    async def _load(
+        self, arm: LoadedArm, case: TestCase, level: Level, prompts: list[Prompt], asked: int, most_open: int
+    ) -> None:
         workload, options = self._spec.workload, self._options
         variant = arm.client.variant
-        skip = self._measured[variant, case.name][level.name]
-        requests = None if options.duration_s else workload.requests_of(case, level)
+        requests = None if options.duration_s else asked
+        measured = self._measured[variant, case.name][level.name]
+        skip = {index for index in measured if requests is None or index < requests}
         plan = LoadPlan(
             requests=requests,
             concurrency=level.concurrency or 1,
@@ -168,6 +221,8 @@ class Benchmark:
 
         def keep(record: RequestRecord) -> None:
             self._results.append(record)
+            self._enough.add(record)
+            measured.add(record.index)
             self._progress.record(record)
 
         self._progress.begin(variant, case.name, self._shown(level), requests=requests, measured=len(skip))
@@ -180,22 +235,13 @@ class Benchmark:
                     workload=workload,
                     plan=plan,
                     skip=skip,
+                    warm=(variant, case.name, level.name) in self._warm,
                     deliver=recorder.add,
+                    histories=self._histories[case.name],
                 )
-            if counters is not None and not skip:  # of a part of the requests they would be
-                self._counters.append(
-                    EngineCounters(
-                        variant=variant,
-                        case=case.name,
-                        round=self._spec.round,
-                        level=level.name,
-                        drafts=counters.drafts,
-                        draft_tokens=counters.draft_tokens,
-                        accepted_tokens=counters.accepted_tokens,
-                        accepted_per_position=counters.accepted_per_position,
-                        trusted=self._spec.trusted_counters,
-                    )
-                )
+            self._warm.add((variant, case.name, level.name))
+            block = variant, case.name, self._spec.round, level.name
+            self._counted.add(block, counters, already=len(skip), now=len(measured))
         self._progress.end(variant, case.name)
 
     def _shown(self, level: Level) -> str:
@@ -231,6 +277,7 @@ class Benchmark:
             run_id=self._spec.run_id,
             prompt_tokens=self._not_exact or self._counter.description,
             arms={name: arm.facts.facts(arm.client.endpoint.url) for name, arm in self._arms.items()},
-            counters=tuple(self._counters),
+            counters=self._counted.whole(trusted=self._spec.trusted_counters),
+            sets=self._sets,
             notes=tuple(self._notes),
-        ).with_earlier(self._delivery.earlier)
+        ).with_earlier(self._delivery.earlier, measured=self._counted.blocks)

@@ -40,7 +40,7 @@ class EstimatedTokens:
 
 
 class TokenizerFile:
-    """Counts by a `tokenizer.json` (needs the package `tokenizers`, which the engine images have)."""
+    """Counts by a `tokenizer.json` (needs the package `tokenizers`, which the bundle has)."""
 
     exact = True
 

@@ -12,6 +12,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,7 +21,8 @@ from urllib.parse import urlsplit
 READ_SIZE = 64 * 1024
 """Bytes a read at most. More costs: a larger buffer comes from mmap, ten times the time of the read itself."""
 _SO_TIMESTAMPNS = 35
-"""Linux's SO_TIMESTAMPNS (asm-generic/socket.h); the Python module does not name it."""
+"""Linux's SO_TIMESTAMPNS (asm-generic/socket.h); the Python module does not name it. Elsewhere 35 is another option, or
+none, and a chunk's time is that of the program's wake-up."""
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
 _MAX_BELIEVABLE_LAG_S = 60.0
@@ -85,8 +87,9 @@ async def connect(address: Address, sink: Sink) -> Connection:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            if sys.platform == "linux":
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             await loop.sock_connect(sock, target)
         except OSError as failure:
             sock.close()

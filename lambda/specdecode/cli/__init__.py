@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import __version__
 from specdecode.aws import NoRegion
+from specdecode.cli import value_names
 from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.output import EXIT_ENVIRONMENT, complain, say
 from specdecode.escape import spell_out
@@ -21,8 +22,10 @@ app = typer.Typer(
     help="Does speculative decoding pay on AWS Trainium2 for your model, your prompts and your load?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _part in ("experiments", "prompts", "preflight", "runs", "report", "bench"):
+value_names.use()
+for _part in ("experiments", "prompts", "preflight", "runs", "report", "gate", "winner", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from specdecode.cli import completion
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain
 from specdecode.experiment.model import Load
@@ -59,7 +60,10 @@ def bench(
     case: Annotated[
         list[str] | None,
         typer.Option(
-            help="Test case by name, or a group: structured, open, sample, all. Repeatable.", rich_help_panel=WHAT
+            metavar="NAME",
+            help="Test case by name, or a group: structured, open, sample, all. Repeatable.",
+            autocompletion=completion.cases,
+            rich_help_panel=WHAT,
         ),
     ] = None,
     prompt: Annotated[
@@ -195,7 +199,7 @@ def bench(
     from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.outcome import Options
-    from specdecode.benchmark.results import BadResults, claim_folder
+    from specdecode.benchmark.results import BadResults, claim_folder, release_folder
     from specdecode.benchmark.s3 import S3Folder
     from specdecode.cli.bench_results import WantedResults, deliver
 
@@ -253,7 +257,7 @@ def bench(
         raise typer.Exit(EXIT_BAD_INPUT) from None
     code, outcome = launch(spec, endpoints, options, max_error_rate=max_error_rate)
     if outcome is None:
-        if any((options.folder / "raw").rglob("*.jsonl")):
+        if not release_folder(options.folder):
             complain(f"`specdecode report {options.folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
     deliver(spec, options.folder, WantedResults(upload=upload, publish=publish, as_json=as_json))

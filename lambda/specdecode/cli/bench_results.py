@@ -8,11 +8,15 @@ from pathlib import Path
 from specdecode import names
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
+from specdecode.analysis.report.terminal import over_load
+from specdecode.analysis.setting import objective
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_table import figures_table
 from specdecode.cli.output import complain, say, say_document
-from specdecode.cli.report_sources import recorded
+from specdecode.cli.report_sources import recorded, sets_of
+from specdecode.cli.report_view import terminal_width
+from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.measures.accounting import Accounting, accounting_of
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
@@ -34,7 +38,9 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: WantedResults) -> None:
     run = recorded(folder)
     experiment, context = run.experiment, run.context
     levels = measure(experiment=experiment, records=run.records, context=context)
-    comparison = compare_measured(experiment=experiment, levels=levels, context=context)
+    comparison = compare_measured(
+        experiment=experiment, levels=levels, context=context, sets=sets_of(experiment, folder)
+    )
     accounting = _accounting(spec)
     written = []
     for at in levels:
@@ -53,6 +59,12 @@ def deliver(spec: BenchmarkSpec, folder: Path, wanted: WantedResults) -> None:
         say(figures_table(comparison))
         if len(spec.arms) > 1:
             say(f"\n{comparison.answer}")
+        if comparison.curve and comparison.recommendation:
+            say(f"{comparison.recommendation}\n")
+        for text in over_load(comparison, width=terminal_width()):
+            say(text)
+        for fact in objective(comparison):
+            say(f"{fact.name}: {line(fact.text)}")
         for note in comparison.notes:
             say(f"note: {note}")
     complain(f"report: {page}")

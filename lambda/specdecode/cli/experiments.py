@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from specdecode.analysis.sweep import next_step
+from specdecode.cli import completion
 from specdecode.cli import experiments_view as view
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, complain, say, say_json, show
@@ -27,16 +28,20 @@ from specdecode.experiment import (
     load_preset,
     parse_overrides,
     preset_names,
-    prices,
 )
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.warnings import check_alike, check_support
+from specdecode.planning.warnings import check_alike, check_families, check_levels, check_support
 
-Reference = Annotated[str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")]
+Reference = Annotated[
+    str,
+    typer.Argument(
+        metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=completion.experiments
+    ),
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Override a field: workload.requests=20.")
 ]
@@ -72,7 +77,9 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     with _refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
     engine = None if experiment.has_endpoints else load_engine(experiment.engine)
-    warnings = check_support(experiment, engine) + check_alike(experiment, engine) if engine else []
+    checks = (check_support, check_families, check_alike)
+    warnings = [each for check in checks for each in check(experiment, engine)] if engine else []
+    warnings += check_levels(experiment)
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})
@@ -87,7 +94,9 @@ def plan(
     reference: Reference,
     overrides: Overrides = None,
     ami: Ami = None,
-    price: Annotated[float, typer.Option(min=0, help="US dollars for an hour of the node.")] = prices.NODE.usd,
+    price: Annotated[
+        float | None, typer.Option(min=0, help="US dollars for an hour of the node; unset, what AWS publishes.")
+    ] = None,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     longest_run_hours: Annotated[
@@ -143,7 +152,8 @@ def manifests(
         context = RenderContext(
             run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
         )
-        objects = all_objects(make_plan(experiment, inventory=Inventory()), context)
+        free = Capacity(price_per_node_hour=0)  # no object knows a price
+        objects = all_objects(make_plan(experiment, inventory=Inventory(), capacity=free), context)
     if as_json:
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
     else:
@@ -160,7 +170,7 @@ def engines(
         shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
         say_json(shown[0] if name else shown)
     else:
-        show(*(view.engine_tables(found[0]) if name else [view.engines_table(found)]))
+        show(*(view.engine_tables(found[0]) if name else view.engines_tables(found)))
 
 
 def schema(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import yaml
@@ -13,6 +13,7 @@ from rich.table import Table
 from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.experiment import Engine, Experiment
 from specdecode.planning import Bill, Plan
+from specdecode.planning.cost import LevelCost
 
 
 class BlockDumper(yaml.CSafeDumper):
@@ -84,7 +85,8 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *cost_lines(bill),
         *_part_lines(plan),
         *_level_lines(plan),
-        f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s",
+        f"history   at most {plan.worst_case_events} events, one look every {plan.poll_seconds} s "
+        f"({plan.attentive_seconds} s while the end of work on the node is expected)",
         *(f"assumed   {line}" for line in plan.assumptions),
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
@@ -109,9 +111,15 @@ def _level_lines(plan: Plan) -> list[str]:
     """What each load takes of the node, where there are several."""
     if len(plan.levels) < 2:
         return []
+
+    def queues(each: LevelCost) -> bool:
+        return (
+            not plan.experiment.has_endpoints and (each.level.concurrency or 0) > plan.experiment.serving.max_num_seqs
+        )
+
     return [
         f"load      {each.level}: {each.requests} requests an arm and round: {span(each.node_hours.scaled(60))} min, "
-        f"{money(each.node_hours.scaled(plan.price_per_node_hour))}"
+        f"{money(each.node_hours.scaled(plan.price_per_node_hour))}" + (" (requests queue)" if queues(each) else "")
         for each in plan.levels
     ]
 
@@ -136,15 +144,15 @@ def _sweep_lines(plan: Plan) -> list[str]:
     ]
 
 
-def engines_table(engines: Iterable[Engine]) -> Table:
+def engines_tables(engines: Sequence[Engine]) -> list[Table | str]:
+    """What there is, and below it which of them have an end, with its date and the engine to move to."""
     table = Table(title="Engines")
-    for column in ("engine", "what it is", "methods", "models", "AMI", "support"):
-        table.add_column(column, no_wrap=column == "engine")
+    for column in ("engine", "what it is", "methods", "models", "AMI"):
+        table.add_column(column, no_wrap=column == "engine", overflow="fold")
     for engine in engines:
         methods = ", ".join(engine.methods) or "none"
-        ends = f"ends: {engine.support.ends}; then {engine.support.successor}" if engine.support else ""
-        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine), ends)
-    return table
+        table.add_row(engine.name, engine.title, methods, ", ".join(engine.model_families), _amis(engine))
+    return [table, *(engine.support.sentence(engine.name) for engine in engines if engine.support)]
 
 
 def engine_tables(engine: Engine) -> list[Table | str]:
@@ -159,6 +167,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         methods.add_row(method, f"no: {reason}")
     lines = [
         f"image     {engine.reference}",
+        *([f"tools     {engine.tools_reference}, for what does not run the engine"] if engine.tools_image else []),
         f"dialect   {engine.dialect}",
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",
@@ -176,7 +185,8 @@ def engine_tables(engine: Engine) -> list[Table | str]:
 
 
 def _amis(engine: Engine) -> str:
-    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}"
+    refused = f", not {' or '.join(engine.runtime.refused_amis)}" if engine.runtime.refused_amis else ""
+    return f"{engine.runtime.oldest_ami} to {engine.runtime.newest_ami or 'the newest'}{refused}"
 
 
 def _state(there: bool, verb: str) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from specdecode.escape import json_text, plain, plain_json
 
-EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT = 1, 2, 3
+EXIT_FAILED, EXIT_USAGE, EXIT_ENVIRONMENT, EXIT_UNDECIDED = 1, 2, 3, 4
 
 
 def say(text: str, *, end: str = "\n") -> None:
@@ -43,6 +43,8 @@ def show(*items: Table | str) -> None:
     """Tables and texts, without markup: a cell is a cell whatever it says."""
     console = Console(markup=False, emoji=False, highlight=False)
     for item in items:
+        for column in item.columns if isinstance(item, Table) else ():
+            column.overflow = "fold"
         shown: RenderableType = plain(item) if isinstance(item, str) else item
         console.print(shown, soft_wrap=isinstance(item, str))
 

@@ -91,7 +91,10 @@ def check(
     else:
         show(categories_table(found), "\n".join(_lines(found)))
     if beyond:
-        named = "\n".join(f"  {row.id}: at least {tokens} tokens with its answer" for row, tokens in beyond[:SHOWN])
+        named = "\n".join(
+            f"  {row.id}: at least {tokens} tokens with {'its answers' if row.turns[1:] else 'its answer'}"
+            for row, tokens in beyond[:SHOWN]
+        )
         raise stop_with(
             f"{len(beyond)} {FITS} into {max_model_len} tokens:\n{named}" + ("\n  …" if beyond[SHOWN:] else ""),
             EXIT_USAGE,
@@ -117,6 +120,8 @@ def add(
     Exit codes: 0 it is there, 2 the file is no set of prompts, 3 the bucket cannot be written.
     """
     found = _read(file, name)
+    if (own := shipped(found.name)) is not None and own.sha256 != found.sha256:
+        raise stop_with(f"a set that ships is called {found.name} already: give yours another --name", EXIT_USAGE)
     store = _store(bucket, stack, region=region, profile=profile)
     key = layout.prompts_key(found.name, found.sha256)
     store.write(key, read_file(file), content_type="application/x-ndjson")
@@ -170,18 +175,20 @@ def categories_table(found: PromptSet) -> Table:
 
 def _lines(found: PromptSet) -> list[str]:
     skipped = [f"{found.skipped} conversations in which nobody asks anything were passed over"] if found.skipped else []
-    several = sum(len(row.turns) > 1 for row in found.rows)
-    return [*skipped, *([f"of {several} conversations the first turn is sent"] if several else [])]
+    several = [row for row in found.rows if len(row.turns) > 1]
+    turns = sum(len(row.turns) for row in several)
+    said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""
+    return [*skipped, *([said] if said else [])]
 
 
 def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[PromptRow, int]]:
-    sizes = ((row, row.fewest_tokens + (row.output_tokens or output_tokens)) for row in found.rows)
+    sizes = ((row, row.fewest_tokens_with(row.output_tokens or output_tokens)) for row in found.rows)
     return sorted(((row, size) for row, size in sizes if size > room), key=lambda item: -item[1])
 
 
 def _fewest(found: PromptSet) -> int:
-    """Prompts of the smallest category: so many of each can be measured without repeating one."""
-    return min(len(found.of(category)) for category in found.categories)
+    """Requests of the smallest category: so many of each can be measured without repeating one."""
+    return min(sum(len(row.turns) for row in found.of(category)) for category in found.categories)
 
 
 def _yaml(found: PromptSet) -> list[str]:
@@ -212,8 +219,10 @@ def _read(path: Path, name: str | None) -> PromptSet:
     except ValueError:
         raise stop_with(f"--name {name}: use lower-case letters, digits, dots and hyphens", EXIT_USAGE) from None
     for row in found.rows:
-        if kind := credentials.kind_of(row.text):
-            raise stop_with(f"{path}: prompt {row.id} holds what looks like {kind}: {credentials.ADVICE}", EXIT_USAGE)
+        if hidden := next(credentials.found(row.model_dump(mode="json")), None):
+            raise stop_with(
+                f"{path}: prompt {row.id} holds what looks like {hidden[1]}: {credentials.ADVICE}", EXIT_USAGE
+            )
     return found
 
 

@@ -22,6 +22,7 @@ from specdecode.analysis.report import (
     write_report,
 )
 from specdecode.analysis.sweep import advise_sweep
+from specdecode.cli import completion
 from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
@@ -62,7 +63,12 @@ def register(app: typer.Typer) -> None:
 
 def report(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="A run id, a run's folder or a report.json; the newest run.")
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run id, a run's folder or a report.json; the newest run.",
+            autocompletion=completion.runs,
+        ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Write the HTML page and open it in the browser.")] = False,
     form: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.TERMINAL,
@@ -96,7 +102,11 @@ def report(
 def compare_runs(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN RUN...", help="Run ids, runs' folders or report.json files, two or more."),
+        typer.Argument(
+            metavar="RUN RUN...",
+            help="Run ids, runs' folders or report.json files, two or more.",
+            autocompletion=completion.runs,
+        ),
     ],
     stack: Stack = STACK,
     region: Region = None,
@@ -123,7 +133,12 @@ def compare_runs(
 
 def advise(
     reference: Annotated[
-        str, typer.Argument(metavar="PRESET|RUN", help="A preset's name, a run id, a run's folder or a report.json.")
+        str,
+        typer.Argument(
+            metavar="PRESET|RUN",
+            help="A preset's name, a run id, a run's folder or a report.json.",
+            autocompletion=completion.experiments_or_runs,
+        ),
     ],
     also: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="Further runs to learn from.")] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
@@ -132,7 +147,10 @@ def advise(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain."""
+    """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain.
+
+    Of runs at several loads: the best measured k at each, and the compile that is worth most on average over them.
+    """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     measured = [find(run, deployment=deployment) for run in also or ()]
     experiment = _preset(reference)

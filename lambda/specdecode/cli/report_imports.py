@@ -1,4 +1,4 @@
-"""`specdecode import`: the report from old LLMPerf results."""
+"""`specdecode import`: the report from results of other tools."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from specdecode.analysis.llmperf_import import compare_llmperf
-from specdecode.analysis.llmperf_results import ImportProblem, LlmperfArm, read_arm
+from specdecode.analysis.llmperf_import import compare_imported
+from specdecode.analysis.llmperf_results import ImportedArm, ImportProblem, read_arm
+from specdecode.analysis.other_tools import read_other
 from specdecode.analysis.report import render_terminal, write_report
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width
@@ -24,7 +25,7 @@ def import_results(
         list[str],
         typer.Argument(
             metavar="NAME=PATH...",
-            help="Each arm's *_summary.json or its folder, the baseline first: base=results/base sd=results/sd.",
+            help="Each arm's result file or its folder, the baseline first: base=results/base sd=results/sd.",
         ),
     ],
     about: Annotated[
@@ -36,21 +37,27 @@ def import_results(
             "sd:most_tokens_per_step=k (what its engine yields in a step: k with NxD Inference, k+1 with others).",
         ),
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the report.")] = "Imported LLMPerf results",
+    title: Annotated[str, typer.Option(help="Title of the report.")] = "Imported results",
     out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Make the same report from results of LLMPerf's token_benchmark_ray.py, corrected and with what they hide said."""
+    """Make the same report from results of another tool, corrected, and say what that tool's own figures mean.
+
+    Read are LLMPerf (token_benchmark_ray.py: *_summary.json), `vllm bench serve --save-result --save-detailed`, a
+    combination's folder of `vllm bench sweep serve`, AIPerf (its artifact folder) and GuideLLM (its JSON).
+
+    Exit codes: 0 compared, 2 the files are none of these, or do not hold what is needed.
+    """
     problems: list[str] = []
     described = _described(about or [], problems)
-    found: list[tuple[LlmperfArm, Variant]] = []
+    found: list[tuple[ImportedArm, Variant]] = []
     for number, given in enumerate(arms):
         name, equals, path = given.partition("=")
         if not equals:
             problems.append(f"{given}: write NAME=PATH, for example base=results/base")
             continue
         try:
-            arm = read_arm(Path(path), name=name)
+            arm = read_other(Path(path), name=name) or read_arm(Path(path), name=name)
             found.append((arm, _variant(name, described.pop(name, {}), None if number == 0 else _first(arms))))
         except (ImportProblem, ValidationError) as error:
             problems.append(str(error) if isinstance(error, ImportProblem) else f"{name}: {error.errors()[0]['msg']}")
@@ -59,7 +66,7 @@ def import_results(
         problems.append("two arms are needed, the baseline first: base=results/base sd=results/sd")
     if problems:
         raise stop_with("\n".join(problems), EXIT_USAGE)
-    comparison = compare_llmperf(arms=found, title=title)
+    comparison = compare_imported(arms=found, title=title)
     if as_json:
         say_document(comparison.json_document())
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, Exper
 from specdecode.experiment.endpoints import fill
 from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 from specdecode.untrusted import Unreadable, read_file
 
@@ -100,7 +102,20 @@ class Recorded:
 def compared_anew(path: Path, price: float | None = None) -> Comparison:
     """The comparison of the raw records in a folder; ends the command with 2 if it holds none."""
     found = recorded(path, price)
-    return compare(experiment=found.experiment, records=found.records, context=found.context)
+    return compare(
+        experiment=found.experiment, records=found.records, context=found.context, sets=sets_of(found.experiment, path)
+    )
+
+
+def sets_of(experiment: Experiment, path: Path) -> dict[str, PromptSet]:
+    """The sets that lie in a run's folder, or where `bench` found them; those that cannot be read are left out."""
+    found = {}
+    for case in experiment.workload.cases:
+        if case.prompts is not None and case.prompts.key not in found:
+            file = Path(case.text) if case.text else path / case.prompts.key
+            with suppress(Unreadable, BadPromptSet):
+                found[case.prompts.key] = read_set(read_file(file), name=case.prompts.set)
+    return found
 
 
 def recorded(path: Path, price: float | None = None) -> Recorded:
@@ -133,6 +148,8 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
         finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
         price_per_node_hour=price,
         counters=servers.counters,
+        sets=servers.sets,
+        prefix_caching=servers.prefix_caching,
         accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
         prompt_lengths=servers.prompt_tokens,
         raw_prefix=str(path),

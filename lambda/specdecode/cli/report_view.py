@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from specdecode.analysis.difference import CaseChange, OverRuns, Repeated, RunDifference, TrendPoint
+from specdecode.analysis.difference import Carried, CaseChange, OverRuns, Repeated, RunDifference, TrendPoint
 from specdecode.analysis.report.numbers import compact, times
-from specdecode.analysis.sweep import variant_of
+from specdecode.analysis.sweep import k_by_load, variant_of
 from specdecode.escape import line
 from specdecode.experiment import Experiment
-from specdecode.speculation.advisor import Advice, Candidate
+from specdecode.experiment.level import Level
+from specdecode.speculation.advisor import Candidate
+from specdecode.speculation.loads import LoadsAdvice
 
 SHOWN = 8
 """Most candidates of an advice that the terminal lists."""
@@ -27,7 +29,8 @@ def difference_text(found: RunDifference | Repeated) -> str:
     if isinstance(found, Repeated):
         rows = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
         rows += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
-        return _table(rows) if found.cases else "No arm and case is in all of the runs.\n"
+        table = _table(rows) if found.cases else "No arm and case is in all of the runs.\n"
+        return "\n".join([table, *_carried(found.carried)])
     return _change_text(found)
 
 
@@ -54,11 +57,28 @@ def _change_text(found: RunDifference) -> str:
             "One run a side cannot tell a change from what varies between runs: repeat both, and give all runs to "
             "`specdecode compare`.\n"
         )
+    if found.other_objective:
+        listed = "".join(f"  {line(item)}\n" for item in found.other_objective)
+        parts.append(f"What the arms carry is at different objectives and is not compared:\n{listed}")
+    parts += _carried(found.carried)
     parts += [f"only in {before}: {', '.join(map(line, found.only_before))}\n"] if found.only_before else []
     parts += [f"only in {after}: {', '.join(map(line, found.only_after))}\n"] if found.only_after else []
     if found.settings:
         parts.append("What differs:\n" + "".join(f"  {line(item)}\n" for item in found.settings))
     return "\n".join(parts)
+
+
+def _carried(found: Sequence[Carried]) -> list[str]:
+    """Largest load at the objective of each arm, run by run."""
+    lines = [
+        f"  {line(each.variant)}: {_loads(each.before)}{' -> ' + _loads(each.after) if each.after else ''}\n"
+        for each in found
+    ]
+    return [f"Largest load that keeps the objective, run by run:\n{''.join(lines)}"] if lines else []
+
+
+def _loads(found: Sequence[Level | None]) -> str:
+    return "; ".join(str(level or "none") for level in found)
 
 
 def _verdicts(item: OverRuns) -> str:
@@ -93,8 +113,9 @@ def _over_runs(points: Sequence[TrendPoint]) -> str:
     return _table(rows)
 
 
-def advice_document(advice: Advice, experiment: Experiment) -> dict[str, Any]:
+def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any]:
     """The advice as plain data, with the experiment's own names of the arms."""
+    advice = found.together
     return {
         "reason": advice.reason,
         "compile_next": _candidate(advice.compile_next, experiment),
@@ -112,13 +133,27 @@ def advice_document(advice: Advice, experiment: Experiment) -> dict[str, Any]:
             }
             for belief in advice.beliefs
         ],
+        "k_by_load": k_by_load(found),
+        "by_load": [
+            {
+                "load": level.name,
+                "at": str(level),
+                "best": _candidate(own.best, experiment),
+                "best_speedup": own.best_speedup,
+                "compile_next": _candidate(own.compile_next, experiment),
+                "reason": own.reason,
+            }
+            for level, own in found.levels
+        ],
     }
 
 
 def advice_text(document: dict[str, Any]) -> str:
     """The reason, what is best so far, and the candidates in order."""
     parts = [document["reason"] + "\n"]
-    if document["best"]:
+    if document["by_load"]:
+        parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]
+    elif document["best"]:
         parts.append(f"Best so far: {_arm(document['best'])}, {times(document['best_speedup'])} in decoding.\n")
     if document["measure_again"]:
         listed = ", ".join(_arm(item) for item in document["measure_again"])
@@ -136,6 +171,20 @@ def advice_text(document: dict[str, Any]) -> str:
         ]
         parts.append(_table(rows))
     return "\n".join(parts)
+
+
+def _by_load(loads: Sequence[dict[str, Any]]) -> str:
+    rows = [("load", "best measured", "decoding", "worth most there")]
+    rows += [
+        (
+            item["at"],
+            _arm(item["best"]) if item["best"] else "no speculation",
+            times(item["best_speedup"]),
+            f"compile {_arm(item['compile_next'])}" if item["compile_next"] else "no compile",
+        )
+        for item in loads
+    ]
+    return _table(rows)
 
 
 def _candidate(candidate: Candidate | None, experiment: Experiment) -> dict[str, Any] | None:

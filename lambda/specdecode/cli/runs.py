@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from specdecode import layout
-from specdecode.cli import runs_release
+from specdecode.cli import completion, runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
 from specdecode.cli.options import STACK, Profile, Region, Stack
@@ -34,7 +34,10 @@ def register(app: typer.Typer) -> None:
 
 def run(
     experiment: Annotated[
-        str, typer.Argument(metavar="PRESET|FILE", help="A preset's name or a YAML file.")
+        str,
+        typer.Argument(
+            metavar="PRESET|FILE", help="A preset's name or a YAML file.", autocompletion=completion.experiments
+        ),
     ] = DEFAULT_PRESET,
     overrides: Annotated[
         list[str] | None,

@@ -96,7 +96,7 @@ def _reconcile(deployment: Deployment) -> dict[str, Any]:
         return deployment.reconcile()
     except FunctionFailed as failure:
         raise stop_with(
-            f"{failure}\nThe watchdog could not run: a node may still be there, about $36 an hour. The backstop, which "
+            f"{failure}\nThe watchdog could not run: a node may still be there, and is billed. The backstop, which "
             f"needs neither Kubernetes nor the bucket, ends its instance {BACKSTOP_WINDOW_MINUTES} to "
             f"{BACKSTOP_WINDOW_MINUTES + BACKSTOP_PERIOD_MINUTES} min after the watchdog's last heartbeat if no run "
             f"goes on. At once, by hand: {BY_HAND}",

@@ -32,7 +32,7 @@ def look(deployment: Deployment, run_id: str | None) -> RunView:
     state = _readable(lambda: deployment.state(found.run_id))
     plan = _readable(lambda: deployment.plan(found.run_id))
     known = _readable(lambda: deployment.capacity)
-    terms = known.type if known else "on-demand"
+    terms = "on-demand" if known is None else known.of(plan.experiment.node).type if plan else known.type
     return view(found, deployment.events(found.arn), state, plan, now=datetime.now(UTC), capacity=terms)
 
 

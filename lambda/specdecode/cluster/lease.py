@@ -3,8 +3,9 @@
 Runs on servers that already run stand in a queue of their own of the same form: they need no node, but two that load
 one server at once would measure each other.
 
-The NodePool's replicas follow this document: 1 while somebody holds it, 0 otherwise. When the holder leaves, the
-first in the queue becomes the holder in the same write, so that the node is handed over and not bought twice.
+The NodePools' replicas follow this document: 1 of the holder's pool while somebody holds it, 0 otherwise. When the
+holder leaves, the first in the queue becomes the holder in the same write, so that a node that it needs too is handed
+over and not bought twice.
 
 Fields that this version does not know are passed over: a newer one wrote them before it was rolled back. What cannot
 be true is no lease at all (`impossible`): a wrong time would keep the node from everybody who goes by it (ADR 134).
@@ -36,6 +37,8 @@ class Claim(BaseModel):
 
     run_id: str
     execution_arn: str
+    pool: str = names.NODEPOOL
+    """NodePool of the node that it needs."""
     queued_at: AwareDatetime
     held_since: AwareDatetime | None = None
 
@@ -52,6 +55,15 @@ class Lease(BaseModel):
     def replicas(self) -> int:
         """Nodes that this state is worth."""
         return 0 if self.holder is None else 1
+
+    @property
+    def pool(self) -> str | None:
+        """NodePool that has the node; None while nobody holds it."""
+        return None if self.holder is None else self.holder.pool
+
+    def replicas_of(self, pool: str) -> int:
+        """Nodes of the NodePool `pool` that this state is worth."""
+        return int(pool == self.pool)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -82,6 +94,8 @@ def impossible(lease: Lease, *, now: datetime) -> str | None:
     for claim in lease.claims:
         if not names.is_run_id(claim.run_id):
             return f"{claim.run_id[:100]!r} is no run's id"
+        if claim.pool not in names.HELD_POOLS:
+            return f"{claim.run_id} waits for a node of {claim.pool[:100]!r}, which is no pool of ours"
         if claim.queued_at > now + SKEW:
             return f"{claim.run_id} has waited since {claim.queued_at.isoformat()}, which is yet to come"
     if lease.holder is not None:
@@ -95,13 +109,13 @@ def impossible(lease: Lease, *, now: datetime) -> str | None:
     return None
 
 
-def request(lease: Lease, *, run_id: str, execution_arn: str, now: datetime) -> Lease:
+def request(lease: Lease, *, run_id: str, execution_arn: str, now: datetime, pool: str = names.NODEPOOL) -> Lease:
     """Join the queue, or hold the node at once if nobody does. Asking again changes nothing. Raises QueueFull."""
     if lease.position(run_id) is not None:
         return lease
     if len(lease.queue) >= LONGEST_QUEUE:
         raise QueueFull(f"{LONGEST_QUEUE} runs wait already: start this one later")
-    claim = Claim(run_id=run_id, execution_arn=execution_arn, queued_at=now)
+    claim = Claim(run_id=run_id, execution_arn=execution_arn, pool=pool, queued_at=now)
     return _promote(lease.model_copy(update={"queue": (*lease.queue, claim)}), now=now)
 
 

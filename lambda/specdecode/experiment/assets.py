@@ -13,9 +13,9 @@ import specdecode
 
 @cache
 def assets_dir() -> Path:
-    """`assets` beside the package (as in the bundle), else `assets` of the repository."""
+    """`assets` in the package (as pip installs it), beside it (as in the bundle), else `assets` of the repository."""
     package = Path(specdecode.__file__).resolve().parent
-    for root in (package.parent, package.parent.parent):
+    for root in (package, package.parent, package.parent.parent):
         if (root / "assets" / "experiments").is_dir():
             return root / "assets"
     raise FileNotFoundError(f"no assets/ beside {package}: the installation is incomplete")

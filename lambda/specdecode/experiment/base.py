@@ -14,9 +14,6 @@ Label = Annotated[str, StringConstraints(pattern=r"^[!-9;-~][ -~]{0,254}$")]
 
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)]
 
-DEVICES = 16
-"""Neuron devices of a trn2.48xlarge."""
-
 MOST_DRAFTED = 32
 """Largest k of an experiment."""
 

@@ -16,6 +16,8 @@ class BenchmarkArm(Frozen):
     variant: Name
     label: str
     """Value of the CloudWatch dimension `Variant`."""
+    compare_to: Name | None = None
+    """The arm that it is compared with; decides when enough was measured."""
     num_speculative_tokens: int | None = None
     """k, for an acceptance rate from tokens per step; None where the arm does not speculate."""
     most_tokens_per_step: MostTokens | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode.experiment import prices
+from specdecode.experiment import shapes
 from specdecode.experiment.engine import AmiVersion, Resources
 from specdecode.experiment.model import Frozen
 from specdecode.experiment.standing import standing_price
@@ -23,27 +23,16 @@ TERMS: dict[CapacityType, str] = {
 ACCEPT_COST_ABOVE = 500.0
 """US dollars that a run may cost at most without somebody having accepted more."""
 
-CORES_PER_DEVICE = 8
-"""Physical NeuronCores of a device."""
-HBM_GIB_PER_DEVICE = 96
-CLAIM_SIZES = (8, 16)
-"""Devices for which there is a ResourceClaimTemplate: half of the node and the whole (devicegroup8_id, 16_id)."""
-ALLOCATABLE_CPU = 191.45
-"""Karpenter's reference: 191450m of 192."""
-ALLOCATABLE_MEMORY_GIB = 1938410 / 1024
 RESERVED_CPU = 2.0
 """DaemonSets (about 0.8), and the Mountpoint pods that the S3 driver schedules after a workload, one a volume."""
 RESERVED_MEMORY_GIB = 8.0
-ALLOCATABLE_EPHEMERAL_GIB = 2600.0
-"""Of a 3000 GiB root volume, less the images, the system and the kubelet's eviction threshold."""
-LINK_GBPS = 100
-"""Gbit/s that one mount may ask S3 for: half of a network card of a trn2.48xlarge (16 cards, 3,200 Gbit/s together;
-Karpenter 1.14.1, zz_generated.bandwidth.go), since pods use the first card only and two mounts share it."""
 COPY_STREAMS = 16
 """Files that are copied at once. It also bounds the mount's memory: 2 GiB of read-ahead at most for each open file
 (doc/CONFIGURATION.md of Mountpoint 1.23)."""
-MOUNT_BUFFERS_GIB = 40.0
-"""Memory for what Mountpoint pods read ahead while a server loads: 16 files at 2 GiB, and the pods' own needs."""
+READ_AHEAD_GIB = 2.0
+"""Memory that Mountpoint takes at most for each file that is open."""
+MOUNT_PODS_GIB = 8.0
+"""Memory for the Mountpoint pods' own needs."""
 NodeStorage = Literal["instance-store", "ebs"]
 """Where the node keeps what pods write: its four NVMe disks, or gp3."""
 MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
@@ -55,10 +44,13 @@ DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 class Capacity(Frozen):
     """What is known of the node; what is None is not checked."""
 
+    node: str | None = None
+    """Shape of the deployment's node with Neuron devices; None: whichever an experiment names."""
+    region: str = shapes.HOME
     ami: AmiVersion | None = None
     """Release of the EKS Neuron AMI that the node class pins."""
-    price_per_node_hour: float = Field(default=prices.NODE.usd, ge=0)
-    """US dollars."""
+    price_per_node_hour: float | None = Field(default=None, ge=0)
+    """US dollars that are paid for that node; None: what AWS publishes for it in `region`."""
     node_storage: NodeStorage = "instance-store"
     reservation: str | None = None
     """Id of the reservation that the node comes from; None: on demand."""
@@ -71,6 +63,25 @@ class Capacity(Frozen):
     """US dollars; a run that could cost more is refused unless its request accepts that."""
     longest_run_hours: int = Field(default=LONGEST_RUN_HOURS, ge=1)
     """Hours for which a run may hold the node before a person is told."""
+
+    def of(self, node: str) -> Capacity:
+        """The terms on which an experiment gets a node of the shape `node`, with its price.
+
+        The settings of the deployment are about its node with devices: any other comes on demand, at AWS's price. The
+        price stays None where nobody has said one and AWS publishes none.
+        """
+        shape = shapes.SHAPES[node]
+        published = shape.price_in(self.region)
+        own = {"node": node, "price_per_node_hour": published.usd if published else None}
+        own |= {} if shape.has_nvme else {"node_storage": "ebs"}
+        if self.node not in (None, node):
+            return self.model_copy(
+                update=own | {"ami": None, "reservation": None, "block_start": None, "block_end": None}
+            )
+        return self.model_copy(update={**own, **self._said()})
+
+    def _said(self) -> dict[str, float]:
+        return {} if self.price_per_node_hour is None else {"price_per_node_hour": self.price_per_node_hour}
 
     @property
     def backstop_hours(self) -> int:

@@ -42,7 +42,9 @@ class TestCase(Frozen):
     prompts: PromptsOf | None = None
     """Of kind `set`: the prompts. `workload.prompts` writes such cases, one for each category."""
     requests: int | None = Field(default=None, ge=1, le=100_000)
-    """Measured requests of this case; unset, the workload's."""
+    """Measured requests of this case; unset, the workload's. Each turn of a conversation is one."""
+    output_tokens: int | None = Field(default=None, ge=1, le=2**20)
+    """Longest answer of this case; unset, the workload's. A prompt's own, where its set has one, goes before it."""
     structured: bool
     """Whether the continuation is predictable: reported apart from open-ended prompts."""
     source: Prose = ""

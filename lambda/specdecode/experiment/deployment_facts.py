@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict
 
-INSTANCE_TYPE = "trn2.48xlarge"
-INSTANCE_VCPUS = 192
+from specdecode.experiment import shapes
+
 EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
 """Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
 
@@ -22,17 +22,19 @@ class DeploymentFacts(BaseModel):
 
     region: str
     account: str | None = None
+    node: str = shapes.DEFAULT
+    """Shape of the node with Neuron devices."""
     cluster: str
     kubernetes: str
     zones: tuple[str, ...]
     """Of the network, by id."""
     node_zones: tuple[str, ...]
-    """Where the trn2 node may start, by id."""
+    """Where that node may start, by id."""
     nat_gateways: int
     system_type: str
     """Instance type of the two system nodes."""
     ami: str
-    """EKS AL2023 release of the trn2 node."""
+    """EKS AL2023 release of that node."""
     staging_ami: str
     addons: dict[str, str]
     """Add-on -> pinned build."""

@@ -11,7 +11,7 @@ from typing import Any
 
 Document = dict[str, Any]
 TOOLS_ENGINE = "0.9.1-sdk2.26.1"
-"""Engine whose image the benchmark's pods use where the document names none: it has Python 3.11 and the AWS CLI."""
+"""Engine whose `tools_image` the benchmark's pods use where the document names none."""
 UNSERVED: Document = {"tensor_parallel_size": 1, "devices": 0, "max_num_seqs": 1, "max_model_len": 2**20}
 UNWEIGHED_GIB = 1.0
 

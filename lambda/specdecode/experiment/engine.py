@@ -135,7 +135,8 @@ class Metrics(Frozen):
     accepted_tokens: str | None = None
     accepted_per_position: str | None = None
     per_request: str | None = None
-    """Arguments that make answers say how many drafts were accepted; None: there are none."""
+    """Arguments that make answers say how many drafts were accepted; each speculating arm has them. None: there are
+    none."""
     note: str = ""
 
 
@@ -165,7 +166,8 @@ class Engine(Frozen):
     digest: Digest | None = None
     """Of `image`, where known."""
     tools_image: Image | None = None
-    """Image for pods that run the bundle without the engine (staging, benchmark): the bundle needs CPython 3.11.
+    """Image of the containers that run the bundle without the engine (staging, smoke, benchmark, the first and the last
+    of the compile Job): CPython 3.11 on x86_64, which the bundle's libraries are compiled for, a shell and boto3.
     None: `image` has it."""
     tools_digest: Digest | None = None
     """Of `tools_image`, where known."""
@@ -207,9 +209,17 @@ class Engine(Frozen):
     """None: nothing is compiled, a server starts from the weights alone."""
     probes: Probes
     resources: PodResources
+    """Of pods on a trn2.48xlarge."""
+    resources_on: dict[str, PodResources] = Field(default_factory=dict)
+    """Of pods on nodes of other shapes, by their names."""
     metrics: Metrics
     estimates: Estimates
     source: str
+
+    def on_node(self, node: str) -> Engine:
+        """The engine with the pods' sizes that it has for a node of that shape."""
+        sizes = self.resources_on.get(node)
+        return self if sizes is None else self.model_copy(update={"resources": sizes})
 
     @property
     def on_neuron(self) -> bool:
@@ -231,7 +241,7 @@ class Engine(Frozen):
 
     @property
     def tools_reference(self) -> str:
-        """The image of the pods that run the bundle without the engine."""
+        """The image of the containers that run the bundle without the engine."""
         return _reference(self.tools_image, self.tools_digest) if self.tools_image else self.reference
 
     @model_validator(mode="after")
@@ -271,7 +281,7 @@ class Engine(Frozen):
 
     @model_validator(mode="after")
     def _what_compiles_has_a_pod_for_it(self) -> Self:
-        if (self.artifact is None) != (self.resources.compile is None):
+        if any((self.artifact is None) != (r.compile is None) for r in (self.resources, *self.resources_on.values())):
             raise ValueError("`artifact: null` and a missing `resources.compile` go together: nothing is compiled")
         return self
 

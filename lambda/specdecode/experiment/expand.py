@@ -17,9 +17,18 @@ MAX_SPELLED_OUT = 2**20
 RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 
 
+OF_ONE_MODEL = ("revision", "size_gib", "import_prefix")
+"""Fields of a model that are no other model's: they go where its `id` does."""
+
+
 def merge(base: Any, change: Any) -> Any:
-    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced."""
+    """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced.
+
+    A model with another id does not inherit what is the first one's only.
+    """
     if isinstance(base, dict) and isinstance(change, dict):
+        if "id" in base and "id" in change and base["id"] != change["id"]:
+            base = {key: value for key, value in base.items() if key not in OF_ONE_MODEL}
         return {**base, **{key: merge(base.get(key), value) for key, value in change.items()}}
     return change
 
@@ -34,7 +43,23 @@ def inherit(document: Document, *, preset: Callable[[str], Document], seen: tupl
     if parent in seen:
         raise _refused("extends", f"{' -> '.join((*seen, parent))} goes round in a circle", "remove one `extends`")
     own = {key: value for key, value in document.items() if key != "extends"}
-    return dict(merge(inherit(preset(parent), preset=preset, seen=(*seen, parent)), own))
+    before = inherit(preset(parent), preset=preset, seen=(*seen, parent))
+    if _names(own, "cases") and not _names(own, "prompts"):
+        before = without_sets(before)
+    return dict(merge(before, own))
+
+
+def without_sets(document: Document) -> Document:
+    """Without `workload.prompts`: who names cases of a preset means these alone, and pays for no others."""
+    workload = document.get("workload")
+    if not isinstance(workload, dict):
+        return document
+    return {**document, "workload": {key: value for key, value in workload.items() if key != "prompts"}}
+
+
+def _names(document: Document, key: str) -> bool:
+    workload = document.get("workload")
+    return isinstance(workload, dict) and key in workload
 
 
 def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, dict[str, str]]:
@@ -43,7 +68,7 @@ def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, 
     An item of a list is named by its `name` or its number.
     """
     failed: dict[str, str] = {}
-    for path, value in changes.items():
+    for path, value in sorted(changes.items(), key=lambda change: not change[0].endswith(".id")):
         try:
             document = _set(document, path.split("."), value)
         except LookupError as error:
@@ -63,6 +88,8 @@ def expand(
     A path is looked up in the document as it is written, and else in the document written out: so both a sweep's
     lists and a swept variant can be overridden.
     """
+    if "workload.cases" in overrides and not any(path.startswith("workload.prompts") for path in overrides):
+        document = without_sets(document)
     document, failed = override(document, overrides)
     document = sets(expand_cases(expand_variants(document), library=library))
     document, failed = override(document, {path: overrides[path] for path in failed})
@@ -98,7 +125,9 @@ def _set(node: Any, path: list[str], value: Any) -> Any:
         node = {}
     if not isinstance(node, dict):
         raise LookupError(f"`{key}` is looked up in {node!r}, which has no keys")
-    return {**node, key: _set(node.get(key), rest, value) if rest else value}
+    if not rest:
+        return merge(node, {key: value}) if key == "id" else {**node, key: value}
+    return {**node, key: _set(node.get(key), rest, value)}
 
 
 def _item(items: list[Any], path: list[str]) -> tuple[int, int]:

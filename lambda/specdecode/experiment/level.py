@@ -35,7 +35,9 @@ class Level(Frozen):
         return self.rate if self.rate is not None else float(self.concurrency or 1)
 
     def __str__(self) -> str:
-        return f"{self.rate:g} requests a second" if self.rate is not None else f"{self.concurrency} at a time"
+        if self.rate is None:
+            return f"{self.concurrency} at a time"
+        return f"{self.rate:g} request{'' if self.rate == 1 else 's'} a second"
 
 
 def _listed(value: Any) -> Any:
@@ -43,8 +45,9 @@ def _listed(value: Any) -> Any:
 
 
 def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
-    if again := sorted({value for value in values if values.count(value) > 1}):
-        raise ValueError(f"each level once: {', '.join(f'{value:g}' for value in again)} is there several times")
+    names = [f"{value:g}" for value in values]
+    if again := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"each level once: {', '.join(again)} is there several times")
     return values
 
 

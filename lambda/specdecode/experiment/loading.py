@@ -62,15 +62,21 @@ def _engine(path: Path) -> Engine:
         beside = path.with_name(f"{name}.yaml")
         if not beside.is_file():
             raise documents.refused(f"{path.name}: extends", f"no engine is called {name!r}", "name one beside it")
-        return _document(beside)
+        return _with_own_digests(_document(beside))
 
-    document = expand.inherit(_document(path), preset=parent)
+    document = expand.inherit(_with_own_digests(_document(path)), preset=parent)
     if "extends" in _document(path):
         document = {
             key: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
             for key, value in document.items()
         }
     return _validate(Engine, document)
+
+
+def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
+    """An image of its own is not pinned to the digest of the image that it takes the place of."""
+    pinned = {"image": "digest", "tools_image": "tools_digest"}
+    return {**{digest: None for image, digest in pinned.items() if image in document}, **document}
 
 
 def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None) -> Experiment:
@@ -203,6 +209,8 @@ def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Ite
             fix = f"the keys here are {', '.join(known)}"
         elif item["type"] == "missing":
             message, fix = "is required and missing", "add it"
+            if location[-1] == "size_gib":
+                fix = "add it: GiB of the model's files; a model with another id inherits neither size nor revision"
         else:
             given = item.get("input")
             shown = "" if isinstance(given, (dict, list)) else f", not {given!r}"[:80]

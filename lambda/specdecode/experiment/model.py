@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from specdecode import layout
+from specdecode.experiment import shapes
 from specdecode.experiment.base import (
-    DEVICES,
     MOST_DRAFTED,
     Argument,
     EndpointSecret,
@@ -23,11 +23,10 @@ from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.published import Published
 from specdecode.experiment.slo import Slo
-from specdecode.experiment.workload import Load, Workload
-from specdecode.prompts.reference import PromptsOf
+from specdecode.experiment.workload import Load, Requests, Workload
+from specdecode.prompts.reference import HubFile, PromptsOf
 
 __all__ = [
-    "DEVICES",
     "MOST_DRAFTED",
     "SAMPLE",
     "Argument",
@@ -36,6 +35,7 @@ __all__ = [
     "EnvName",
     "Experiment",
     "Frozen",
+    "HubFile",
     "Label",
     "Load",
     "Method",
@@ -46,6 +46,7 @@ __all__ = [
     "PromptKind",
     "PromptsOf",
     "Prose",
+    "Requests",
     "Serving",
     "Slo",
     "Speculation",
@@ -54,6 +55,9 @@ __all__ = [
     "Variant",
     "Workload",
 ]
+
+
+MOST_DEVICES = max(shape.devices for shape in shapes.SHAPES.values())
 
 
 class ModelKind(StrEnum):
@@ -134,20 +138,42 @@ class Speculation(Frozen):
     """The draft model, or the head."""
     num_speculative_tokens: int = Field(ge=1, le=MOST_DRAFTED)
     """k: tokens that are drafted for each step of the target."""
+    num_speculative_tokens_per_batch_size: tuple[tuple[int, int, int], ...] = Field(default=(), max_length=100)
+    """k by load, as a report prints it for engines that take it: `[first, last, k]` for ranges of running requests with
+    both ends, the first from 1, in order; k = 0 does not speculate. Beyond the last range its k stays."""
     draft_max_model_len: int | None = Field(default=None, ge=1)
     """Window of the draft; unset, the target's."""
     most_tokens_per_step: MostTokens | None = None
     """Only of a server that already runs: `k` for NxD Inference's engines, `k+1` (if unset) for others.
     Of the arms that are served here the engine's file says it."""
 
+    @model_validator(mode="after")
+    def _ranges_follow_each_other(self) -> Self:
+        """What vLLM refuses (v1/spec_decode/dynamic/utils.py, 0.32.0), and what it would cut or fill without a word."""
+        after = 0
+        for first, last, k in self.num_speculative_tokens_per_batch_size:
+            said = f"num_speculative_tokens_per_batch_size: [{first}, {last}, {k}]"
+            if first != after + 1 or last < first:
+                raise ValueError(f"{said}: ranges begin at 1 and each after the one before: write [{after + 1}, …]")
+            if not 0 <= k <= self.num_speculative_tokens:
+                raise ValueError(f"{said}: k is 0 to num_speculative_tokens, here {self.num_speculative_tokens}")
+            after = last
+        return self
+
+    @property
+    def k_in_words(self) -> str:
+        """`k=5`; `k=5 at 1 to 4, 0 at 5 to 32 running`."""
+        ranges = [f"{k} at {first} to {last}" for first, last, k in self.num_speculative_tokens_per_batch_size]
+        return f"k={', '.join(ranges)} running" if ranges else f"k={self.num_speculative_tokens}"
+
 
 class Serving(Frozen):
     """What `vllm serve` is told, equal in all arms unless a variant overrides it."""
 
-    tensor_parallel_size: int = Field(ge=1, le=128)
+    tensor_parallel_size: int = Field(ge=1, le=MOST_DEVICES * shapes.CORES_PER_DEVICE)
     """Logical NeuronCores of an arm: devices x 8 / logical_neuron_core."""
-    devices: int = Field(ge=0, le=16)
-    """Neuron devices that one arm claims (trn2.48xlarge: 16 devices of 8 physical cores); 0 = CPU engine."""
+    devices: int = Field(ge=0, le=MOST_DEVICES)
+    """Neuron devices that one arm claims (a trn2.48xlarge has 16, of 8 physical cores each); 0 on a node without."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
     max_num_seqs: int = Field(ge=1, le=1024)
@@ -224,6 +250,8 @@ class Experiment(Frozen):
     description: Prose = ""
     engine: str
     """Name of an engine in assets/engines."""
+    node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
+    """Instance type of the node that all arms are measured on."""
     target: ModelRef
     serving: Serving
     variants: tuple[Variant, ...] = Field(min_length=1)
@@ -243,11 +271,16 @@ class Experiment(Frozen):
         return any(variant.endpoint is not None for variant in self.variants)
 
     @property
+    def shape(self) -> shapes.NodeShape:
+        """What the node has."""
+        return shapes.SHAPES[self.node]
+
+    @property
     def side_by_side(self) -> int:
-        """How many arms are served at a time: those that fit on the node together; all, where they run elsewhere."""
-        if self.has_endpoints:
+        """How many arms are served at a time: those whose devices the node has; all, where they take none of it."""
+        if self.has_endpoints or not self.serving.devices:
             return len(self.variants)
-        return max(1, DEVICES // max(1, self.serving.devices))
+        return max(1, self.shape.devices // self.serving.devices)
 
     @property
     def rounds(self) -> int:
@@ -257,7 +290,7 @@ class Experiment(Frozen):
         """
         if self.workload.rounds is not None:
             return self.workload.rounds
-        alone = self.has_endpoints or min(self.side_by_side, len(self.variants)) == 1
+        alone = self.has_endpoints or not self.serving.devices or min(self.side_by_side, len(self.variants)) == 1
         return 1 if alone or self.sweep is Sweep.ADAPTIVE else 2
 
     def variant(self, name: str) -> Variant:

@@ -30,12 +30,26 @@ class Price:
     """None: from memory of the page; compare it before you rely on it."""
 
 
-NODE = Price(
+TRN2_48XLARGE = Price(
     what="trn2.48xlarge, on demand or in a Capacity Block",
     usd=35.7608,
     unit="hour",
     source="aws.amazon.com/ec2/capacityblocks/pricing; a copy of the on-demand list of 2025-11-30 has 35.76",
     seen=date(2026, 5, 21),
+)
+TRN2_48XLARGE_HYDERABAD = Price(
+    what="trn2.48xlarge in a Capacity Block in ap-south-2",
+    usd=35.76,
+    unit="hour",
+    source="aws.amazon.com/ec2/capacityblocks/pricing, as AWS's API gave it to others on 2026-10-03",
+    seen=None,
+)
+M7I_4XLARGE = Price(
+    what="m7i.4xlarge, the CPU node that a run holds",
+    usd=0.8064,
+    unit="hour",
+    source="aws.amazon.com/ec2/pricing/on-demand; Karpenter 1.14.1's copy of it has the same",
+    seen=date(2026, 8, 21),
 )
 EKS_CONTROL_PLANE = Price(
     what="EKS control plane in standard support",
@@ -154,7 +168,9 @@ STORAGE = Price(
 )
 
 PRICES = (
-    NODE,
+    TRN2_48XLARGE,
+    TRN2_48XLARGE_HYDERABAD,
+    M7I_4XLARGE,
     EKS_CONTROL_PLANE,
     *SYSTEM_NODES.values(),
     SYSTEM_VOLUME,

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import TestCase
-from specdecode.prompts import PromptSet, SetOf, read_set
+from specdecode.experiment.model import Experiment, TestCase
+from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, read_set
 
 Document = dict[str, Any]
 CHARACTERS_PER_TOKEN = 4.0
@@ -32,13 +32,30 @@ def shipped(name: str) -> PromptSet | None:
     return read_set((assets_dir() / "prompts" / "sets" / f"{name}.jsonl").read_bytes(), name=name)
 
 
-def mean_input_tokens(case: TestCase) -> float | None:
-    """Estimated length of a case's prompts, by their characters; None where they cannot be seen here."""
+def hub_sets(experiment: Experiment) -> list[tuple[PromptsOf, HubFile]]:
+    """The sets that are on the Hugging Face hub, each once."""
+    found: dict[str, tuple[PromptsOf, HubFile]] = {}
+    for case in experiment.workload.cases:
+        if case.prompts is not None and case.prompts.hub is not None:
+            found.setdefault(case.prompts.key, (case.prompts, case.prompts.hub))
+    return list(found.values())
+
+
+def mean_input_tokens(case: TestCase, answer: int) -> float | None:
+    """Estimated length of a case's requests, by their characters; None where they cannot be seen here.
+
+    A later turn of a conversation holds the turns before it, with answers of `answer` tokens at most.
+    """
     found = shipped(case.prompts.set) if case.prompts else None
     if case.prompts is None or found is None:
         return None
-    rows = found.of(case.prompts.category, case.prompts.length)[: case.requests]
-    return sum(len(row.text) for row in rows) / CHARACTERS_PER_TOKEN / max(len(rows), 1)
+    sizes = [
+        (len(row.text) + sum(map(len, row.turns[1 : turn + 1]))) / CHARACTERS_PER_TOKEN
+        + turn * (row.output_tokens or answer)
+        for row in found.of(case.prompts.category, case.prompts.length)
+        for turn in range(len(row.turns))
+    ][: case.requests]
+    return sum(sizes) / max(len(sizes), 1)
 
 
 def expand_sets(document: Document) -> Document:
@@ -78,6 +95,9 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     if found is None and not given.categories:
         fix = "name them, as `specdecode prompts add` and `specdecode prompts check` print them"
         raise _refused(f"{field}.categories", "a set that does not ship needs its categories here", fix)
+    if given.hub is not None and found is not None:
+        fix = "leave `hub` out, or call your file otherwise"
+        raise _refused(f"{field}.hub", f"{name!r} is a set that ships", fix)
     categories = (
         given.categories or tuple(c for c in found.categories if found.of(c, given.length))
         if found
@@ -92,6 +112,7 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
             "version": found.version if found else "",
             "category": category,
             "length": given.length,
+            **({"hub": given.hub.model_dump()} if given.hub else {}),
         }
         cases.append(
             {
@@ -102,17 +123,17 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
                 "source": f"set {name}" + (f" {found.version}" if found and found.version else ""),
                 "prompts": prompts,
                 "requests": _requests(given, found, category),
+                "output_tokens": given.output_tokens,
             }
         )
     return cases
 
 
 def _requests(given: SetOf, found: PromptSet | None, category: str) -> int | None:
-    """Each prompt once at most, where they can be counted here."""
+    """Each prompt once at most, with all its turns, where they can be counted here."""
     if found is None:
         return given.per_category
-    there = len(found.of(category, given.length))
-    return min(given.per_category or there, there) or None
+    return sum(len(row.turns) for row in found.of(category, given.length)[: given.per_category]) or None
 
 
 def _entry(entry: Any, field: str) -> SetOf:
@@ -124,7 +145,7 @@ def _entry(entry: Any, field: str) -> SetOf:
                 field=".".join([field, *map(str, item["loc"])]),
                 rule="schema",
                 message=item["msg"],
-                fix="write `- set: NAME`, with categories, length and per_category as needed",
+                fix="write `- set: NAME`, with categories, length, per_category and hub as needed",
             )
             for item in error.errors(include_url=False)
         ) from None

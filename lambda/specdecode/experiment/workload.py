@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.cases import TestCase
 from specdecode.experiment.level import PER_STREAM, Concurrencies, Level, Rates
 from specdecode.experiment.slo import Slo
+
+MOST_REQUESTS = 100_000
 
 
 class Load(StrEnum):
@@ -19,6 +27,51 @@ class Load(StrEnum):
     INTERLEAVED = "interleaved"
     SEQUENTIAL = "sequential"
     SIMULTANEOUS = "simultaneous"
+
+
+def _or_a_number(schema: dict[str, Any]) -> None:
+    number = {"type": "integer", "minimum": 1, "maximum": MOST_REQUESTS}
+    schema["anyOf"] = [number, {"$ref": schema.pop("$ref")}]
+
+
+class Requests(Frozen):
+    """How many requests of a case are measured. Written as one number, or with a precision: then measuring a case ends
+    when its speed-up is settled.
+    """
+
+    max: int = Field(ge=1, le=MOST_REQUESTS)
+    """All of them; with a precision the most, which the plan's upper bound counts."""
+    min: int = Field(default=8, ge=4, le=MOST_REQUESTS)
+    """With a precision: those before the first look."""
+    precision: float | None = Field(default=None, gt=0, le=1)
+    """Half the interval's width that is narrow enough: 0.05 is 5%. Measuring also ends as soon as the whole interval
+    says that speculation pays, costs or makes no difference."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_number(cls, value: Any) -> Any:
+        if isinstance(value, Mapping | Requests):
+            return value
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_REQUESTS:
+            raise ValueError(f"a whole number of 1 to {MOST_REQUESTS:,}, or {{min, max, precision}}")
+        return {"max": value}
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.precision is None and "min" in self.model_fields_set:
+            raise ValueError("min is for requests with a precision: give one, or write one number")
+        if self.precision is not None and self.min > self.max:
+            raise ValueError(f"min {self.min} is more than max {self.max}")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_written(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return self.max if self.precision is None else handler(self)
+
+    def __str__(self) -> str:
+        if self.precision is None:
+            return f"{self.max} requests"
+        return f"{self.min} to {self.max} requests (until ±{self.precision:.1%} or a verdict)"
 
 
 class Workload(Frozen):
@@ -30,9 +83,9 @@ class Workload(Frozen):
     """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
     output_tokens: int = Field(ge=1, le=2**20)
     """Longest answer (`max_tokens`)."""
-    requests: int = Field(ge=1, le=100_000)
+    requests: Requests = Field(json_schema_extra=_or_a_number)
     """Measured requests per case and arm (and round, and level; of several levels each sends at least two for each
-    request that is under way)."""
+    request that is under way). `{min, max, precision}` stops each case when its speed-up is settled."""
     concurrency: Concurrencies = (1,)
     """Closed loop: requests that are under way at any time. A list measures each of them, on the same servers: the
     levels of a curve. The first is the one that tables and verdicts are about."""
@@ -66,6 +119,12 @@ class Workload(Frozen):
             raise ValueError("levels of concurrency and of rate are two kinds of load: leave one of the two out")
         return self
 
+    @model_validator(mode="after")
+    def _arms_side_by_side(self) -> Self:
+        if self.requests.precision is not None and self.load is Load.SEQUENTIAL:
+            raise ValueError("requests with a precision are looked at on all arms: load must not be sequential")
+        return self
+
     @property
     def levels(self) -> tuple[Level, ...]:
         """The loads that are measured, in the experiment's order."""
@@ -79,11 +138,24 @@ class Workload(Frozen):
         *others, last = self.levels
         return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
 
+    def output_tokens_of(self, case: TestCase) -> int:
+        """Longest answer of a case, where its prompts say none of their own."""
+        return case.output_tokens or self.output_tokens
+
     def requests_of(self, case: TestCase, level: Level | None = None) -> int:
-        """Measured requests of a case, an arm and a round, at `level`; without one, at all levels together."""
+        """Measured requests of a case, an arm and a round, at `level`; without one, at all levels together. The most,
+        where measuring may stop early.
+        """
         if level is None:
             return sum(self.requests_of(case, each) for each in self.levels)
-        asked = case.requests or self.requests
+        asked = case.requests or self.requests.max
         if len(self.levels) == 1 or level.concurrency is None:
             return asked
         return max(asked, PER_STREAM * level.concurrency)
+
+    def fewest_of(self, case: TestCase, level: Level) -> int:
+        """Those before the first look; where there is none, as many as `requests_of`."""
+        most = self.requests_of(case, level)
+        if self.requests.precision is None:
+            return most
+        return min(most, max(self.requests.min, PER_STREAM * (level.concurrency or 1)))

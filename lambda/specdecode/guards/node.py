@@ -17,13 +17,17 @@ OURS = "app.kubernetes.io/managed-by=specdecode"
 
 
 def in_use(kube: Kubernetes) -> str | None:
-    """Why the trn2 node must not be disturbed, or None. The pool's replicas follow the lease."""
-    pool = kube.get("NodePool", names.NODEPOOL)
-    replicas = 0 if pool is None else int(pool.get("spec", {}).get("replicas") or 0)
-    if replicas:
-        return f"NodePool {names.NODEPOOL} has {replicas} replica(s): a run holds the node"
-    claims = node_claims(kube, pool=names.NODEPOOL)
+    """Why the node of a run must not be disturbed, or None. The pools' replicas follow the lease."""
+    for name in names.HELD_POOLS:
+        if replicas := _replicas(kube, name):
+            return f"NodePool {name} has {replicas} replica(s): a run holds the node"
+    claims = [claim for name in names.HELD_POOLS for claim in node_claims(kube, pool=name)]
     return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
+
+
+def _replicas(kube: Kubernetes, pool: str) -> int:
+    found = kube.get("NodePool", pool)
+    return 0 if found is None else int(found.get("spec", {}).get("replicas") or 0)
 
 
 def at_work(kube: Kubernetes) -> str | None:
@@ -46,12 +50,12 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
 
 
 def give_up(kube: Kubernetes) -> list[str]:
-    """Delete all workloads and scale the pool to zero; returns what still exists."""
+    """Delete all workloads and scale the pools to zero; returns what still exists."""
     left = delete_workloads(kube, selector=OURS)
-    pool = kube.get("NodePool", names.NODEPOOL)
-    if pool is not None and pool.get("spec", {}).get("replicas"):
-        kube.scale("NodePool", names.NODEPOOL, 0)
-    return left + [f"NodeClaim/{name}" for name in node_claims(kube, pool=names.NODEPOOL)]
+    for pool in names.HELD_POOLS:
+        if _replicas(kube, pool):
+            kube.scale("NodePool", pool, 0)
+    return left + [f"NodeClaim/{claim}" for pool in names.HELD_POOLS for claim in node_claims(kube, pool=pool)]
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:

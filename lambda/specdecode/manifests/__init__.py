@@ -1,5 +1,7 @@
 """Pure functions from a plan to the Kubernetes objects of a run."""
 
+from specdecode.experiment.prompt_lengths import count_spec, longest_prompt
+from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests.api_keys import api_key_secret, new_api_key
 from specdecode.manifests.benchmarking import (
     accuracy_job,
@@ -7,13 +9,19 @@ from specdecode.manifests.benchmarking import (
     benchmark,
     benchmark_rights,
     benchmark_spec,
-    smoke_job,
+    smoke,
 )
 from specdecode.manifests.compiling import compile_job, compile_rights
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.network import network_policies
 from specdecode.manifests.object_names import compile_name, labels, serving_name, staging_name, wave_name
 from specdecode.manifests.pods import KubeObject
+from specdecode.manifests.prompts import (
+    count_prompts_job,
+    count_prompts_rights,
+    fetch_prompts_job,
+    fetch_prompts_rights,
+)
 from specdecode.manifests.root import owned, run_root
 from specdecode.manifests.serving import serving
 from specdecode.manifests.sessions import Rights, session_policy, session_secret
@@ -34,6 +42,10 @@ __all__ = [
     "compile_job",
     "compile_name",
     "compile_rights",
+    "count_prompts_job",
+    "count_prompts_rights",
+    "fetch_prompts_job",
+    "fetch_prompts_rights",
     "labels",
     "network_policies",
     "new_api_key",
@@ -43,7 +55,7 @@ __all__ = [
     "serving_name",
     "session_policy",
     "session_secret",
-    "smoke_job",
+    "smoke",
     "staging_job",
     "staging_name",
     "staging_rights",
@@ -58,11 +70,15 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     Secrets that are called as the Jobs are have no AWS credentials yet.
     """
     objects = [*network_policies(), *(staging_job(plan, model, ctx) for model in plan.models_to_stage)]
+    objects += [fetch_prompts_job(plan, given, hub, ctx) for given, hub in hub_sets(plan.experiment)]
+    if spec := count_spec(plan.experiment, {}):
+        objects += count_prompts_job(plan, spec, ctx)
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
+    longest = longest_prompt(plan.experiment, {})
     for wave in plan.waves:
         for arm in wave.arms if not plan.experiment.has_endpoints else ():
             objects += [api_key_secret(arm, ctx, key=new_api_key()), *serving(plan, arm, ctx)]
-        objects += [smoke_job(plan, wave, ctx), *benchmark(plan, wave, ctx)]
+        objects += [*smoke(plan, wave, ctx, longest), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):
             objects.append(accuracy_job(plan, wave, ctx))
     jobs = [obj for obj in objects if obj["kind"] == "Job"]

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
 from specdecode.manifests.api_keys import client_env
+from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
 from specdecode.manifests.pods import (
     CONTAINER,
     KubeObject,
-    bundle_env,
-    bundle_script,
     container,
     job,
     meta,
     on_cpu_nodes,
-    on_trainium,
+    on_held_node,
     pod_template,
     word,
 )
@@ -29,7 +29,7 @@ from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan, Wave, first_served
 from specdecode.planning.events import ACCURACY_MINUTES
 from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
-from specdecode.records import SERVERS
+from specdecode.records import CONVERSATIONS, SERVERS
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
@@ -52,6 +52,7 @@ def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
     return BenchmarkArm(
         variant=arm.variant,
         label=arm.label,
+        compare_to=variant.compare_to,
         num_speculative_tokens=variant.speculation.num_speculative_tokens if variant.speculation else None,
         most_tokens_per_step=most_tokens(plan.experiment, variant) if variant.speculation else None,
         model=variant.served_model_name,
@@ -104,19 +105,38 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 
 
 def benchmark_rights(ctx: RenderContext) -> Rights:
-    """Records of this run, and what is known of its servers: neither its plan nor its state nor its report."""
-    own = (layout.run_key(ctx.run_id, "raw", "*"), layout.run_key(ctx.run_id, SERVERS))
-    return Rights(reads=own, writes=own)
+    """Prompts, records and conversations of this run, and what is known of its servers; no plan, state or report."""
+    own = tuple(layout.run_key(ctx.run_id, *part) for part in (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,)))
+    return Rights(reads=(*own, layout.run_key(ctx.run_id, layout.PROMPTS) + "*"), writes=own)
 
 
-def smoke_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
-    """Job that sends one real request to every arm of `wave` and fails unless each answers with text and usage."""
+def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> list[KubeObject]:
+    """Job that sends one real request to every arm of `wave`, then the `longest` prompt, and fails unless each answers
+    with text and usage and has room for that prompt and its answer. Before it the ConfigMap with that prompt.
+    """
     arguments = ["--endpoint", plan.experiment.workload.endpoint]
-    return _client_job(plan, wave, ctx, "smoke", arguments, minutes=SMOKE_MINUTES, retries=1, arms=wave.arms)
+    arguments += ["--longest", "longest/prompt.json"] if longest else []
+    image = plan.engine.tools_reference
+    asks = _client_job(
+        plan, wave, ctx, "smoke", arguments, image=image, minutes=SMOKE_MINUTES, retries=1, arms=wave.arms
+    )
+    if longest is None:
+        return [asks]
+    name, pod = asks["metadata"]["name"], asks["spec"]["template"]["spec"]
+    pod["volumes"].append({"name": "longest", "configMap": {"name": name}})
+    mount = {"name": "longest", "mountPath": f"{names.WORKDIR}/longest", "readOnly": True}
+    pod["containers"][0]["volumeMounts"].append(mount)
+    data = {"prompt.json": longest.model_dump_json()}
+    metadata = meta(name, labels(ctx, "smoke", wave=wave.index))
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, asks]
 
 
 def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
-    """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/."""
+    """Job that measures the arms that `wave` is the first to serve with lm-eval, into runs/<run id>/accuracy/.
+
+    It runs in the engine's image, which the node has: lm-eval draws in wheels that need a newer glibc than the small
+    image's 2.26 (numpy 2.3 and later: 2.27).
+    """
     prefix = layout.run_key(ctx.run_id, "accuracy", "")
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
     experiment = plan.experiment
@@ -125,7 +145,8 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     arguments += ["--concurrency", str(at_once)]
     arms = first_served(plan.waves, wave)
     minutes = ACCURACY_MINUTES * len(arms)
-    return _client_job(plan, wave, ctx, "accuracy", arguments, minutes=minutes, retries=1, arms=arms)
+    image = plan.engine.reference
+    return _client_job(plan, wave, ctx, "accuracy", arguments, image=image, minutes=minutes, retries=1, arms=arms)
 
 
 def accuracy_rights(ctx: RenderContext) -> Rights:
@@ -140,6 +161,7 @@ def _client_job(
     component: str,
     arguments: list[str],
     *,
+    image: str,
     minutes: int,
     retries: int,
     arms: Sequence[Arm],
@@ -151,7 +173,7 @@ def _client_job(
         if served := plan.experiment.variant(arm.variant).served_model_name:
             arguments += ["--arm-model", word(f"{arm.variant}={served}")]
     main = container(
-        image=plan.engine.tools_reference,
+        image=image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx) | ENV,
         secret_env=client_env(plan, arms, ctx),
@@ -176,7 +198,7 @@ def _client_job(
 
 def _placement(plan: Plan) -> KubeObject:
     """Beside the servers, or on an ordinary node where they run elsewhere."""
-    return on_cpu_nodes() if plan.experiment.has_endpoints else on_trainium()
+    return on_cpu_nodes() if plan.experiment.has_endpoints else on_held_node(plan.experiment.shape.pool)
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:

@@ -12,16 +12,14 @@ from typing import Any
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.effective import serving_env
+from specdecode.manifests.bundle import bundle_env, bundle_script, fetched_bundle_script
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.object_names import compile_name, labels
 from specdecode.manifests.pods import (
     KubeObject,
-    bundle_env,
-    bundle_script,
     claiming,
     container,
-    fetched_bundle_script,
     job,
     pod_template,
     word,
@@ -61,10 +59,10 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     serving = ["--artifact-variable", artifact.variable]
     serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
     serving += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
-    common: dict[str, Any] = {"image": engine.reference, "resources": resources, "weights_gib": weights_gib}
-    carrier: dict[str, Any] = {**common, "env": bundle_env(ctx) | ENV, "scratch": CARRIER, "read_only_root": True}
-    devices = experiment.serving.devices
-    looked = device_check(engine, devices) + disk_check(
+    common: dict[str, Any] = {"resources": resources, "weights_gib": weights_gib}
+    own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
+    carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
+    looked = device_check(engine, experiment.serving.devices) + disk_check(
         engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB
     )
     fetch = container(
@@ -75,6 +73,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     )
     engine_runs = container(
         name=COMPILE,
+        image=engine.reference,
         script=fetched_bundle_script("specdecode.pod.compile", [*destination, *serving, "--", *command]),
         env=OFFLINE,
         given=serving_env(experiment, variant, engine),
@@ -88,9 +87,8 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         **carrier,
     )
-    lnc = experiment.serving.logical_neuron_core
-    fetch, _ = claiming(fetch, devices=devices, logical_neuron_core=lnc)  # to look at them before it fetches
-    claimed, placement = claiming(engine_runs, devices=devices, logical_neuron_core=lnc)
+    fetch, _ = claiming(fetch, experiment)  # to look at the devices before it fetches
+    claimed, placement = claiming(engine_runs, experiment)
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from specdecode import names
 from specdecode.experiment.capacity import MONITOR
+from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext
-from specdecode.manifests.pods import KubeObject, bundle_env, bundle_script, container, word
+from specdecode.manifests.pods import KubeObject, container, word
 from specdecode.planning import Arm, Plan
 
 CONTAINER = "neuron-monitor"

@@ -1,4 +1,4 @@
-"""What every pod of a run has in common: security, the working directory, placement, the bundle."""
+"""What every pod of a run has in common: security, the working directory, placement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
-from specdecode.exits import Exit
+from specdecode.experiment import Experiment
 from specdecode.experiment.engine import Resources
-from specdecode.manifests.context import RenderContext
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]
@@ -18,42 +17,8 @@ USER = 1000
 """No pod runs as root; the group owns the volumes."""
 CONTAINER = "main"
 
-HOME = """\
-set -eu
-export HOME="$PWD" XDG_CACHE_HOME="$PWD/.cache" XDG_CONFIG_HOME="$PWD/.config"
-export NEURON_COMPILE_CACHE_URL="$PWD/.cache/neuron"
-"""
-"""First lines of every script: what libraries keep beside their files lies on the pod's own volume.
-
-Neuron's compile cache is in /var/tmp by default, where the image's own file system would grow. What is scratch (NxD
-Inference's /tmp/nxd_model, vLLM's sockets, PyTorch's inductor) goes to /tmp, a volume too.
-"""
-_RUN_BUNDLE = """\
-export PYTHONPATH="$PWD/bundle"
-exec python3 -m """
-_FETCH_BUNDLE = f"""\
-{HOME}aws s3 cp --only-show-errors "$BUNDLE_URI" bundle.zip
-if ! echo "$BUNDLE_SHA256  bundle.zip" | sha256sum --check --status -; then
-  echo "specdecode: error {Exit.CORRUPT.value}: $BUNDLE_URI is not the bundle of this run ($BUNDLE_SHA256)" >&2
-  exit {Exit.CORRUPT.value}
-fi
-python3 -I -m zipfile -e bundle.zip bundle
-{_RUN_BUNDLE}"""
 SKIP_CREDENTIALS = "eks.amazonaws.com/skip-containers"
 """Pod annotation: containers that get neither role nor token from EKS (amazon-eks-pod-identity-webhook, README)."""
-
-
-def bundle_script(module: str, arguments: Sequence[str]) -> str:
-    """Shell script that fetches the bundle, verifies it and becomes `python3 -m module`.
-
-    `arguments` are words of shell source: quote literals with `word`.
-    """
-    return _FETCH_BUNDLE + " ".join([module, *arguments])
-
-
-def fetched_bundle_script(module: str, arguments: Sequence[str]) -> str:
-    """The same in a container of a pod whose first container has fetched and verified the bundle."""
-    return HOME + _RUN_BUNDLE + " ".join([module, *arguments])
 
 
 def word(text: str) -> str:
@@ -68,24 +33,6 @@ def literal(text: str) -> str:
     stand around it, and `$$` by `$`: a text of a user's could take in a secret, or end the quotes that it stands in.
     """
     return re.sub(r"\$(?=[$(])", "$$", text)
-
-
-def bundle_env(ctx: RenderContext) -> dict[str, str]:
-    """What a pod that runs the bundle needs to know.
-
-    The region stands under both names: EKS's webhook adds neither where a pod has one (amazon-eks-pod-identity-webhook
-    v0.6.9, pkg/handler/handler.go), and the `aws` command and libraries of an engine's image read the second alone.
-    """
-    return {
-        "BUCKET": ctx.bucket,
-        "BUNDLE_URI": ctx.bundle_uri,
-        "BUNDLE_SHA256": ctx.bundle_sha256,
-        "AWS_REGION": ctx.region,
-        "AWS_DEFAULT_REGION": ctx.region,
-        "AWS_RETRY_MODE": "standard",
-        "AWS_MAX_ATTEMPTS": "10",
-        "PYTHONUNBUFFERED": "1",
-    }
 
 
 def meta(name: str, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -195,11 +142,11 @@ def pod_template(
     }
 
 
-def on_trainium() -> dict[str, Any]:
-    """Placement on the trn2 node, without its devices."""
+def on_held_node(pool: str) -> dict[str, Any]:
+    """Placement on the node of `pool` that the run holds, without devices."""
     return {
-        "nodeSelector": {names.ACCELERATOR_LABEL: "trn2"},
-        "tolerations": [{"key": names.NEURON_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
+        "nodeSelector": {names.ACCELERATOR_LABEL: pool},
+        "tolerations": [{"key": names.TAINTS[pool], "operator": "Exists", "effect": "NoSchedule"}],
     }
 
 
@@ -208,12 +155,15 @@ def on_cpu_nodes() -> dict[str, Any]:
     return {"nodeSelector": {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}}
 
 
-def claiming(main: KubeObject, *, devices: int, logical_neuron_core: int) -> tuple[KubeObject, dict[str, Any]]:
-    """The container and the pod's placement with a claim of `devices` Neuron devices."""
-    template = names.claim_template(devices, logical_neuron_core)
+def claiming(main: KubeObject, experiment: Experiment) -> tuple[KubeObject, dict[str, Any]]:
+    """The container and the pod's placement with a claim of an arm's Neuron devices, where it takes any."""
+    serving, placement = experiment.serving, on_held_node(experiment.shape.pool)
+    if not serving.devices:
+        return main, placement
+    template = names.claim_template(serving.devices, serving.logical_neuron_core)
     claimed = {**main, "resources": {**main["resources"], "claims": [{"name": "neuron"}]}}
     return claimed, {
-        **on_trainium(),
+        **placement,
         "resourceClaims": [{"name": "neuron", "resourceClaimTemplateName": template}],
     }
 

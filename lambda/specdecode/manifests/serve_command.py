@@ -46,6 +46,7 @@ def serve_words(
     if variant.speculation:
         told = speculative_config(experiment, variant, engine)
         words.append(f"--speculative-config {_json_word(told, local=local)}")
+        words += [word(part) for part in (engine.metrics.per_request or "").split()]
     if overrides := family(experiment, variant, engine).hf_overrides:
         words.append(f"--hf-overrides {_json_word(overrides)}")
     return words + [word(argument) for argument in arguments(experiment, variant, engine)]
@@ -66,10 +67,12 @@ def speculative_config(experiment: Experiment, variant: Variant, engine: Engine)
     speculation = variant.speculation
     assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)
     native = engine.dialect is Dialect.NATIVE_PLUGIN  # whose pages give a head no length: it has the target's
+    ranges = [list(each) for each in speculation.num_speculative_tokens_per_batch_size]
     length = speculation.draft_max_model_len or (None if native else experiment.serving.max_model_len)
     return {
         "model": f"{_HERE}/{speculation.draft.prefix.rstrip('/')}",
         "num_speculative_tokens": speculation.num_speculative_tokens,
+        **({"num_speculative_tokens_per_batch_size": ranges} if ranges else {}),
         **({"max_model_len": length} if length else {}),
         "method": engine.methods[speculation.method].vllm_method,
     }

@@ -17,11 +17,12 @@ from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine, Probe, Resources
 from specdecode.experiment.model import EnvName
 from specdecode.manifests.api_keys import server_env
+from specdecode.manifests.bundle import HOME
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
-from specdecode.manifests.pods import CONTAINER, HOME, KubeObject, claiming, container, meta, pod_template, word
+from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, artifact_path, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.loading import COPY_MARGIN, is_copied, reads_weights
@@ -85,9 +86,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         readinessProbe=_probe(probes.readiness, failures=probes.readiness.failures),
         livenessProbe=_probe(probes.liveness, failures=probes.liveness.failures),
     )
-    claimed, placement = claiming(
-        main, devices=experiment.serving.devices, logical_neuron_core=experiment.serving.logical_neuron_core
-    )
+    claimed, placement = claiming(main, experiment)
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["serving"],

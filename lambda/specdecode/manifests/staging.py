@@ -5,12 +5,11 @@ from __future__ import annotations
 from specdecode import names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.model import ModelRef
+from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, staging_name
 from specdecode.manifests.pods import (
     KubeObject,
-    bundle_env,
-    bundle_script,
     container,
     job,
     on_cpu_nodes,

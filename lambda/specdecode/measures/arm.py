@@ -14,10 +14,12 @@ from specdecode.experiment.slo import Slo
 from specdecode.measures.base import Block, Impossible, NoValue
 from specdecode.measures.counters import counted, other_k
 from specdecode.measures.distribution import Count, Summary, quantile, summarize
+from specdecode.measures.drafts import ANSWERS, COUNTERS, ESTIMATED, by_answers, by_chunks, gap
 from specdecode.measures.metrics import (
     BLOCK_METRICS,
     REQUEST_METRICS,
     SAMPLE_METRICS,
+    AcceptanceLength,
     AcceptanceRate,
     ErrorRate,
     InterTokenLatency,
@@ -26,7 +28,8 @@ from specdecode.measures.metrics import (
     TokensPerStep,
 )
 from specdecode.measures.metrics.tokens_per_step import histogram, mean_tokens_per_step
-from specdecode.records import EngineCounters, RequestRecord
+from specdecode.measures.turns import TurnFigures, by_turn
+from specdecode.records import Drafted, EngineCounters, RequestRecord
 from specdecode.speculation import acceptance_from_positions
 
 SAMPLES = 50
@@ -72,15 +75,36 @@ class ArmCase(Frozen):
     """Per-request values for the distribution charts (at most SAMPLES quantiles of them)."""
     steps: tuple[StepBin, ...] = ()
     acceptance_source: str | None = None
+    """What `acceptance_length`, the acceptance rate and `accepted_per_position` are from, in words."""
+    acceptance_length: float | None = None
+    """Mean tokens of a step that had drafts: 1 + accepted / drafts. At most k + 1, or k on an engine that verifies
+    k - 1 drafts; None where the arm drafts nothing, or nothing tells."""
+    drafted_by_answers: Drafted | None = None
+    """Sum of what the completed answers say of their own drafts, where all of them do."""
+    drafted_by_counters: Drafted | None = None
+    """What the engine's counters say of the same requests, where they are whole and can be believed."""
+    drafted_gap: str = ""
+    """By how much the two differ, in words; empty where they are equal, or one of them is missing."""
     verified_drafts: Count | None = None
     """Drafts that a step verifies: tokens per step are at most one more. None where k is not known."""
     accepted_per_position: tuple[float, ...] = ()
     """Acceptance at each position, given that those before were accepted."""
+    turns: tuple[TurnFigures, ...] = ()
+    """Of conversations; empty where each prompt is one of its own."""
 
     @property
     def output_throughput(self) -> float | None:
         """Tokens per second of the arm at the measured load."""
         return self.totals.get(OutputThroughput.tag)
+
+    @property
+    def acceptance_lengths(self) -> Summary | None:
+        """Of the single requests: as each answer says it of itself, else tokens per streamed chunk; None where the arm
+        drafts nothing, or nothing tells.
+        """
+        if self.acceptance_length is None:
+            return None
+        return self.metrics.get(AcceptanceLength.tag) or self.metrics.get(TokensPerStep.tag)
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -95,6 +119,8 @@ class Measured:
     arm: ArmCase
     block: Block
     values: Values
+    stopped_early: bool = False
+    """Fewer requests were sent than were allowed, as what was measured settled the question."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +131,8 @@ class Terms:
     """Tokens that a step drafts; 0 without speculation, None where it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1
     """What the engine yields at most for that k."""
+    every_step: bool = True
+    """Each step drafts k tokens; not where k goes by the load."""
     dollars_per_hour: float | None = None
     """Price of what the arm holds; None: no cost."""
 
@@ -134,15 +162,20 @@ def measure_arm(
 ) -> Measured:
     """Every figure of one arm in one case. `records` (one at least) and `counters`: its own, without warm-up."""
     terms = terms or Terms()
-    found, doubts = counted(counters, records)
+    believed = terms.most is MostTokens.K_PLUS_1
+    counts, doubts = counted(counters, records, every_step=terms.every_step)
+    answers, contradicted = by_answers(records, every_step=terms.every_step) if believed else (None, [])
+    doubts += contradicted
     k = terms.k
-    if wrong := other_k(counters, k):
-        found, doubts, k = None, [*doubts, wrong], None
+    if wrong := other_k([*counters, *([answers] if answers else [])], k):
+        counts, answers, doubts, k = None, None, [*doubts, wrong], None
+    found = counts or answers
     block = Block(
         records=records,
         slo=slo or Slo(),
         drafted_tokens=found.draft_tokens if found else None,
         accepted_tokens=found.accepted_tokens if found else None,
+        source=COUNTERS if counts else ANSWERS if answers else ESTIMATED,
         k=k,
         most=terms.most,
     )
@@ -155,6 +188,9 @@ def measure_arm(
             no_value[block_metric.tag] = str(error)
     tokens = sum(record.completion_tokens or 0 for record in block.completed)
     price = terms.dollars_per_hour
+    steps = _steps(block) if TokensPerStep.tag in values else ()
+    if not found and AcceptanceRate.tag in totals:
+        found = by_chunks(histogram(block.completed), block.verified) if steps else None
     metrics = {tag: summarize([value for _, value in found]) for tag, found in values.items()}
     metrics |= {tag: summarize(each) for tag, each in samples.items()}
     arm = ArmCase(
@@ -174,12 +210,24 @@ def measure_arm(
         no_value=no_value,
         impossible=(*impossible, *doubts),
         samples={tag: _sample([value for _, value in values[tag]]) for tag in SAMPLED if tag in values},
-        steps=_steps(block) if TokensPerStep.tag in values else (),
-        acceptance_source=AcceptanceRate.source(block) if AcceptanceRate.tag in totals else None,
+        steps=steps,
+        acceptance_source=block.source if AcceptanceRate.tag in totals else None,
+        acceptance_length=_acceptance_length(block, found) if AcceptanceRate.tag in totals else None,
+        turns=by_turn(records),
+        drafted_by_answers=answers,
+        drafted_by_counters=counts,
+        drafted_gap=gap(answers, counts, len(records) - len(block.completed)),
         verified_drafts=block.verified,
-        accepted_per_position=acceptance_from_positions(found.accepted_per_position, found.drafts) if found else (),
+        accepted_per_position=acceptance_from_positions(found.accepted_per_position, found.drafts)
+        if found and terms.every_step
+        else (),
     )
     return Measured(arm=arm, block=block, values=values)
+
+
+def _acceptance_length(block: Block, found: Drafted | None) -> float:
+    """1 + accepted / drafts; tokens per step where only the mean of the chunks tells."""
+    return 1 + found.accepted_tokens / found.drafts if found and found.drafts else mean_tokens_per_step(block)
 
 
 def _values(

@@ -46,7 +46,9 @@ class Block:
     slo: Slo = field(default_factory=Slo)
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
-    """From the engine's counters where they can be trusted; None otherwise."""
+    """From the engine's counters or the answers themselves; None where neither tells."""
+    source: str = ""
+    """Which of these, or what acceptance is estimated from."""
     k: int | None = None
     """How many tokens a step drafts: 0 without speculation, None where it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1

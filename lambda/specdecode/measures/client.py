@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from specdecode.records import RequestRecord
 
 DOUBTFUL_S = 0.005
 """A chunk whose time may be wrong by more than this makes its request doubtful."""
+DOUBTFUL_SHARE = 0.01
+"""Share of doubtful requests above which a whole load is doubtful. Below it 99% of the requests have no chunk that is
+wrong by more than DOUBTFUL_S, which is the tightest bound on a p99 that docs/benchmarks.md gives."""
 HELD_BACK_S = 0.1
 """A request of an open loop that is sent later than this after its time has waited for others to end."""
+
+
+def doubtful(records: Sequence[RequestRecord]) -> bool:
+    """Whether the times of a load are the load generator's own doing in part."""
+    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
+    return lagging > DOUBTFUL_SHARE * len(records) or held_back(records) > HELD_BACK_S
 
 
 def fell_behind(records: Iterable[RequestRecord]) -> float:

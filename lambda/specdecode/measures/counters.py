@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
-from specdecode.records import EngineCounters, RequestRecord
-
-
-class Counted(NamedTuple):
-    """What the believable counters of one arm and case say together."""
-
-    drafts: int
-    draft_tokens: int
-    accepted_tokens: int
-    accepted_per_position: tuple[int, ...]
+from specdecode.records import MOST_POSITIONS, Drafted, EngineCounters, RequestRecord
 
 
-def other_k(counters: Sequence[EngineCounters], k: int | None) -> str | None:
+def other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> str | None:
     """Why the engine drafts with another k than was said, or None: a step drafts k tokens at most."""
-    for item in counters:
-        if k is not None and item.trusted and item.draft_tokens > k * item.drafts:
-            return (
-                f"the engine's counters say {item.draft_tokens} tokens drafted in {item.drafts} steps, more than k={k} "
-                "a step: wrong k?"
-            )
+    for item in counts:
+        trusted = isinstance(item, Drafted) or item.trusted
+        if k is not None and trusted and item.draft_tokens > k * item.drafts:
+            said = f"{item.draft_tokens} tokens drafted in {item.drafts} steps"
+            return f"the engine says {said}, more than k={k} a step: wrong k?"
     return None
 
 
-def counted(counters: Sequence[EngineCounters], records: Sequence[RequestRecord]) -> tuple[Counted | None, list[str]]:
+def total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
+    """The sum."""
+    width = max(len(item.accepted_per_position) for item in parts)
+    return Drafted(
+        drafts=sum(item.drafts for item in parts),
+        draft_tokens=sum(item.draft_tokens for item in parts),
+        accepted_tokens=sum(item.accepted_tokens for item in parts),
+        accepted_per_position=tuple(
+            sum(item.accepted_per_position[at] for item in parts if at < len(item.accepted_per_position))
+            for at in range(width)
+        ),
+    )
+
+
+def counted(
+    counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
+) -> tuple[Drafted | None, list[str]]:
     """The sum over rounds, and why it is not used. Only counters of every round count, or the rate would be of a part.
 
     `counters`, `records`: of one arm and case.
@@ -39,32 +44,29 @@ def counted(counters: Sequence[EngineCounters], records: Sequence[RequestRecord]
         return None, []
     problems = []
     for item in own:
-        if why := contradiction(item, [record for record in records if record.round == item.round]):
+        same = [record for record in records if record.round == item.round]
+        if why := contradiction(item, same, every_step=every_step):
             problems.append(f"the engine's counters contradict the answers: {why}")
     if problems:
         return None, problems
-    width = max(len(item.accepted_per_position) for item in own)
-    total = Counted(
-        drafts=sum(item.drafts for item in own),
-        draft_tokens=sum(item.draft_tokens for item in own),
-        accepted_tokens=sum(item.accepted_tokens for item in own),
-        accepted_per_position=tuple(
-            sum(item.accepted_per_position[at] for item in own if at < len(item.accepted_per_position))
-            for at in range(width)
-        ),
-    )
-    return (total if total.draft_tokens else None), []
+    found = total(own)
+    return (found if found.draft_tokens else None), []
 
 
-def contradiction(counters: EngineCounters, records: Sequence[RequestRecord]) -> str | None:
+def contradiction(
+    counters: Drafted | EngineCounters, records: Sequence[RequestRecord], *, every_step: bool = True
+) -> str | None:
     """Why the counters cannot be of these requests, or None.
 
     Every step gives the accepted tokens and one more, so that tokens = steps + accepted, but for the first token
-    of an answer (the prompt's step) and up to k tokens cut off at its end.
+    of an answer (the prompt's step) and up to k tokens cut off at its end. Where not `every_step` drafts (k is 0 at
+    some loads), the others are in no count: there may be fewer.
     """
     if counters.accepted_tokens > counters.draft_tokens:
         return f"{counters.accepted_tokens} tokens accepted of {counters.draft_tokens} drafted"
     positions = counters.accepted_per_position
+    if len(positions) > MOST_POSITIONS:
+        return f"accepted tokens at {len(positions)} positions"
     if positions and sum(positions) != counters.accepted_tokens:
         return "accepted tokens per position do not add up to accepted tokens"
     if any(after > before for before, after in pairwise((counters.drafts, *positions))):
@@ -79,6 +81,7 @@ def contradiction(counters: EngineCounters, records: Sequence[RequestRecord]) ->
     came, requests = sum(token or 0 for token in tokens), len(records)
     written = counters.drafts + counters.accepted_tokens
     per_step = -(-counters.draft_tokens // counters.drafts) + 1
-    if not came - requests - per_step * requests <= written <= came + per_step * requests:
+    least = came - requests - per_step * requests if every_step else 0
+    if not least <= written <= came + per_step * requests:
         return f"steps + accepted tokens = {written}, but {came} tokens came"
     return None

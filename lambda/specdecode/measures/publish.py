@@ -12,7 +12,8 @@ from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.measures.accounting import Accounting
 from specdecode.measures.arm import ArmCase, Measured
-from specdecode.measures.metrics import ErrorRate, TimePerOutputToken, TokensPerStep
+from specdecode.measures.metrics import ErrorRate, Goodput, TimePerOutputToken, TokensPerStep
+from specdecode.measures.metrics.goodput import good_requests
 
 MAX_DATA_PER_CALL = 1000
 MAX_VALUES_PER_DATUM = 150
@@ -39,7 +40,10 @@ def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> 
 
 
 def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:
-    """One arm, case and level with each set of dimensions. Timestamp: the wall clock of its last answer."""
+    """One arm, case and level with each set of dimensions. Timestamp: the wall clock of its last answer.
+
+    Goodput and GoodRequests (share of all requests) are there where a service-level objective is asked for.
+    """
     block, arm = measured.block, measured.arm
     figures = [accounting.figures(record) for record in block.completed]
     series: dict[tuple[str, str], list[float | None]] = {
@@ -52,6 +56,8 @@ def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[
         ("TokensPerStep", "Count"): [value for _, value in measured.values.get(TokensPerStep.tag, ())],
         ("AcceptanceRate", "None"): [arm.acceptance_rate],
         ("ErrorRate", "None"): [arm.totals.get(ErrorRate.tag)],
+        ("Goodput", "Count/Second"): [arm.totals.get(Goodput.tag)],
+        ("GoodRequests", "None"): [good_requests(block) / arm.requests if block.slo.asked else None],
     }
     at = max(record.started_at + record.end_s for record in block.records)
     data = []

@@ -54,6 +54,7 @@ class Bill(Frozen):
 
 def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     """The bill of `plan` where the node comes on the terms of `capacity`."""
+    capacity = capacity.of(plan.experiment.node)
     weights = [model.size_gib for model in plan.models_to_stage if model.import_prefix is None]
     fetched = sum(weights) * prices.GB_PER_GIB
     hours = Range(

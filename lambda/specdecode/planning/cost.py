@@ -44,17 +44,17 @@ def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]
             if arm.fingerprint in left:
                 left.remove(arm.fingerprint)
                 parts.append(compile_minutes(experiment, engine, arm.variant))
-        parts.append(_slowest(load_minutes(experiment, engine, arm.variant) for arm in wave.arms))
+        parts.append(slowest_load(experiment, engine, wave))
         parts.append(benchmark_minutes(experiment, engine, arms=len(wave.arms)))
         if experiment.accuracy:
-            parts += [_accuracy(experiment, engine) for _ in first_served(waves, wave)]
+            parts += [accuracy_estimate(experiment, engine) for _ in first_served(waves, wave)]
     return total(parts)
 
 
-def _slowest(parts: Iterable[Range]) -> Range:
-    """Of things done side by side."""
-    parts = list(parts)
-    return Range(low=max(part.low for part in parts), high=max(part.high for part in parts))
+def slowest_load(experiment: Experiment, engine: Engine, wave: Wave) -> Range:
+    """Until all arms of a wave are served: they load side by side."""
+    loads = [load_minutes(experiment, engine, arm.variant) for arm in wave.arms]
+    return Range(low=max(load.low for load in loads), high=max(load.high for load in loads))
 
 
 def compile_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
@@ -148,10 +148,12 @@ def level_minutes(
     turns = 1 if load.load is Load.SIMULTANEOUS else arms
 
     def case_s(case: TestCase, at: int) -> float:
-        requests = load.requests_of(case, level) + load.warmup_requests
+        asked = load.fewest_of(case, level) if at == 0 else load.requests_of(case, level)
+        requests = asked + load.warmup_requests
+        answer = load.output_tokens_of(case)
         request_s = (
-            estimates.seconds_per_1000_input_tokens[at] * (mean_input_tokens(case) or load.input_tokens) / 1000
-            + estimates.seconds_per_output_token[at] * load.output_tokens
+            estimates.seconds_per_1000_input_tokens[at] * (mean_input_tokens(case, answer) or load.input_tokens) / 1000
+            + estimates.seconds_per_output_token[at] * answer
         )
         return max(requests / level.rate, request_s) if level.rate else requests * request_s / at_once
 
@@ -159,7 +161,7 @@ def level_minutes(
     return Range(low=low, high=high)
 
 
-def _accuracy(experiment: Experiment, engine: Engine) -> Range:
+def accuracy_estimate(experiment: Experiment, engine: Engine) -> Range:
     """One arm's test, with as many requests at once as the server takes."""
     token_s, at_once = engine.estimates.seconds_per_output_token, experiment.serving.max_num_seqs
     low, high = (

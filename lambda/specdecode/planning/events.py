@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import NamedTuple
 
+from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import Experiment, Frozen, Sweep
+from specdecode.experiment.model import Experiment, Frozen, PromptKind, Sweep
+from specdecode.planning import cost
 from specdecode.planning.waves import Wave, first_served
 
 HISTORY_LIMIT = 20_000
@@ -25,6 +28,9 @@ QUEUE_LIMIT = timedelta(hours=24)
 QUEUE_POLL_S = 300
 SHORTEST_POLL_S = 60
 LONGEST_POLL_S = 600
+ATTENTIVE_S = (15, 20, 30, 45)
+"""Intervals between looks while work on the node is expected to end: what ends unnoticed bills for that long. Longer
+ones are those of all looks."""
 SOON_S = 20
 SOON_FOR = timedelta(minutes=2)
 """Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
@@ -35,6 +41,8 @@ The step's next look then ends it with a cause, pod and log still there. The Job
 deletes the pod and its log, is for a pipeline that no longer looks.
 """
 STOP_POLL_S = 60
+COUNT_MINUTES = 15
+"""Until prompts are counted with the staged tokenizer; a CPU node comes first."""
 SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60
 """For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
@@ -54,6 +62,10 @@ class Step(Frozen):
     wave: int | None = None
     deadline_minutes: int = 0
     """0: it does not wait, or has nothing to wait for."""
+    expected_minutes: float = 0
+    """What its work on the node takes by the high estimates: until then its end may come at any moment."""
+    works: int = 1
+    """Pieces of work that it waits for one after the other."""
 
     @property
     def waits(self) -> bool:
@@ -61,7 +73,9 @@ class Step(Frozen):
         return self.name not in ("Plan", "Advise", "ReleaseCapacity", "Report")
 
 
-def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozenset[str]) -> tuple[Step, ...]:
+def make_steps(
+    experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]
+) -> tuple[Step, ...]:
     """The steps in their order. `compiles`: the fingerprints that are still missing."""
     deadlines, left = experiment.deadlines, set(compiles)
     steps = [Step(name="Plan")]
@@ -69,28 +83,57 @@ def make_steps(experiment: Experiment, waves: tuple[Wave, ...], compiles: frozen
         steps.append(Step(name="TakeTurn"))
     else:
         steps += [
-            Step(name="StageModels", deadline_minutes=deadlines.staging),
-            Step(name="AcquireCapacity", deadline_minutes=deadlines.capacity),
+            Step(name="StageModels", deadline_minutes=deadlines.staging + _counting(experiment)),
+            Step(
+                name="AcquireCapacity",
+                deadline_minutes=deadlines.capacity,
+                expected_minutes=cost.NODE_START_MINUTES.high,
+            ),
         ]
     for wave in waves:
-        missing = {arm.fingerprint for arm in wave.arms} & left
-        left -= missing
+        compiled = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fingerprint in left}
+        left -= compiled.keys()
         if not experiment.has_endpoints:
             steps += [
-                Step(name="Compile", wave=wave.index, deadline_minutes=deadlines.compile * len(missing)),
-                Step(name="Serve", wave=wave.index, deadline_minutes=deadlines.serve),
+                Step(
+                    name="Compile",
+                    wave=wave.index,
+                    deadline_minutes=deadlines.compile * len(compiled),
+                    expected_minutes=sum(
+                        cost.compile_minutes(experiment, engine, name).high for name in compiled.values()
+                    ),
+                    works=len(compiled),
+                ),
+                Step(
+                    name="Serve",
+                    wave=wave.index,
+                    deadline_minutes=deadlines.serve,
+                    expected_minutes=cost.slowest_load(experiment, engine, wave).high,
+                ),
             ]
         steps += [
             Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
-            Step(name="Benchmark", wave=wave.index, deadline_minutes=deadlines.benchmark),
+            Step(
+                name="Benchmark",
+                wave=wave.index,
+                deadline_minutes=deadlines.benchmark,
+                expected_minutes=cost.benchmark_minutes(experiment, engine, arms=len(wave.arms)).high,
+            ),
         ]
         if limit := accuracy_minutes(experiment, waves, wave):
-            steps.append(Step(name="Accuracy", wave=wave.index, deadline_minutes=limit))
+            expected = cost.accuracy_estimate(experiment, engine).high * len(first_served(waves, wave))
+            steps.append(Step(name="Accuracy", wave=wave.index, deadline_minutes=limit, expected_minutes=expected))
         steps.append(Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES))
         if experiment.sweep is Sweep.ADAPTIVE:
             steps.append(Step(name="Advise", wave=wave.index))
     steps += [Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES), Step(name="Report")]
     return tuple(steps)
+
+
+def _counting(experiment: Experiment) -> int:
+    """Longest time that counting prompts takes; those of LLMPerf's way are made to measure."""
+    own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
+    return COUNT_MINUTES if own else 0
 
 
 def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
@@ -112,11 +155,11 @@ def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave
     return ACCURACY_MINUTES * len(first_served(waves, wave)) if experiment.accuracy else 0
 
 
-def worst_case_events(steps: Iterable[Step], *, poll_s: int) -> int:
+def worst_case_events(steps: Iterable[Step], *, poll_s: int, attentive_s: int) -> int:
     """Events of an execution in which every wait lasts until its deadline, after a day in the queue."""
     steps = tuple(steps)
     looks = _looks(QUEUE_LIMIT, QUEUE_POLL_S) + _patient_looks(timedelta(minutes=STOP_MINUTES), STOP_POLL_S)
-    looks += sum(_most_looks(step, poll_s) for step in steps)
+    looks += sum(_most_looks(step, poll_s, attentive_s) for step in steps)
     return EVENTS_PER_LOOK * looks + EVENTS_PER_WAVE * _waves(steps) + EVENTS_ONCE
 
 
@@ -127,8 +170,17 @@ def fewest_events(steps: Iterable[Step]) -> int:
     return waiting + EVENTS_PER_WAVE * _waves(steps)
 
 
-def choose_poll_seconds(steps: tuple[Step, ...]) -> int:
-    """The shortest interval, in whole minutes from 60 s on, that keeps the worst case within HISTORY_LIMIT.
+class Looks(NamedTuple):
+    """How often a run's steps are looked at."""
+
+    attentive_s: int
+    """While the end of work on the node is expected."""
+    poll_s: int
+    """Before and after that."""
+
+
+def choose_looks(steps: tuple[Step, ...]) -> Looks:
+    """The shortest intervals that keep the worst case within HISTORY_LIMIT; that of expected ends counts first.
 
     LONGEST_POLL_S where none does: the plan then warns that the history may end the run. Raises ExperimentError where
     it certainly does.
@@ -147,16 +199,17 @@ def choose_poll_seconds(steps: tuple[Step, ...]) -> int:
             ]
         )
     for poll_s in range(SHORTEST_POLL_S, LONGEST_POLL_S, 60):
-        if worst_case_events(steps, poll_s=poll_s) <= HISTORY_LIMIT:
-            return poll_s
-    return LONGEST_POLL_S
+        for attentive_s in (*ATTENTIVE_S, poll_s):
+            if worst_case_events(steps, poll_s=poll_s, attentive_s=attentive_s) <= HISTORY_LIMIT:
+                return Looks(attentive_s, poll_s)
+    return Looks(LONGEST_POLL_S, LONGEST_POLL_S)
 
 
 def _waves(steps: Iterable[Step]) -> int:
     return len({step.wave for step in steps} - {None})
 
 
-def _most_looks(step: Step, poll_s: int) -> int:
+def _most_looks(step: Step, poll_s: int, attentive_s: int) -> int:
     limit = timedelta(minutes=step.deadline_minutes)
     if not step.waits:
         return 0
@@ -165,7 +218,8 @@ def _most_looks(step: Step, poll_s: int) -> int:
     if step.name == "StopArms":
         return _patient_looks(limit, STOP_POLL_S)
     devices = _patient_looks(timedelta(), poll_s) if step.name == "Serve" else 0
-    return _looks(limit, poll_s) + devices
+    expected = min(limit, timedelta(minutes=step.expected_minutes))
+    return int(expected.total_seconds() // attentive_s) + step.works + _looks(limit - expected, poll_s) + devices
 
 
 def _looks(limit: timedelta, interval_s: int) -> int:

@@ -36,6 +36,7 @@ def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[s
             "draft": _identity(speculation.draft),
             "num_speculative_tokens": speculation.num_speculative_tokens,
             "draft_max_model_len": speculation.draft_max_model_len or serving.max_model_len,
+            **({"by_batch_size": ranges} if (ranges := speculation.num_speculative_tokens_per_batch_size) else {}),
         },
     }
 

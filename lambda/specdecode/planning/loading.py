@@ -6,7 +6,7 @@ one reader of a mount is far from filling the link, however wide that is. The fi
 
 from __future__ import annotations
 
-from specdecode.experiment.capacity import COPY_STREAMS, LINK_GBPS, NodeStorage
+from specdecode.experiment.capacity import COPY_STREAMS, NodeStorage
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads
 from specdecode.experiment.model import Experiment, Variant
@@ -23,21 +23,26 @@ COPY_MARGIN = 1.1
 """Local disk for a copy, in sizes of the weights: ranks hold some tensors each."""
 
 
-def mounted_seconds(gib: float, *, readers: int) -> float:
+def mounted_seconds(gib: float, *, readers: int, link_gbps: float) -> float:
     """Time to read `gib` through the mount, `readers` files at once."""
-    return gib * GB_PER_GIB / min(readers * STREAM, LINK_GBPS / 8)
+    return gib * GB_PER_GIB / min(readers * STREAM, link_gbps / 8)
 
 
-def copied_seconds(gib: float, *, readers: int, storage: NodeStorage) -> float:
+def copied_seconds(gib: float, *, readers: int, link_gbps: float, storage: NodeStorage) -> float:
     """Time to copy `gib` to the node's disks and then to read it there, `readers` files at once."""
-    copying = min(COPY_STREAMS * STREAM, LINK_GBPS / 8, DISK_WRITE[storage])
+    copying = min(COPY_STREAMS * STREAM, link_gbps / 8, DISK_WRITE[storage])
     return gib * GB_PER_GIB * (1 / copying + 1 / (readers * LOCAL_STREAM))
 
 
 def is_copied(experiment: Experiment, engine: Engine, storage: NodeStorage) -> bool:
-    """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it."""
-    readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
-    return copied_seconds(1, readers=readers, storage=storage) < mounted_seconds(1, readers=readers)
+    """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it.
+
+    `storage` is the deployment's choice for nodes that have one: those without disks of their own have gp3.
+    """
+    readers, shape = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1, experiment.shape
+    disks = storage if shape.has_nvme else "ebs"
+    copied = copied_seconds(1, readers=readers, link_gbps=shape.link_gbps, storage=disks)
+    return copied < mounted_seconds(1, readers=readers, link_gbps=shape.link_gbps)
 
 
 def reads_weights(experiment: Experiment, variant: Variant, engine: Engine) -> bool:

@@ -9,12 +9,13 @@ from typing import Literal
 from specdecode import layout
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.engine import Engine
+from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
 from specdecode.planning.cost import CostPart, LevelCost, Range, levels, node_minutes, parts
 from specdecode.planning.events import (
     Step,
-    choose_poll_seconds,
+    choose_looks,
     longest_node_minutes,
     make_steps,
     worst_case_events,
@@ -34,6 +35,7 @@ from specdecode.planning.warnings import (
     check_backstop,
     check_benchmark,
     check_endpoints,
+    check_families,
     check_history,
     check_levels,
     check_monitor,
@@ -79,6 +81,8 @@ class Plan(Frozen):
     steps: tuple[Step, ...]
     poll_seconds: int
     """How long the state machine waits between two looks."""
+    attentive_seconds: int
+    """The same while the end of work on the node is expected."""
     worst_case_events: int
     node_hours: Range
     more_rounds: Range = Range(low=0, high=0)
@@ -115,10 +119,14 @@ def make_plan(
 ) -> Plan:
     """The plan of `experiment` given what lies in the bucket. Pure, but for the clock where `now` is not given.
 
-    `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm.
+    `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm. Raises ExperimentError
+    where nobody knows what the node costs.
     """
-    engine = engine or load_engine(experiment.engine)
-    capacity = capacity or Capacity()
+    engine = (engine or load_engine(experiment.engine)).on_node(experiment.node)
+    given, capacity = capacity or Capacity(), (capacity or Capacity()).of(experiment.node)
+    price = 0.0 if experiment.has_endpoints else capacity.price_per_node_hour
+    if price is None:
+        raise ExperimentError([_unpriced(experiment, capacity)])
     if experiment.sweep is Sweep.ADAPTIVE:
         sweep = sweep or first_steps(experiment)
         waves, fewest, most = (
@@ -148,9 +156,9 @@ def make_plan(
         for arm in wave.arms
         if makes and not inventory.has(layout.compiled_prefix(arm.fingerprint))
     )
-    steps = make_steps(experiment, most, missing)
-    poll_seconds = choose_poll_seconds(steps)
-    events = worst_case_events(steps, poll_s=poll_seconds)
+    steps = make_steps(experiment, engine, most, missing)
+    looks = choose_looks(steps)
+    events = worst_case_events(steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s)
     hours = _node_hours(experiment, engine, (fewest, most), missing)
     one_round = _node_hours(experiment, engine, (_first_rounds(experiment, w) for w in (fewest, most)), missing)
     return Plan(
@@ -168,17 +176,21 @@ def make_plan(
         models=tuple(PlannedModel(model=m, prefix=p, staged=inventory.has(p)) for p, m in models.items()),
         artifacts=artifacts,
         steps=steps,
-        poll_seconds=poll_seconds,
+        poll_seconds=looks.poll_s,
+        attentive_seconds=looks.attentive_s,
         worst_case_events=events,
         node_hours=hours,
         more_rounds=Range(low=hours.low - one_round.low, high=hours.high - one_round.high),
-        price_per_node_hour=capacity.price_per_node_hour,
-        cost=hours.scaled(capacity.price_per_node_hour),
+        price_per_node_hour=price,
+        cost=hours.scaled(price),
         parts=() if experiment.has_endpoints else parts(experiment, engine, most),
         levels=() if experiment.has_endpoints else levels(experiment, engine, most),
-        assumptions=ENDPOINTS_ASSUMED if experiment.has_endpoints else _assumptions(engine, capacity),
+        assumptions=ENDPOINTS_ASSUMED
+        if experiment.has_endpoints
+        else _assumptions(experiment, engine, capacity, given),
         warnings=(
             *check_support(experiment, engine),
+            *check_families(experiment, engine),
             *check_alike(experiment, engine),
             *check_revisions(models.values()),
             *check_monitor(experiment),
@@ -186,7 +198,7 @@ def make_plan(
             *check_start(experiment, engine, most, missing),
             *check_levels(experiment),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
-            *check_backstop(longest_node_minutes(steps, poll_s=poll_seconds), hours, capacity),
+            *check_backstop(longest_node_minutes(steps, poll_s=looks.poll_s), hours, capacity),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
             *check_endpoints(experiment),
         ),
@@ -220,7 +232,26 @@ NODE_TERMS: dict[CapacityType, str] = {
 }
 
 
-def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
+def _unpriced(experiment: Experiment, capacity: Capacity) -> Problem:
+    return Problem(
+        field="node",
+        rule="node-price",
+        message=f"AWS publishes no price of a {experiment.node} in {capacity.region} that is known here",
+        fix="say what you pay for an hour: `specdecode plan --price`, in a deployment `-c price_per_node_hour=…`",
+        source=experiment.shape.source,
+    )
+
+
+def _priced(experiment: Experiment, capacity: Capacity, given: Capacity) -> str:
+    """Where the price of the node comes from."""
+    published = experiment.shape.price_in(capacity.region)
+    if given.price_per_node_hour is not None and given.node in (None, experiment.node):
+        return "as you gave it" + ("" if published else ": AWS publishes none")
+    seen = f"seen {published.seen}" if published and published.seen else "from public notes"
+    return f"AWS's list price, {seen}"
+
+
+def _assumptions(experiment: Experiment, engine: Engine, capacity: Capacity, given: Capacity) -> tuple[str, ...]:
     estimates = engine.estimates
     compiling = (
         f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "
@@ -228,8 +259,8 @@ def _assumptions(engine: Engine, capacity: Capacity) -> tuple[str, ...]:
         "one at a time"
     )
     return (
-        f"one trn2.48xlarge {TERMS[capacity.type]} at ${capacity.price_per_node_hour:.2f} an hour, "
-        f"{NODE_TERMS[capacity.type]}",
+        f"one {experiment.node} {TERMS[capacity.type]} at ${capacity.price_per_node_hour:.2f} an hour "
+        f"({_priced(experiment, capacity, given)}), {NODE_TERMS[capacity.type]}",
         f"node start 5-15 min and release 3-10 min; {compiling if engine.artifact else 'nothing is compiled'}",
         f"{estimates.seconds_per_output_token[0] * 1000:g}-{estimates.seconds_per_output_token[1] * 1000:g} ms for "
         "each output token, whatever the speculation",

@@ -13,7 +13,7 @@ from specdecode.experiment.effective import differences
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
 from specdecode.giving_back import STUCK_GRACE_HOURS
-from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, load_minutes
+from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, level_minutes, load_minutes
 from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT
 from specdecode.planning.waves import Wave
 
@@ -40,6 +40,20 @@ def check_monitor(experiment: Experiment) -> list[str]:
 def check_support(experiment: Experiment, engine: Engine) -> list[str]:
     """Whether the engine's library has an announced end."""
     return [engine.support.sentence(engine.name)] if engine.support and not experiment.has_endpoints else []
+
+
+def check_families(experiment: Experiment, engine: Engine) -> list[str]:
+    """Targets without a family, where the engine treats families unlike: nothing of theirs is checked or set."""
+    if experiment.has_endpoints or not (engine.families or any(each.families for each in engine.methods.values())):
+        return []
+    unsaid = dict.fromkeys(
+        target.id for variant in experiment.variants if not (target := experiment.target_of(variant)).family
+    )
+    return [
+        f"{each}: no `family`, so that nobody checks whether {engine.name} has its method, and what the engine's file "
+        f"says of a family is not set; give one of {', '.join(engine.model_families)}"
+        for each in unsaid
+    ]
 
 
 def check_alike(experiment: Experiment, engine: Engine) -> list[str]:
@@ -108,6 +122,10 @@ def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> lis
     load = f"{len(cases)} cases of {sum(map(experiment.workload.requests_of, cases))} requests"
     load += f" at {len(levels)} levels" if len(levels := experiment.workload.levels) > 1 else ""
     fix = "raise deadlines.benchmark, or measure fewer cases, requests or levels"
+    if len(levels) > 1:
+        each = [(level, level_minutes(experiment, engine, cases, level, arms=arms).high) for level in levels]
+        longest, minutes = max(each, key=lambda found: found[1])
+        fix += f"; the longest is {longest}, up to {minutes:.0f} min of it"
     if takes.low > limit:
         return [f"{load} take at least {takes.low:.0f} min, the deadline is {limit} min: they will not finish; {fix}"]
     return [f"{load} may take {takes.high:.0f} min, the deadline is {limit} min: they may not finish; {fix}"]

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, run, say
-from specdecode.pod.weights import NOTHING_TO_DO
 
+NOTHING_TO_DO = Path("models") / "nothing-to-do"
+"""Left by `pod.weights` where the artifact is complete already."""
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))

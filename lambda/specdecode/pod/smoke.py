@@ -1,4 +1,6 @@
-"""Ask every server of a wave one real question: `python3 -m specdecode.pod.smoke --model M --arm base=http://… …`."""
+"""Ask every server of a wave one real question, and send it the longest prompt of the workload:
+`python3 -m specdecode.pod.smoke --model M --arm base=http://… …`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,19 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from specdecode import names
 from specdecode.exits import Exit
 from specdecode.pod.program import Parser, PodError, add_arms, run, say
-from specdecode.untrusted import parse_json
+from specdecode.untrusted import Unreadable, parse_json
+
+Body = dict[str, Any]
 
 PROMPT = "Count from 1 to 10: 1, 2, 3,"
 MAX_TOKENS = 8
+MARK = "Smoke: "
 TIMEOUT_S = 120.0
 MAX_ANSWER_BYTES = 2**20
 REACHABLE_WITHIN_S = 60.0
@@ -29,40 +35,103 @@ def main(arguments: Sequence[str]) -> None:
     parser = Parser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
+    parser.add_argument("--longest", type=Path, help="the longest prompt of the workload, JSON")
     add_arms(parser)
     options = parser.parse_args(arguments)
     models = dict(pair.split("=", 1) for pair in options.arm_model)
+    longest = _longest(options.longest) if options.longest else None
     failed = []
     for arm in options.arm:
         name, _, url = arm.partition("=")
         try:
             key = names.api_key(name, os.environ)
-            text, tokens = ask(url, model=models.get(name, options.model), endpoint=options.endpoint, api_key=key)
+            model = models.get(name, options.model)
+            text, tokens, _ = ask(url, model=model, endpoint=options.endpoint, api_key=key)
             say(f"{name} answers: {tokens} tokens, {text[:60]!r}")
+            if longest is not None:
+                counted = send(longest, url, model=model, endpoint=options.endpoint, api_key=key)
+                say(f"{name} takes the longest prompt, {longest.name}: {counted} tokens")
         except ValueError as error:
             failed.append(f"{name}: {error}")
     if failed:
         raise PodError(Exit.BAD_ANSWER, "; ".join(failed))
 
 
-def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None) -> tuple[str, int]:
-    """Text and completion tokens of one greedy answer; ValueError where it is not one."""
-    body: dict[str, Any] = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0}
-    if endpoint == "chat":
-        path, body["messages"] = "/v1/chat/completions", [{"role": "user", "content": PROMPT}]
-    else:
-        path, body["prompt"] = "/v1/completions", PROMPT
+class Longest(NamedTuple):
+    """A `specdecode.experiment.prompt_lengths.LongestPrompt`, read without the library that it is written with."""
+
+    name: str
+    messages: list[dict[str, Any]]
+    text: str
+    answer: int
+    room: int | None
+    thinking: bool | None
+
+
+class SmokeAnswer(NamedTuple):
+    """What a server said, and what it counted."""
+
+    text: str
+    tokens: int
+    prompt_tokens: int | None
+
+
+def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body: Body | None = None) -> SmokeAnswer:
+    """One greedy answer to PROMPT, or to what `body` holds; ValueError where it is not one."""
+    chat = endpoint == "chat"
+    path = "/v1/chat/completions" if chat else "/v1/completions"
+    if body is None:
+        body = {"messages": [{"role": "user", "content": PROMPT}]} if chat else {"prompt": PROMPT}
+    body = {"model": model, "max_tokens": MAX_TOKENS, "temperature": 0, **body}
     answer = _post(url.rstrip("/").removesuffix("/v1") + path, body, api_key)
     try:
         choice = answer["choices"][0]
         message = choice.get("message") or {}
         text = str(message.get("content") or message.get("reasoning_content") or choice.get("text") or "")
         tokens = int(answer["usage"]["completion_tokens"])
+        sent = answer["usage"].get("prompt_tokens")
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"the answer lacks {error}") from error
-    if not text or tokens < 1:
+    if tokens < 1 or not (text or body["max_tokens"] == 1):  # one token may be half a character
         raise ValueError(f"an empty answer ({tokens} tokens)")
-    return text, tokens
+    return SmokeAnswer(text, tokens, sent if isinstance(sent, int) else None)
+
+
+def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str | None) -> int | None:
+    """Tokens of the longest prompt as the server counts them. ValueError: it does not take it, or not with its answer.
+
+    A word before it keeps it out of the prefix cache of what is measured.
+    """
+    mark = MARK if longest.answer > len(MARK) else ""
+    if endpoint == "chat":
+        first, *others = longest.messages
+        body: Body = {"messages": [{**first, "content": _marked(mark, first.get("content"))}, *others]}
+        if longest.thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": longest.thinking}
+    else:
+        body = {"prompt": mark + longest.text}
+    try:
+        tokens = ask(url, model=model, endpoint=endpoint, api_key=api_key, body={**body, "max_tokens": 1}).prompt_tokens
+    except ValueError as error:
+        raise ValueError(f"it does not take the longest prompt, {longest.name}: {error}") from error
+    fewest = (tokens or 0) - len(mark)  # a token holds a byte at least
+    if longest.room is not None and fewest + longest.answer > longest.room:
+        raise ValueError(
+            f"the prompt {longest.name} has at least {fewest} tokens, with {longest.answer} for the answer "
+            f"{fewest + longest.answer}: max_model_len is {longest.room}"
+        )
+    return tokens
+
+
+def _marked(mark: str, content: Any) -> Any:
+    return mark + content if isinstance(content, str) else content
+
+
+def _longest(path: Path) -> Longest:
+    try:
+        return Longest(**parse_json(path.read_bytes()))
+    except (OSError, Unreadable, TypeError) as error:
+        raise PodError(Exit.BAD_SPECIFICATION, f"{path}: {error}") from None
 
 
 def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from specdecode import aws
 from specdecode.exits import Exit
 from specdecode.pod.bucket import Bucket
+from specdecode.pod.hub import Hub
 from specdecode.pod.program import PodError
 from specdecode.untrusted import Unreadable, below
 
@@ -67,16 +66,16 @@ class ImportSource:
 
 
 class HubSource:
-    """A model of the Hugging Face hub. `hub` is huggingface_hub, which the engine images bring."""
+    """A model of the Hugging Face hub, read with its own library."""
 
-    def __init__(self, model: str, revision: str, *, token: str | None, hub: Any = None) -> None:
-        self._hub = hub or import_module("huggingface_hub")
+    def __init__(self, model: str, revision: str, *, token: str | None) -> None:
+        self._hub = Hub(model, revision, token=token)
         self._model, self._revision, self._token = model, revision, token
         self._commit = revision
 
     def files(self) -> list[SourceFile]:
-        info = self._call(
-            lambda: self._hub.HfApi(token=self._token).model_info(
+        info = self._hub.call(
+            lambda: self._hub.library.HfApi(token=self._token).model_info(
                 self._model, revision=self._revision, files_metadata=True
             )
         )
@@ -97,8 +96,8 @@ class HubSource:
 
     def fetch(self, file: SourceFile, folder: Path) -> Path:
         return Path(
-            self._call(
-                lambda: self._hub.hf_hub_download(
+            self._hub.call(
+                lambda: self._hub.library.hf_hub_download(
                     self._model, file.path, revision=self._commit, local_dir=str(folder), token=self._token
                 )
             )
@@ -106,30 +105,6 @@ class HubSource:
 
     def about(self) -> dict[str, Any]:
         return {"model": self._model, "revision": self._revision, "commit": self._commit}
-
-    def _call(self, request: Callable[[], Any]) -> Any:
-        errors = self._hub.errors
-        try:
-            return request()
-        except errors.GatedRepoError as error:
-            raise PodError(
-                Exit.NO_TOKEN,
-                f"{self._model} is gated: accept its licence on huggingface.co with the account whose token is in "
-                f"Secrets Manager ({'a token was given' if self._token else 'no token was given'})",
-            ) from error
-        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError) as error:
-            message = f"{self._model}@{self._revision} is not on the hub: {self._readable(error)}"
-            raise PodError(Exit.NOT_FOUND, message) from error
-        except (errors.HfHubHTTPError, OSError) as error:
-            if isinstance(error, OSError) and error.errno == 28:
-                raise
-            message = f"the Hugging Face hub failed for {self._model}: {self._readable(error)}"
-            raise PodError(Exit.UNAVAILABLE, message) from error
-
-    def _readable(self, error: Exception) -> str:
-        """What the library says, without the token and without the queries of URLs, which are signed."""
-        text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]+", r"\1?…", str(error))
-        return text.replace(self._token, "…") if self._token else text
 
 
 def _below(path: str) -> str:

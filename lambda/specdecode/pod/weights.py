@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specdecode.pod.bucket import Bucket
+from specdecode.pod.compile import NOTHING_TO_DO
 from specdecode.pod.program import Parser, run, say
 from specdecode.pod.weight_format import OPTION, demand_safetensors
-
-NOTHING_TO_DO = Path("models") / "nothing-to-do"
-"""Left where the artifact is complete already, for the containers that follow."""
 
 
 def main(arguments: Sequence[str]) -> None:

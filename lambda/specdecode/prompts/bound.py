@@ -1,8 +1,9 @@
-"""How many tokens a text has at least, whatever the tokenizer."""
+"""How many tokens a text has at least and at most, whatever the tokenizer."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _BETWEEN = re.compile(r"[ \t\r\n]+")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
@@ -15,7 +16,8 @@ def fewest_tokens(text: str) -> int:
 
     - Byte-level BPE (GPT-2, Qwen2/3, Llama 3, gpt-oss) cuts a text by a regular expression first and merges within the
       pieces only; each of those expressions allows white space at the beginning of a piece with letters or digits,
-      never after one (`tokenizer.json`, `pre_tokenizer`; the four expressions are in tests/specdecode/prompts).
+      never after one (`tokenizer.json`, `pre_tokenizer`; the expressions and where they are published stand in
+      tests/specdecode/prompts/test_bound.py).
     - SentencePiece (Llama 2, Mistral, Gemma) trains with `split_by_whitespace`, its default: no piece has a space
       within it (`sentencepiece_model.proto`, field 22 of TrainerSpec).
 
@@ -23,3 +25,13 @@ def fewest_tokens(text: str) -> int:
     the server finds what this one lets pass, since the longest prompt is sent to it once before anything is measured.
     """
     return sum(1 for word in _BETWEEN.split(text) if _LETTER_OR_DIGIT.search(word))
+
+
+def most_tokens(text: str) -> int:
+    """Bytes of `text`, and one. Never below the truth: the smallest token is a byte.
+
+    Byte-level BPE begins with the bytes and merges them; SentencePiece with `byte_fallback` (Llama 2, Mistral, Gemma)
+    falls back to them, and may put a space before the text (`add_dummy_prefix`). Some tokenizers normalize first:
+    the longest form counts.
+    """
+    return 1 + max(len(form.encode()) for form in (text, *(unicodedata.normalize(f, text) for f in ("NFD", "NFKD"))))

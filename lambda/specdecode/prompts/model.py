@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -40,10 +41,19 @@ class PromptRow(_Frozen):
     history: tuple[dict[str, Any], ...] = ()
     """Messages before the first turn that are sent as they are (OpenAI `messages`, a recorded conversation)."""
 
-    def messages(self, turn: int = 0) -> list[dict[str, Any]]:
-        """The first turn as a chat: system message, history, question."""
+    def messages(self, answers: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The turn that follows so many answers, as a chat: system message, history, and what was said so far."""
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
-        return [*system, *self.history, {"role": "user", "content": self.turns[turn]}]
+        said = [
+            message
+            for question, answer in zip(self.turns, answers, strict=False)
+            for message in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})
+        ]
+        return [*system, *self.history, *said, {"role": "user", "content": self.turns[len(answers)]}]
+
+    def transcript(self, answers: Sequence[str] = ()) -> str:
+        """The same as one text, each part on a line of its own: what a model without a chat template goes on with."""
+        return "\n".join(part.strip("\n") for message in self.messages(answers) if (part := _content(message)))
 
     @property
     def is_plain(self) -> bool:
@@ -63,6 +73,15 @@ class PromptRow(_Frozen):
     def fewest_tokens(self) -> int:
         """A lower bound of the first request's tokens (`fewest_tokens`)."""
         return fewest_tokens(self.text)
+
+    @property
+    def whole_text(self) -> str:
+        """All that its author wrote: every turn's question too."""
+        return "\n".join([self.text, *self.turns[1:]])
+
+    def fewest_tokens_with(self, answer: int) -> int:
+        """A lower bound of the last turn's request and its answer, where each answer has `answer` tokens."""
+        return fewest_tokens(self.whole_text) + answer * len(self.turns)
 
 
 def _content(message: dict[str, Any]) -> str:

@@ -18,6 +18,10 @@ MAX_ROWS = 200_000
 SHOWN = 20
 """Bad lines that a message spells out."""
 PARQUET = b"PAR1"
+FROM_PARQUET = (
+    "python -c \"import pandas; pandas.read_parquet('FILE').to_json('prompts.jsonl', orient='records', lines=True)\""
+)
+"""Tried with pandas 3.1.1 and pyarrow 26.0.1 on a file with SPEED-Bench's columns: lists of turns stay lists."""
 
 
 class BadLine(NamedTuple):
@@ -68,6 +72,7 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
     rows: list[PromptRow] = []
     problems: list[BadLine] = []
     seen: dict[str, int] = {}
+    is_array = text.lstrip().startswith("[")  # its entries may share a line: those without an id are numbered
     for number, (line, entry) in enumerate(_records(text)):
         try:
             if isinstance(entry, Exception):
@@ -75,7 +80,7 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
             if number == 0 and isinstance(entry, dict) and entry.keys() == {"set"}:
                 header = Header.model_validate_json(json.dumps(entry["set"]))
                 continue
-            row = row_of(entry, line=line)
+            row = row_of(entry, line=number + 1 if is_array else line)
             if row.id in seen:
                 raise ValueError(f"id {row.id!r} is that of line {seen[row.id]} already")
             seen[row.id] = line
@@ -105,7 +110,7 @@ def _whole(header: Header, rows: list[PromptRow], skipped: int, data: bytes, nam
 
 def _text(data: bytes, name: str) -> str:
     if data.startswith(PARQUET):
-        fix = "make JSON Lines of it: pandas.read_parquet(FILE).to_json('prompts.jsonl', orient='records', lines=True)"
+        fix = f"make JSON Lines of it, with the packages pandas and pyarrow: {FROM_PARQUET}"
         raise BadPromptSet(name, [BadLine(0, f"a Parquet file, which is not read here: {fix}")])
     if len(data) > MAX_FILE_BYTES:
         raise BadPromptSet(name, [BadLine(0, f"larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it")])

@@ -14,6 +14,29 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class HubFile(_Frozen):
+    """A file of a data set on the Hugging Face hub, at one commit."""
+
+    repo: Annotated[
+        str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$", max_length=128)
+    ]
+    """The data set, as `owner/name`."""
+    revision: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+    """The commit, 40 hexadecimal digits: branches and tags move."""
+    file: Annotated[
+        str,
+        StringConstraints(
+            pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*/)*[A-Za-z0-9][A-Za-z0-9_.-]*\.jsonl?$", max_length=256
+        ),
+    ]
+    """Path of a JSON or JSON Lines file in it."""
+    gated: bool = False
+    """Needs the Hugging Face token of the deployment, whose account has accepted the data set's terms."""
+
+    def __str__(self) -> str:
+        return f"{self.repo}@{self.revision[:12]}:{self.file}"
+
+
 class PromptsOf(_Frozen):
     """Which prompts a case of kind `set` sends: those of one category of one file."""
 
@@ -27,6 +50,8 @@ class PromptsOf(_Frozen):
     """Category of the set whose prompts are sent."""
     length: Length = ANY_LENGTH
     """`short` for those of fewer than 2,000 characters, `long` for the others."""
+    hub: HubFile | None = None
+    """Where staging fetches the set from, unless the bucket has it already."""
 
     @property
     def reference(self) -> str:
@@ -48,6 +73,10 @@ class SetOf(_Frozen):
     """Of the set: all where it ships, to be named where it does not."""
     length: Length = ANY_LENGTH
     """`short` for prompts of fewer than 2,000 characters, `long` for the others."""
+    hub: HubFile | None = None
+    """A file of the Hugging Face hub with the hash that `set` names: a run fetches it before it takes a node."""
     per_category: int | None = Field(default=None, ge=1, le=100_000)
-    """Measured requests of each category: its first prompts. Unset: each prompt once where the set ships, else
-    `workload.requests`."""
+    """Measured prompts of each category: its first ones, and each turn of a conversation is a request. Of a set that
+    does not ship: measured requests. Unset: each prompt once where the set ships, else `workload.requests`."""
+    output_tokens: int | None = Field(default=None, ge=1, le=2**20)
+    """Longest answer, of each turn too; unset, the workload's. A prompt's own goes before it."""

@@ -1,12 +1,16 @@
 """What a benchmark leaves: a record of every request, and what it learned of the servers. Nothing in it is computed."""
 
 from specdecode.records.packed import PackedChunks, read_record
-from specdecode.records.request import Chunk, ErrorKind, RequestError, RequestRecord
-from specdecode.records.servers import SERVERS, EngineCounters, ServerFacts, Servers
+from specdecode.records.request import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord
+from specdecode.records.servers import CONVERSATIONS, SERVERS, BlockKey, EngineCounters, ServerFacts, Servers, SetFacts
 
 __all__ = [
+    "CONVERSATIONS",
+    "MOST_POSITIONS",
     "SERVERS",
+    "BlockKey",
     "Chunk",
+    "Drafted",
     "EngineCounters",
     "ErrorKind",
     "PackedChunks",
@@ -14,5 +18,6 @@ __all__ = [
     "RequestRecord",
     "ServerFacts",
     "Servers",
+    "SetFacts",
     "read_record",
 ]

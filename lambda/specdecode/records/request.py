@@ -14,6 +14,10 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
 """A record that is read back may come from anybody: figures that no run has are refused."""
+MOST_TURNS = 100
+"""Turns of a conversation (specdecode.prompts)."""
+MOST_POSITIONS = 64
+"""Drafted tokens of a step that are told apart."""
 
 
 class ErrorKind(StrEnum):
@@ -66,6 +70,21 @@ class Chunk:
     """How many of `chars`, at the start of the chunk's text, are reasoning and not content."""
 
 
+class Drafted(BaseModel):
+    """How the drafts of one answer fared, as its server counts them: vLLM's `metrics.speculative_decoding` in the usage
+    chunk (`--per-request-spec-decode-metrics`; vLLM 0.32.0, vllm/v1/metrics/stats.py, RequestSpecDecodeMetrics).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    drafts: Tokens
+    """Steps of the target model that had drafts to verify."""
+    draft_tokens: Tokens
+    accepted_tokens: Tokens
+    accepted_per_position: Annotated[tuple[Tokens, ...], Field(max_length=MOST_POSITIONS)]
+    """In how many steps the draft token at position 1, 2, … k was accepted."""
+
+
 class RequestRecord(BaseModel):
     """What was sent and what came back. Times are seconds; offsets are relative to `sent_s`."""
 
@@ -80,6 +99,9 @@ class RequestRecord(BaseModel):
     """The load it was part of (`Level.name`); empty where an earlier version, which had one load, wrote it."""
     index: Count
     """Position among those of its variant, case, round and level; equal index = equal prompt in all arms and levels."""
+    turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
+    """Which question of its conversation it asks, from 0. The turns of a conversation have consecutive indices, so that
+    `index - turn` is the conversation."""
     warmup: bool = False
     started_at: Seconds
     """Wall clock, seconds since the epoch, for people only."""
@@ -97,6 +119,11 @@ class RequestRecord(BaseModel):
     """The server's usage.prompt_tokens."""
     completion_tokens: Tokens | None
     """The server's usage.completion_tokens."""
+    cached_tokens: Tokens | None = None
+    """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), where it
+    says so (vLLM: `--enable-prompt-tokens-details`)."""
+    drafted: Drafted | None = None
+    """None where the server does not say, or what it says cannot be."""
     prompt_sha256: str
     prompt_set: str | None = None
     """NAME@SHA256 of the set that the prompt is of."""

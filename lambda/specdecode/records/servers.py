@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pydantic import BaseModel, ConfigDict, Field
 
 SERVERS = "servers.json"
 """Its name in a run's folder."""
+CONVERSATIONS = "conversations"
+"""Folder of the answers with which all arms are asked the next turn of a conversation: `<case>.json`."""
 MOST = 2**53
+BlockKey = tuple[str, str, int, str]
+"""Variant, case, round and level."""
 
 
 class _Read(BaseModel):
@@ -37,7 +43,7 @@ class EngineCounters(_Read):
     """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
 
     @property
-    def block(self) -> tuple[str, str, int, str]:
+    def block(self) -> BlockKey:
         """Which requests they are of."""
         return self.variant, self.case, self.round, self.level
 
@@ -56,6 +62,19 @@ class ServerFacts(_Read):
     """It understands the request for answers of an exact length."""
     counters: bool = False
     """Its `/metrics` has counters of speculation."""
+    prefix_caching: bool | None = None
+    """Whether it keeps the beginnings of prompts, as its `/metrics` says (vLLM's `vllm:cache_config_info`)."""
+
+
+class SetFacts(_Read):
+    """A set of prompts that was measured."""
+
+    name: str
+    version: str = ""
+    licence: str = ""
+    sha256: str
+    prompts: int = Field(default=0, ge=0, le=MOST)
+    """In the whole set."""
 
 
 class Servers(_Read):
@@ -66,18 +85,28 @@ class Servers(_Read):
     """How the prompts' lengths were counted."""
     arms: dict[str, ServerFacts] = Field(default_factory=dict)
     counters: tuple[EngineCounters, ...] = ()
+    sets: tuple[SetFacts, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def with_earlier(self, earlier: Servers | None) -> Servers:
-        """Together with what other processes of the same run found before; what this one found itself counts."""
+    @property
+    def prefix_caching(self) -> dict[str, bool]:
+        """Arm -> whether its server keeps the beginnings of prompts, of those that say so."""
+        return {name: arm.prefix_caching for name, arm in self.arms.items() if arm.prefix_caching is not None}
+
+    def with_earlier(self, earlier: Servers | None, *, measured: Collection[BlockKey] = ()) -> Servers:
+        """Together with what other processes of the same run found before; what this one found itself counts.
+
+        `measured`: the blocks of which this process sent requests; earlier counters of them would be of a part.
+        """
         if earlier is None or earlier.run_id != self.run_id:
             return self
-        own = {item.block for item in self.counters}
+        own = {item.block for item in self.counters} | {*measured}
         kept = tuple(item for item in earlier.counters if item.block not in own)
         return self.model_copy(
             update={
                 "arms": {**earlier.arms, **self.arms},
                 "counters": kept + self.counters,
+                "sets": tuple({item.sha256: item for item in (*earlier.sets, *self.sets)}.values()),
                 "notes": tuple(dict.fromkeys((*earlier.notes, *self.notes))),
             }
         )

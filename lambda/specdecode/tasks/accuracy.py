@@ -8,12 +8,14 @@ from specdecode import manifests
 from specdecode.analysis.context import Failure
 from specdecode.cluster.resources import name_of
 from specdecode.planning import first_served
+from specdecode.planning.cost import accuracy_estimate
 from specdecode.planning.events import accuracy_minutes
 from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import check_alive
 from specdecode.tasks.errors import AccuracyFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
+from specdecode.tasks.pace import attentive
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.sessions import Sessions
@@ -34,7 +36,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
     try:
         if not run.plan.experiment.has_endpoints:
             check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
-        done, message = advance_job(
+        done, message, age = advance_job(
             Sessions(rt, ctx, manifests.accuracy_rights(ctx)),
             [job],
             root=manifests.run_root(run.plan, ctx),
@@ -46,7 +48,8 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
         failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
         change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
         raise
-    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
+    expected = accuracy_estimate(run.plan.experiment, run.plan.engine).high * len(first_served(run.plan.waves, wave))
+    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

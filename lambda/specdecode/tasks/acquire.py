@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from specdecode import names
 from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
+from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import (
     KARPENTER_KINDS,
@@ -19,6 +19,7 @@ from specdecode.tasks.capacity import (
     warnings_about,
 )
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
+from specdecode.tasks.pace import attentive
 from specdecode.tasks.replicas import follow_lease
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -33,21 +34,22 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
-    claim, waiting = stand_in_line(given, rt, rt.lease)
+    shape = run.plan.experiment.shape
+    claim, waiting = stand_in_line(given, rt, rt.lease, pool=shape.pool)
     if waiting is not None:
         return waiting
-    closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]), now)
+    closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
     follow_lease(rt.kube, rt.lease)
     since = claim.held_since or now
-    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
-    node = usable_node(nodes, rt.kube.list("ResourceSlice"))
+    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={shape.pool}")
+    node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
     if node is not None:
         change_state(rt.store, given.run_id, held_since=since, node=node)
         return Progress(done=True, message=f"node {node} is ready")
-    pool = rt.kube.get("NodePool", names.NODEPOOL)
-    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
+    pool = rt.kube.get("NodePool", shape.pool)
+    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={shape.pool}")
     # What is asked for already comes, whatever becomes of the pool's conditions.
     unready = None if claims else why_no_node(rt.kube, pool, since=since, now=now)
     if unready is not None:
@@ -64,7 +66,8 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
-    return Progress(done=False, message=reason, wait_s=run.plan.poll_seconds)
+    wait_s = attentive(run.plan, now - since, expected_min=NODE_START_MINUTES.high)
+    return Progress(done=False, message=reason, wait_s=wait_s)
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:

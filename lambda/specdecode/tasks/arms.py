@@ -14,9 +14,6 @@ from specdecode.planning import Arm, Wave
 from specdecode.tasks.errors import StepFailed
 from specdecode.tasks.jobs import look_at_pods
 
-GROUP_ATTRIBUTES = ("resource.aws.com/devicegroup8_id", "resource.aws.com/devicegroup16_id", "topology8_id")
-"""Attributes of a device that name its group, the first published one counts."""
-
 
 def arm_pods(
     kube: Kubernetes, run_id: str, arm: Arm, *, owner: str = "", now: datetime | None = None
@@ -66,7 +63,8 @@ def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeOb
     groups = set()
     for result in results:
         device = published.get((result["driver"], result["pool"], result["device"]), {})
-        groups.add(_group_of(device.get("attributes") or device.get("basic", {}).get("attributes") or {}))
+        attributes = device.get("attributes") or device.get("basic", {}).get("attributes") or {}
+        groups.add(_group_of(attributes, size=len(results)))
     return DeviceGroup(
         variant=arm.variant,
         round=arm.round,
@@ -75,8 +73,9 @@ def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeOb
     )
 
 
-def _group_of(attributes: KubeObject) -> str:
-    for name in GROUP_ATTRIBUTES:
+def _group_of(attributes: KubeObject, *, size: int) -> str:
+    """The group of `size` devices that a device is of: the first published attribute of the driver that names it."""
+    for name in (f"resource.aws.com/devicegroup{size}_id", f"topology{size}_id"):
         if name in attributes:
             return str(next(iter(attributes[name].values())))
     return ""

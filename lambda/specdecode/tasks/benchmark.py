@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
+from specdecode.planning.cost import benchmark_minutes
 from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import check_alive
 from specdecode.tasks.errors import BenchmarkFailed
 from specdecode.tasks.jobs import advance_job
+from specdecode.tasks.pace import attentive
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.sessions import Sessions
@@ -23,7 +25,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     wave = run.wave(given.wave)
     if not run.plan.experiment.has_endpoints:
         check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
-    done, message = advance_job(
+    done, message, age = advance_job(
         Sessions(rt, ctx, manifests.benchmark_rights(ctx)),
         manifests.benchmark(run.plan, wave, ctx),
         root=manifests.run_root(run.plan, ctx),
@@ -32,7 +34,8 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
     )
     if done:
         change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
-    return Progress(done=done, message=message, wait_s=run.plan.poll_seconds)
+    expected = benchmark_minutes(run.plan.experiment, run.plan.engine, arms=len(wave.arms)).high
+    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

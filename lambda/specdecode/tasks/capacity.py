@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.pods import condition, is_true
 from specdecode.cluster.resources import KubeObject, name_of, parse_time
@@ -30,11 +29,12 @@ def outside_window(capacity: Capacity, now: datetime) -> str | None:
     return None
 
 
-def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject]) -> str | None:
-    """Name of a Ready node of the pool whose Neuron devices are published, or None."""
-    published = {spec.get("nodeName") for spec in (item["spec"] for item in slices) if spec.get("driver") == DRA_DRIVER}
+def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject] | None) -> str | None:
+    """Name of a Ready node of the pool, or None. Its Neuron devices must be in `slices`; None: it has no devices."""
+    published = {item["spec"].get("nodeName") for item in slices or () if item["spec"].get("driver") == DRA_DRIVER}
     for node in nodes:
-        if is_true(node, "Ready") and "deletionTimestamp" not in node["metadata"] and name_of(node) in published:
+        ready = is_true(node, "Ready") and "deletionTimestamp" not in node["metadata"]
+        if ready and (slices is None or name_of(node) in published):
             return name_of(node)
     return None
 
@@ -54,7 +54,7 @@ def missing_because(
 ) -> str:
     """Why there is no usable node yet, in words: Karpenter's own reason where it gave one (`events`) after `since`."""
     if pool is None:
-        return f"the NodePool {names.NODEPOOL} does not exist: deploy TrainiumClusterStack"
+        return "the NodePool of the node does not exist: deploy TrainiumClusterStack"
     reasons = [
         f"{event.get('reason', '')}: {event.get('message', '')}"
         for event in sorted(events, key=_event_time)

@@ -8,10 +8,12 @@ from specdecode import layout, manifests, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.resources import name_of
 from specdecode.cluster.teardown import run_selector
+from specdecode.planning.cost import compile_minutes
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.losing import go_on_without
+from specdecode.tasks.pace import attentive
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.sessions import Sessions
@@ -29,12 +31,12 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
-        return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
+        return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
     for arm in missing:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         try:
-            done, message = advance_job(
+            done, message, age = advance_job(
                 Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
                 [job],
                 root=manifests.run_root(run.plan, ctx),
@@ -44,7 +46,9 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         except CompileFailed as error:
             return go_on_without(arm, error, run=run, rt=rt)
         if not done:
-            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=run.plan.poll_seconds)
+            expected = compile_minutes(run.plan.experiment, run.plan.engine, arm.variant).high
+            wait_s = attentive(run.plan, age, expected_min=expected)
+            return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=wait_s)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
             raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")

@@ -34,6 +34,10 @@ class StagingFailed(StepFailed):
     """A model did not reach the bucket."""
 
 
+class PromptsRefused(StepFailed):
+    """Prompts that cannot be measured, found when sets were fetched and the model's tokenizer was there."""
+
+
 class AccessRefused(StepFailed):
     """AWS gives a step no session for its pods."""
 

@@ -6,7 +6,7 @@ import json
 
 from specdecode import layout
 from specdecode.planning import Plan
-from specdecode.records import SERVERS
+from specdecode.records import CONVERSATIONS, SERVERS
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState
 from specdecode.runs.store import Store
@@ -23,8 +23,9 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     for key in store.keys(base + "raw/"):
         data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
         store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
-    for key in store.keys(base + "accuracy/"):
-        store.copy(key, target + key[len(base) :])
+    for folder in ("accuracy", CONVERSATIONS):
+        for key in store.keys(f"{base}{folder}/"):
+            store.copy(key, target + key[len(base) :])
     servers = store.read_json(base + SERVERS)
     if servers is not None:
         store.write(target + SERVERS, json.dumps({**servers, "run_id": state.run_id}))

@@ -16,8 +16,8 @@ from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
 
 def look(given: StepInput, rt: Runtime) -> ClusterView:
-    pool = rt.kube.get("NodePool", names.NODEPOOL)
-    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
+    pools = [pool for name in names.HELD_POOLS if (pool := rt.kube.get("NodePool", name)) is not None]
+    nodes = [node for name in names.HELD_POOLS for node in rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={name}")]
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
     parts, lease, turns = Guarded(), Lease(), Lease()
@@ -29,7 +29,7 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
         lease=lease,
         turns=turns,
         problems=tuple(parts.problems),
-        replicas=None if pool is None else int(pool.get("spec", {}).get("replicas") or 0),
+        replicas=sum(int(pool.get("spec", {}).get("replicas") or 0) for pool in pools) if pools else None,
         nodes=tuple(f"{name_of(n)} ({'Ready' if is_true(n, 'Ready') else 'NotReady'})" for n in nodes),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
     )

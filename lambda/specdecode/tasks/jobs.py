@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from specdecode import layout, names
 from specdecode.cluster.client import Kubernetes
@@ -54,6 +55,14 @@ def look_at_pods(
     return pods, problems(pods, nodes=kube.list("Node"), events=events, now=now)
 
 
+class Advance(NamedTuple):
+    """How a Job stands."""
+
+    done: bool
+    message: str
+    age: timedelta
+
+
 def advance_job(
     sessions: Sessions,
     objects: Sequence[KubeObject],
@@ -61,8 +70,8 @@ def advance_job(
     root: KubeObject,
     limit_min: int,
     failure: type[StepFailed],
-) -> tuple[bool, str]:
-    """Make the Job among `objects` exist and say whether it is complete, and how it stands. Its pods get `sessions`.
+) -> Advance:
+    """Make the Job among `objects` exist and say how it stands. Its pods get `sessions`.
 
     Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
     """
@@ -71,10 +80,10 @@ def advance_job(
     live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
     if live is None:
         apply_missing(kube, objects, root=root, fresh=[sessions.make(job)])
-        return False, f"started {name_of(job)}"
+        return Advance(False, f"started {name_of(job)}", timedelta())
     state = job_state(live)
     if state.phase is Phase.COMPLETE:
-        return True, f"{name_of(job)} is complete"
+        return Advance(True, f"{name_of(job)} is complete", now - created_at(live))
     pods, found = look_at_pods(kube, owner=name_of(job), selector=f"job-name={name_of(job)}", now=now)
     if state.phase is Phase.FAILED:
         raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}")
@@ -86,7 +95,8 @@ def advance_job(
         raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
     sessions.renew(live)
     waiting = f"; {found[0]}" if found else ""
-    return False, f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
+    message = f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
+    return Advance(False, message, now - created_at(live))
 
 
 def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -> list[str]:

@@ -16,31 +16,33 @@ GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
 
 
 def count(kube: Kubernetes) -> int:
-    """NodeClaims of the trn2 pool; each is an instance that bills."""
-    return len(_claims(kube))
+    """NodeClaims of the pools that runs hold nodes of; each is an instance that bills."""
+    return sum(len(_claims(kube, pool)) for pool in names.HELD_POOLS)
 
 
 def delete_left(kube: Kubernetes, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
-    """Delete what Karpenter has not begun to end GRACE after the pool went to 0 replicas; the names.
+    """Delete what Karpenter has not begun to end GRACE after its pool went to 0 replicas; the names.
 
-    Only at 0 replicas. Kubernetes cannot confine the right to delete NodeClaims to those of one pool (a rule knows
-    names, and these are made up by Karpenter): it is confined here, by the label.
+    Only of pools that nobody holds a node of. Kubernetes cannot confine the right to delete NodeClaims to those of one
+    pool (a rule knows names, and these are made up by Karpenter): it is confined here, by the label.
     """
-    left = [claim for claim in _claims(kube) if "deletionTimestamp" not in claim["metadata"]]
-    if not left:
-        return ()
-    since = _scaled_at(kube.get("NodePool", names.NODEPOOL))
-    old = [claim for claim in left if now - max(since, _created(claim)) > GRACE]
-    if not old or _is_held(lease):
-        return ()
-    for claim in old:
-        kube.delete("NodeClaim", name_of(claim))
-    return tuple(name_of(claim) for claim in old)
+    deleted: list[str] = []
+    for pool in names.HELD_POOLS:
+        left = [claim for claim in _claims(kube, pool) if "deletionTimestamp" not in claim["metadata"]]
+        if not left:
+            continue
+        since = _scaled_at(kube.get("NodePool", pool))
+        old = [claim for claim in left if now - max(since, _created(claim)) > GRACE]
+        if old and _held_pool(lease) != pool:
+            for claim in old:
+                kube.delete("NodeClaim", name_of(claim))
+            deleted += [name_of(claim) for claim in old]
+    return tuple(deleted)
 
 
-def _claims(kube: Kubernetes) -> list[KubeObject]:
-    found = kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={names.NODEPOOL}")
-    return [claim for claim in found if (claim["metadata"].get("labels") or {}).get(NODEPOOL_LABEL) == names.NODEPOOL]
+def _claims(kube: Kubernetes, pool: str) -> list[KubeObject]:
+    found = kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={pool}")
+    return [claim for claim in found if (claim["metadata"].get("labels") or {}).get(NODEPOOL_LABEL) == pool]
 
 
 def _created(obj: KubeObject) -> datetime:
@@ -56,10 +58,10 @@ def _scaled_at(pool: KubeObject | None) -> datetime:
     return max([_created(pool), *times])
 
 
-def _is_held(lease: LeaseStore) -> bool:
-    """Whether somebody has become the holder meanwhile; nobody can by a document that cannot be read."""
+def _held_pool(lease: LeaseStore) -> str | None:
+    """The pool of whoever has become the holder meanwhile; nobody can by a document that cannot be read."""
     try:
-        return lease.read().holder is not None
+        return lease.read().pool
     except Exception:
         logs.LOGGER.exception("the lease cannot be read: nobody holds the node by it")
-        return False
+        return None

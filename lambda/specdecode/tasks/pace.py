@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from specdecode.planning import Plan
 from specdecode.planning.events import SOON_FOR, SOON_S, STOP_MINUTES
 
 STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
@@ -16,3 +17,8 @@ STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
 def soon(age: timedelta, *, then_s: int) -> int:
     """Seconds until the next look at something that began `age` ago: short at first, `then_s` afterwards."""
     return SOON_S if age < SOON_FOR else then_s
+
+
+def attentive(plan: Plan, age: timedelta, *, expected_min: float) -> int:
+    """Seconds until the next look at work on the node that began `age` ago and takes `expected_min` minutes or less."""
+    return plan.attentive_seconds if age <= timedelta(minutes=expected_min) else plan.poll_seconds

@@ -20,7 +20,7 @@ from specdecode.runs.told import untold
 from specdecode.tasks.capacity import outside_window
 from specdecode.tasks.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
 from specdecode.tasks.inherit import inherit
-from specdecode.tasks.prompts import keep_sets
+from specdecode.tasks.prompts import keep_sets, said
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.tasks.sweeping import grow
@@ -64,9 +64,10 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment = experiment_of(request, capacity=capacity)
     else:
         experiment, old = _resumed(rt.store, request.resume, capacity)
-    if not experiment.has_endpoints and (closed := outside_window(capacity, rt.now())):
+    if not experiment.has_endpoints and (closed := outside_window(capacity.of(experiment.node), rt.now())):
         raise CapacityUnavailable(closed)
-    keep_sets(rt.store, experiment, run_id=given.run_id)
+    if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
+        raise InvalidExperiment(said(problems))
     engine = load_engine(experiment.engine)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()

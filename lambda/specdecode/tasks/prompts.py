@@ -8,33 +8,53 @@ from specdecode import layout
 from specdecode.experiment import Experiment
 from specdecode.experiment.model import TestCase
 from specdecode.experiment.prompt_sets import shipped
-from specdecode.experiment.rules.prompts import FIX, too_long
+from specdecode.experiment.rules.prompts import FIX, too_long, unsendable
 from specdecode.prompts import BadPromptSet, PromptSet, PromptsOf, read_set
 from specdecode.runs.store import Store
-from specdecode.tasks.errors import InvalidExperiment
 
 
-def keep_sets(store: Store, experiment: Experiment, *, run_id: str) -> None:
+def keep_sets(
+    store: Store, experiment: Experiment, *, run_id: str, fetched: bool = False
+) -> tuple[dict[str, PromptSet], list[str]]:
     """Copy the sets that do not ship into the run's folder, which then holds all that was sent, and from which its pods
-    have them. Raises InvalidExperiment with everything that is wrong with them.
+    have them. Returns them by key, and everything that is wrong with them; then nothing is copied.
+
+    A set of the Hugging Face hub may be missing until it is `fetched`.
     """
-    found: dict[str, PromptSet | str] = {}
+    found: dict[str, PromptSet | str | None] = {}
     problems = []
     for case in experiment.workload.cases:
         given = case.prompts
         if given is None or shipped(given.set) is not None:
             continue
         if given.key not in found:
-            found[given.key] = _read(store, given)
-        problems += [f"  workload.cases.{case.name}: {said}" for said in _problems(found[given.key], case, experiment)]
-    if problems:
-        raise InvalidExperiment("The prompts cannot be measured:\n" + "\n".join(dict.fromkeys(problems)))
-    for key in found:
-        store.write(layout.run_key(run_id, key), store.read(key) or b"", content_type="application/x-ndjson")
+            found[given.key] = _read(store, given, fetched=fetched)
+        problems += [f"workload.cases.{case.name}: {said}" for said in _problems(found[given.key], case, experiment)]
+    sets = {key: each for key, each in found.items() if isinstance(each, PromptSet)}
+    if not problems:
+        for key in sets:
+            kept = layout.run_key(run_id, key)
+            if store.read(kept, at_most=1) is None:
+                store.write(kept, store.read(key) or b"", content_type="application/x-ndjson")
+    return sets, list(dict.fromkeys(problems))
 
 
-def _read(store: Store, given: PromptsOf) -> PromptSet | str:
+def kept_sets(store: Store, experiment: Experiment, *, run_id: str) -> dict[str, PromptSet]:
+    """The sets in the run's folder, by key."""
+    keys = {case.prompts.key: case.prompts.set for case in experiment.workload.cases if case.prompts}
+    found = {key: (store.read(layout.run_key(run_id, key)), name) for key, name in keys.items()}
+    return {key: read_set(data, name=name) for key, (data, name) in found.items() if data is not None}
+
+
+def said(problems: list[str]) -> str:
+    """All that is wrong with the prompts, as one message."""
+    return "The prompts cannot be measured:\n" + "\n".join(f"  {problem}" for problem in problems)
+
+
+def _read(store: Store, given: PromptsOf, *, fetched: bool) -> PromptSet | str | None:
     data = store.read(given.key)
+    if data is None and given.hub and not fetched:
+        return None
     if data is None:
         return f"{store.url(given.key)} is not there: `specdecode prompts add FILE` puts it there and prints its name"
     try:
@@ -46,11 +66,13 @@ def _read(store: Store, given: PromptsOf) -> PromptSet | str:
     return found
 
 
-def _problems(found: PromptSet | str, case: TestCase, experiment: Experiment) -> Iterator[str]:
+def _problems(found: PromptSet | str | None, case: TestCase, experiment: Experiment) -> Iterator[str]:
     given = case.prompts
     if isinstance(found, str):
         yield found
-    elif given is not None and not found.of(given.category, given.length):
+    elif given is not None and found is not None and not found.of(given.category, given.length):
         yield f"{given.set} has no such prompt of {given.category}; its categories: {', '.join(found.categories)}"
-    elif (said := too_long(found, case, experiment)) and not experiment.has_endpoints:
-        yield f"{said}; {FIX}"
+    elif found is not None and (why := unsendable(found, case, experiment)):
+        yield "; ".join(why)
+    elif found and not experiment.has_endpoints and (beyond := too_long(found, case, experiment)):
+        yield f"{beyond}; {FIX}"

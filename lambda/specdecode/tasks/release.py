@@ -46,12 +46,12 @@ def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease | Non
     try:
         lease = rt.lease.update(give_up)
     except LeaseDamaged:
-        set_replicas(rt.kube, 0)
+        set_replicas(rt.kube, Lease())
         return None
     except Exception:
         machine = executions.machine_of(given.execution_arn)
         if not executions.running(rt, machine=machine) - {given.run_id}:
-            set_replicas(rt.kube, 0)
+            set_replicas(rt.kube, Lease())
         raise
     follow_lease(rt.kube, rt.lease, known=lease)
     return lease

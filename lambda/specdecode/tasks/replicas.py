@@ -1,4 +1,4 @@
-"""The NodePool's replicas follow the lease, whatever has become of the lease's document (ADR 132)."""
+"""The NodePools' replicas follow the lease, whatever has become of the lease's document (ADR 132)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,35 @@ LOOKS = 5
 """Times that the replicas are set while the lease changes under them; after that the next look goes on."""
 
 
-def set_replicas(kube: Kubernetes, replicas: int) -> None:
-    """Bring the NodePool to `replicas`; one that does not exist has no node."""
-    pool = kube.get("NodePool", names.NODEPOOL)
-    if pool is not None and pool.get("spec", {}).get("replicas") != replicas:
-        kube.scale("NodePool", names.NODEPOOL, replicas)
+def set_replicas(kube: Kubernetes, lease: Lease) -> None:
+    """Bring every NodePool to what `lease` is worth of it; one that does not exist has no node.
+
+    The pool that is to have none comes first, and one that cannot be scaled keeps no other: its error comes at the end.
+    """
+    failed: Exception | None = None
+    for name in sorted(names.HELD_POOLS, key=lease.replicas_of):
+        try:
+            pool, wanted = kube.get("NodePool", name), lease.replicas_of(name)
+            if pool is not None and pool.get("spec", {}).get("replicas") != wanted:
+                kube.scale("NodePool", name, wanted)
+        except Exception as error:
+            failed = failed or error
+    if failed:
+        raise failed
 
 
 def follow_lease(kube: Kubernetes, lease: LeaseStore, *, known: Lease | None = None) -> int:
-    """Set the NodePool's replicas to what the lease says, also when it changed meanwhile; returns them. `known` is the
+    """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns them. `known` is the
     lease as the caller has just stored or read it.
 
     The lease is read again after the scaling: between the two, another run may have become the holder, and a slow
     release must not leave it without its node.
     """
-    wanted = (known or lease.read()).replicas
+    wanted = known or lease.read()
     for _ in range(LOOKS):
         set_replicas(kube, wanted)
-        after = lease.read().replicas
-        if after == wanted:
+        after = lease.read()
+        if after.pool == wanted.pool:
             break
         wanted = after
-    return wanted
+    return wanted.replicas

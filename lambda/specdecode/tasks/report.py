@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
@@ -12,9 +13,9 @@ from specdecode.analysis import AtLevel, Comparison, RunContext, compare_measure
 from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy, Failure, Served
 from specdecode.analysis.datums import metric_data
+from specdecode.analysis.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
-from specdecode.experiment.deployment_facts import INSTANCE_TYPE
 from specdecode.manifests.recipe import artifact_key, recipe
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.accounting import accounting_of
@@ -29,6 +30,7 @@ from specdecode.runs.store import Store
 from specdecode.tasks import logs
 from specdecode.tasks.errors import ReportFailed
 from specdecode.tasks.previous import last_good
+from specdecode.tasks.prompts import kept_sets
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
@@ -48,8 +50,12 @@ class Reported(BaseModel):
     run_id: str
     verdict: str
     report: str
+    page: str
+    """The report in the console of S3, for the browser of somebody who is signed in: "Open" shows it."""
     summary: str
     raw: str
+    carried: tuple[str, ...] = ()
+    """What each arm carries at the service-level objective, in words; none where none is asked for."""
     unpublished: tuple[str, ...] = ()
     """Why figures are missing in CloudWatch; the report is whole all the same."""
 
@@ -62,7 +68,8 @@ def report(given: StepInput, rt: Runtime) -> Reported:
     experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
     context = run_context(run.plan, run.state, rt, servers)
     levels = measure(experiment=experiment, records=records, context=context)
-    comparison = compare_measured(experiment=experiment, levels=levels, context=context)
+    sets = kept_sets(rt.store, experiment, run_id=given.run_id)
+    comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
     for name, text in documents(comparison).items():
         rt.store.write(layout.run_key(given.run_id, name), text, content_type=CONTENT_TYPES[name.rpartition(".")[2]])
     for at in levels:
@@ -79,10 +86,19 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         run_id=given.run_id,
         verdict=comparison.answer,
         report=rt.store.url(layout.run_key(given.run_id, "report.html")),
+        page=console_page(rt.store.bucket, layout.run_key(given.run_id, "report.html"), rt.environ["AWS_REGION"]),
         summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
         raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
+        carried=tuple(map(carried, comparison.objective)),
         unpublished=publish(comparison, levels, run, rt),
     )
+
+
+def console_page(bucket: str, key: str, region: str) -> str:
+    """Address of an object in the console of S3."""
+    host = "amazonaws.cn" if region.startswith("cn-") else "aws.amazon.com"
+    query = urlencode({"region": region, "prefix": key})
+    return f"https://{region}.console.{host}/s3/object/{bucket}?{query}"
 
 
 def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
@@ -147,7 +163,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
     """What the comparison needs to know of the run around its records."""
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
-    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
     elsewhere = plan.experiment.has_endpoints
     scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
@@ -157,9 +173,12 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         price_per_node_hour=None if elsewhere else capacity.price_per_node_hour,
         node_seconds=held,
         capacity_type="none" if elsewhere else capacity.type,
+        devices_per_node=plan.experiment.shape.devices,
         device_groups=state.device_groups,
         counters=servers.counters,
-        node=INSTANCE_TYPE if plan.engine.on_neuron and not elsewhere else "",
+        sets=servers.sets,
+        prefix_caching=servers.prefix_caching,
+        node=plan.experiment.node if _is_real(plan) else "",
         versions={"specdecode": __version__}
         | ({} if elsewhere else {"engine": plan.engine.title, "engine image": plan.engine.reference}),
         failures=(*state.failures, *unread),
@@ -170,6 +189,11 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
         notes=((plan.engine.caveat,) if plan.engine.caveat and not elsewhere else ()) + servers.notes,
     )
+
+
+def _is_real(plan: Plan) -> bool:
+    """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
+    return not plan.experiment.has_endpoints and plan.engine.on_neuron == plan.experiment.shape.has_devices
 
 
 def served(plan: Plan, *, bucket: str) -> tuple[Served, ...]:

@@ -39,6 +39,8 @@ class RunRequest(BaseModel):
     """US dollars that it may cost at most, where that is more than the deployment allows unasked."""
     started_by: str | None = Field(default=None, max_length=2048)
     """Who starts it; shown to whoever wants to stop it. Nobody checks it."""
+    comment: JsonValue = Field(default=None, alias="Comment")
+    """Not read: the console's form begins with `{"Comment": "Insert your JSON here"}`."""
 
 
 def parse_request(given: Any) -> RunRequest:

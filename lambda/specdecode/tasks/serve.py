@@ -12,13 +12,14 @@ from specdecode.cluster.jobs import created_at
 from specdecode.cluster.pods import PodProblem, is_ready
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.planning import Arm
+from specdecode.planning.cost import slowest_load
 from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
 from specdecode.tasks.jobs import apply_missing
 from specdecode.tasks.losing import go_on_without
-from specdecode.tasks.pace import soon
+from specdecode.tasks.pace import attentive, soon
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
@@ -51,7 +52,8 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     wanted = len(run.wave(given.wave).arms)
     if ready < wanted:
         text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
-        return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
+        expected = slowest_load(run.plan.experiment, run.plan.engine, run.wave(given.wave)).high
+        return Progress(done=False, message=text, wait_s=attentive(run.plan, age, expected_min=expected))
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))
     return Progress(done=True, message=f"all {wanted} arms are ready")

@@ -1,18 +1,18 @@
-"""Smoke: one real request to every ready arm, from a pod of the benchmark's kind, before anything is measured."""
+"""Smoke: one real request to every ready arm, and the longest prompt, before anything is measured."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from specdecode import manifests, names
-from specdecode.cluster.jobs import created_at
 from specdecode.cluster.resources import name_of
+from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.manifests.benchmarking import SMOKE_MINUTES
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.errors import SmokeFailed
 from specdecode.tasks.jobs import advance_job
 from specdecode.tasks.pace import soon
+from specdecode.tasks.prompts import kept_sets
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.sessions import Sessions
@@ -23,16 +23,19 @@ def smoke(given: StepInput, rt: Runtime) -> Progress:
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
-    job = manifests.smoke_job(run.plan, run.wave(given.wave), ctx)
-    done, message = advance_job(
+    (job,) = manifests.smoke(run.plan, run.wave(given.wave), ctx)
+    objects = [job]
+    if rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE) is None:
+        sets = kept_sets(rt.store, run.plan.experiment, run_id=given.run_id)
+        longest = longest_prompt(run.plan.experiment, sets)
+        objects = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
+    done, message, age = advance_job(
         Sessions(rt, ctx, manifests.Rights()),
-        [job],
+        objects,
         root=manifests.run_root(run.plan, ctx),
         limit_min=SMOKE_MINUTES,
         failure=SmokeFailed,
     )
-    live = rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE)
-    age = rt.now() - created_at(live) if live else timedelta()
     return Progress(done=done, message=message, wait_s=soon(age, then_s=run.plan.poll_seconds))
 
 

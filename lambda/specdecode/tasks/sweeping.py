@@ -64,7 +64,7 @@ def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt
         text = f"Stop: {sweep.most_steps} steps are the most that a sweep takes. Left undone: {step.reason}"
         return SweepStep(arm=None, reason=text)
     one = run.plan.node_hours.low / max(FEW_STEPS, len(sweep.arms))
-    closed = outside_window(capacity, rt.now() + timedelta(hours=one))
+    closed = outside_window(capacity.of(run.plan.experiment.node), rt.now() + timedelta(hours=one))
     if closed:
         return SweepStep(arm=None, reason=f"Stop: another step would not fit, since {closed}.")
     return step

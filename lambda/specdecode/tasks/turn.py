@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Claim
 from specdecode.cluster.lease_store import LeaseStore
@@ -22,10 +23,12 @@ def turn(given: StepInput, rt: Runtime) -> Progress:
     return waiting or Progress(done=True, message="no other run loads servers that already run")
 
 
-def stand_in_line(given: StepInput, rt: Runtime, queue: LeaseStore) -> tuple[Claim, Progress | None]:
+def stand_in_line(
+    given: StepInput, rt: Runtime, queue: LeaseStore, *, pool: str = names.NODEPOOL
+) -> tuple[Claim, Progress | None]:
     """The run's claim in `queue` and how it waits, or None once it holds. CapacityUnavailable after QUEUE_LIMIT."""
     now = rt.now()
-    join = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now)
+    join = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, pool=pool)
     try:
         lease = queue.update(join)
     except leases.QueueFull as full:

@@ -38,9 +38,9 @@ class Reconciled(BaseModel):
     cleaned: tuple[str, ...] = ()
     """Values of the run label whose workloads were deleted because no claim stands for them."""
     replicas: int | None = None
-    """Of the NodePool now; None where they were left as they are, since nobody can say who holds the node."""
+    """Of the NodePools now; None where they were left as they are, since nobody can say who holds the node."""
     nodes: int | None = None
-    """NodeClaims of the trn2 pool; each is an instance that bills. None where they cannot be counted."""
+    """NodeClaims of the pools; each is an instance that bills. None where they cannot be counted."""
     deleted: tuple[str, ...] = ()
     """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
     lease_age_s: float = 0.0
@@ -70,7 +70,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     deleted: tuple[str, ...] = ()
     cleaned: tuple[str, ...] = ()
     with parts.part(COUNT):
-        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if replicas == 0 else ()
+        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if replicas is not None else ()
         count = nodes.count(rt.kube)
     with parts.part(WORKLOADS):
         cleaned = _clean_orphans(rt)
@@ -97,22 +97,22 @@ def _node(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease,
     worth what it should be.
     """
     lease, ended, replicas = Lease(), list[Claim](), None
-    wanted = 0 if running == set() else None
+    wanted = Lease() if running == set() else None
     with parts.part(NODE):
         try:
             lease = rt.lease.read()
             ended = _ended(rt, lease, running, parts)
             if ended:
-                wanted = _without(lease, ended=ended, now=rt.now()).replicas
+                wanted = _without(lease, ended=ended, now=rt.now())
                 lease = rt.lease.update(partial(_without, ended=ended, now=rt.now()))
         except LeaseDamaged as damage:
-            set_replicas(rt.kube, 0)
+            set_replicas(rt.kube, Lease())
             replicas = 0
             _mend(rt.lease, damage, running, parts)
         except Exception:
             if wanted is not None:
                 set_replicas(rt.kube, wanted)
-                replicas = wanted
+                replicas = wanted.replicas
             raise
         else:
             replicas = follow_lease(rt.kube, rt.lease, known=lease)

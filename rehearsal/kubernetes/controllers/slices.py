@@ -1,4 +1,4 @@
-"""ResourceSlices: the 16 Neuron devices of a trn2.48xlarge, as the Neuron DRA driver publishes them."""
+"""ResourceSlices: the Neuron devices of a trn2 node, as the Neuron DRA driver publishes them."""
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
@@ -9,7 +9,7 @@ from rehearsal.kubernetes.software.charts import DRA_DAEMON
 
 DRIVER_VERSION = "2.25.4.0"
 """The Neuron kernel driver of the default AMI. Text of four numbers, no semver (aws-neuron-sdk, deploy/eks/dra.rst)."""
-_DEVICES = {"trn2.48xlarge": 16}
+_DEVICES = {"trn2.48xlarge": 16, "trn2.3xlarge": 1}
 
 
 class Slices(Controller):

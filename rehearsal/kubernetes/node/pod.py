@@ -206,6 +206,8 @@ class PodWorker:
         env |= volumes.local_variables(self._folder, spec)
         if settings.aws_endpoint:
             env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
+        if settings.faults.hub:
+            env.setdefault("HF_ENDPOINT", settings.faults.hub)
         if self._dead_mount:
             env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
         command = [environment.expand(part, env) for part in (*spec["command"], *spec.get("args", ()))]

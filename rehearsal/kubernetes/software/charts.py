@@ -26,13 +26,18 @@ _CONTROLLER_AFFINITY: Json = {
 }
 _CRITICAL_ONLY = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
 _NEURON_TOLERATIONS = [{"key": "aws.amazon.com/neuron", "operator": "Exists", "effect": "NoSchedule"}, *_CRITICAL_ONLY]
+_NEURON_TYPES = ["trn2.3xlarge", "trn2.48xlarge"]
 _NEURON_NODES: Json = {
     "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [
                 {
                     "matchExpressions": [
-                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["trn2.48xlarge"]}
+                        {
+                            "key": "node.kubernetes.io/instance-type",
+                            "operator": "In",
+                            "values": _NEURON_TYPES,
+                        }
                     ]
                 }
             ]

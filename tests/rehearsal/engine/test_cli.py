@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
+from specdecode.experiment import load_engine, load_preset, preset_names
+from specdecode.experiment.effective import serving_env
+from specdecode.manifests.serve_command import serve_words
 
 from rehearsal.engine.cli import parse_command
 
@@ -42,6 +46,20 @@ def test_reads_the_command_that_the_manifests_render() -> None:
 
 
 @pytest.mark.parametrize(
+    "preset", [name for name in preset_names() if load_preset(name).engine.startswith("rehearsal-cpu")]
+)
+@pytest.mark.parametrize("compiled", [True, False])
+def test_it_takes_every_arm_of_every_preset_that_runs_on_it(preset: str, compiled: bool) -> None:
+    experiment = load_preset(preset)
+    engine = load_engine(experiment.engine)
+    for variant in experiment.variants:
+        line = " ".join(serve_words(experiment, variant, engine, compiled=compiled)).replace("$POD_IP", "127.0.0.1")
+        settings = parse_command(shlex.split(line)[1:], environment=serving_env(experiment, variant, engine))
+        assert (settings.speculative is not None) is (variant.speculation is not None)
+        assert settings.verifies_all is (engine.most_tokens_per_step == "k+1")
+
+
+@pytest.mark.parametrize(
     ("flags", "named"),
     [
         (["--gpu-memory-utilization", "0.9"], "--gpu-memory-utilization"),
@@ -76,6 +94,16 @@ def test_the_kind_of_a_step_is_said_by_a_variable(capsys: pytest.CaptureFixture[
         with pytest.raises(SystemExit):
             parse_command(["serve", "m", *one], environment={"REHEARSAL_MOST_TOKENS_PER_STEP": most})
         assert says in capsys.readouterr().err
+
+
+def test_counts_of_drafts_need_drafts_and_an_engine_that_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["--per-request-spec-decode-metrics", "summary"]
+    assert "requires speculative decoding" in refusal(capsys, *told)
+    draft = ["--speculative-config", '{"model": "d", "num_speculative_tokens": 2}']
+    assert parse_command([*SERVE, *draft, *told], environment={}).tells_drafts
+    assert not parse_command([*SERVE, *draft], environment={}).tells_drafts
+    nxdi = {"REHEARSAL_MOST_TOKENS_PER_STEP": "k"}
+    assert "unknown to engines that verify k - 1" in refusal(capsys, *draft, *told, environment=nxdi)
 
 
 def test_all_problems_are_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from specdecode.benchmark.counters import parse_prefix_caching
 
 from rehearsal.engine.server import Server
 
@@ -56,6 +57,35 @@ def test_one_chunk_a_step_and_the_counters_equal_a_recount(speculating_server: S
     assert [event["choices"][0]["finish_reason"] for event in steps] == [None] * (len(steps) - 1) + ["length"]
     whole = speculating_server.complete(COUNT, max_tokens=60, temperature=0, ignore_eos=True)
     assert "".join(event["choices"][0]["text"] for event in steps) == whole["choices"][0]["text"]
+
+
+def test_what_answers_say_of_their_drafts_adds_up_to_the_counters(speculating_server: Served) -> None:
+    """Four at once, one of which ends in the middle of a step, another without a draft."""
+    before = speculating_server.counters()
+    lengths = (60, 33, 2, 1)
+
+    def last(length: int) -> Any:
+        body = {"prompt": COUNT, "max_tokens": length, "ignore_eos": True, **USAGE}
+        return list(speculating_server.stream("/v1/completions", body))[-1]["metrics"]["speculative_decoding"]
+
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(last, lengths))
+    whole = speculating_server.complete(COUNT, max_tokens=60, ignore_eos=True)
+    assert whole["metrics"]["speculative_decoding"] == told[0]
+    told.append(whole["metrics"]["speculative_decoding"])
+    after = speculating_server.counters()
+    delta = {name: after[name] - before[name] for name in after if name.startswith("spec_decode")}
+    assert delta["spec_decode_num_drafts_total"] == sum(each["num_spec_steps"] for each in told)
+    assert delta["spec_decode_num_draft_tokens_total"] == sum(each["num_draft_tokens"] for each in told)
+    assert delta["spec_decode_num_accepted_tokens_total"] == sum(each["num_accepted_draft_tokens"] for each in told)
+    for position in range(5):
+        reached = sum(sum(each["acceptance_histogram"][position + 1 :]) for each in told)
+        assert delta[f"spec_decode_num_accepted_tokens_per_pos_total[{position}]"] == reached
+    assert told[-2]["num_spec_steps"] == 0
+
+
+def test_it_says_that_it_keeps_no_beginnings_of_prompts(base_server: Served) -> None:
+    assert parse_prefix_caching(base_server.request("GET", "/metrics")[1]) is False
 
 
 def test_without_speculation_a_chunk_is_a_token(base_server: Served) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 from cel_expr_python import cel as google
+from specdecode.experiment.shapes import TRN2
 
 from constructs_lib.claims import claim_template
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
@@ -69,7 +70,7 @@ def test_the_driver_guard_matches_the_default_amis_driver_and_no_other() -> None
     own = NEURON_AMIS[ENGINE_GENERATIONS["sdk-2.26"].ami].driver
 
     def matches(version: str) -> bool:
-        template = claim_template(8, driver=version, together="devicegroup")
+        template = claim_template(8, shape=TRN2, driver=version, constraint="devicegroup")
         selectors = template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"]
         expressions = [selector["cel"]["expression"] for selector in selectors]
         assert len(expressions) == 2

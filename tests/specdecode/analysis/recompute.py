@@ -100,6 +100,13 @@ class Check:
         self.wrong.append(f"{what}: report {shown!r}, recomputed {found!r}")
 
 
+def shows(check: Check, what: str, shown: str, values: list[float]) -> None:
+    """A number for people is one of `values`, rounded to the digits that it has."""
+    plain = shown.replace(",", "").rstrip(".")
+    half = 0.5 * 10.0 ** -len(plain.partition(".")[2]) * (1 + 1e-9)
+    check.same(f"{what}: {shown} of {values}", True, any(abs(float(plain) - value) <= half for value in values))
+
+
 def by_prompt(records: list[Record], metric: str) -> dict[int, float]:
     logs: dict[int, list[float]] = defaultdict(list)
     for r in records:
@@ -111,12 +118,41 @@ def by_prompt(records: list[Record], metric: str) -> dict[int, float]:
 def differences(base: list[Record], other: list[Record], metric: str) -> list[float]:
     a, b = by_prompt(base, metric), by_prompt(other, metric)
     sign = 1 if metric in HIGHER else -1
-    return [sign * (b[i] - a[i]) for i in sorted(set(a) & set(b))]
+    began = {r["index"]: r["index"] - r.get("turn", 0) for r in other}  # a conversation is one observation
+    talks: dict[int, list[float]] = defaultdict(list)
+    for i in sorted(set(a) & set(b)):
+        talks[began[i]].append(sign * (b[i] - a[i]))
+    return [statistics.fmean(each) for each in talks.values()]
 
 
 def bounds(mean: float, variance: float, df: float, level: float = 0.96) -> tuple[float, float, float]:
     half = t_quantile(df, level) * math.sqrt(variance)
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def hall(values: list[float], t: float) -> tuple[float, float]:
+    """How many standard errors the interval reaches below and above, from 12 prompts on: Hall (1992), by bisection."""
+    n, mean, deviation = len(values), statistics.fmean(values), statistics.stdev(values)
+    skew = n / ((n - 1) * (n - 2)) * sum(((v - mean) / deviation) ** 3 for v in values) if n > 2 and deviation else 0.0
+
+    def g(x: float) -> float:
+        return x + skew / math.sqrt(n) * (x * x / 3 + 1 / 6) + skew**2 * x**3 / 27 / n
+
+    def solve(y: float) -> float:
+        low, high = -1e6, 1e6
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if g(middle) < y else (low, middle)
+        return low
+
+    return (max(t, solve(t)), max(t, -solve(-t))) if n >= 12 else (t, t)
+
+
+def over_prompts(values: list[float], level: float = 0.96) -> tuple[float, float, float]:
+    n, mean = len(values), statistics.fmean(values)
+    error = math.sqrt(statistics.variance(values) / n)
+    below, above = hall(values, t_quantile(n - 1, level))
+    return math.exp(mean), math.exp(mean - below * error), math.exp(mean + above * error)
 
 
 def drafted(report: dict[str, Any], variant: str) -> int | None:
@@ -179,7 +215,7 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
             found = differences(base, other, estimate["metric"])
             logs[case["case"]][estimate["metric"]] = found
             n = len(found)
-            ratio, low, high = bounds(statistics.fmean(found), statistics.variance(found) / n, n - 1)
+            ratio, low, high = over_prompts(found)
             for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", n)):
                 check.same(f"{name} {estimate['metric']} {key}", estimate[key], value)
         twins = {(r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
@@ -256,16 +292,30 @@ def together(groups: list[list[Record]]) -> float:
     return total
 
 
-def recompute(folder: Path) -> Check:
-    """Check report.json of a run's folder against its raw files."""
-    check = Check()
-    report = json.loads((folder / "report.json").read_text())
-    records: dict[tuple[str, str], list[Record]] = defaultdict(list)
+def loads(report: dict[str, Any]) -> dict[str, float]:
+    """Name -> size of each load, in the experiment's order."""
+    workload = report["experiment"]["workload"]
+    letter, sizes = ("r", workload["rate"]) if workload.get("rate") else ("c", workload["concurrency"])
+    return {f"{letter}{size:g}": float(size) for size in (sizes if isinstance(sizes, list) else [sizes])}
+
+
+def by_load(folder: Path, report: dict[str, Any]) -> dict[str, dict[tuple[str, str], list[Record]]]:
+    """Load -> arm and case -> measured records. Records of a run of one load need not name it."""
+    names = list(loads(report))
+    found: dict[str, dict[tuple[str, str], list[Record]]] = {name: defaultdict(list) for name in names}
     for path in sorted((folder / "raw").rglob("*.jsonl")):
         for line in path.read_text().splitlines():
             record = json.loads(line)
             if not record["warmup"]:
-                records[record["variant"], record["case"]].append(record)
+                found[record["level"] or names[0]][record["variant"], record["case"]].append(record)
+    return found
+
+
+def recompute(folder: Path) -> Check:
+    """Check report.json of a run's folder against its raw files; of several loads all that is of the first."""
+    check = Check()
+    report = json.loads((folder / "report.json").read_text())
+    records = next(iter(by_load(folder, report).values()))
     for arm in report["arms"]:
         check_arm(check, report, arm, records[arm["variant"], arm["case"]])
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:

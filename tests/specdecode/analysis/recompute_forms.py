@@ -15,7 +15,7 @@ import math
 import re
 import statistics
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.report = json.loads((folder / "report.json").read_text())
-        self.records: dict[Key, list[raw.Record]] = defaultdict(list)
-        for path in sorted((folder / "raw").rglob("*.jsonl")):
-            for record in map(json.loads, path.read_text().splitlines()):
-                if not record["warmup"]:
-                    self.records[record["variant"], record["case"]].append(record)
+        self.records = next(iter(raw.by_load(folder, self.report).values()))
         experiment = self.report["experiment"]
         self.variants = {item["name"]: item for item in experiment["variants"]}
         self.labels = {item["label"]: item["name"] for item in experiment["variants"]}
@@ -193,10 +189,10 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
             _check_row(check, run, pair, cells)
         if found := re.match(r"run: \$([\d.,]+) for ([\d.]+) node-hours", line):
             hours = run.report["context"]["node_seconds"] / 3600
-            shows(
+            raw.shows(
                 check, "terminal: dollars of the run", found[1], [hours * run.report["context"]["price_per_node_hour"]]
             )
-            shows(check, "terminal: node-hours", found[2], [hours])
+            raw.shows(check, "terminal: node-hours", found[2], [hours])
     check.same("terminal rows", rows, sum(len(p["cases"]) for p in run.report["pairs"]))
     ratios = [
         run.speedup(name, item["compare_to"], case, HEADLINE)[0]
@@ -205,27 +201,20 @@ def check_terminal(check: raw.Check, run: Run, text: str) -> None:
         for case in run.cases.values()
     ]
     for shown in re.findall(r"([\d.,]+)×", text.splitlines()[0]):
-        shows(check, "terminal: ratio of the answer", shown, ratios)
+        raw.shows(check, "terminal: ratio of the answer", shown, ratios)
 
 
 def _check_row(check: raw.Check, run: Run, pair: tuple[str, str], cells: list[str]) -> None:
     case, name = cells[0], f"terminal {pair[0]} in {cells[0]}"
     check.same(f"{name} verdict", cells[2], run.verdict(*pair, case))
     for shown, value in zip(NUMBER.findall(cells[3]), run.speedup(*pair, case, HEADLINE)[:3], strict=True):
-        shows(check, f"{name} speed-up", shown, [value])
+        raw.shows(check, f"{name} speed-up", shown, [value])
     for cell, metric in zip(cells[4:6], SHORT, strict=True):
-        shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
+        raw.shows(check, f"{name} {metric}", NUMBER.findall(cell)[0], [run.speedup(*pair, case, metric)[0]])
     check.same(f"{name} same output", tuple(map(int, NUMBER.findall(cells[6]))), run.identical(*pair, case))
     costs = [run.aggregate((arm, case), "cost_per_million") or math.nan for arm in (pair[1], pair[0])]
     for shown, value in zip(NUMBER.findall(cells[7]), costs, strict=True):
-        shows(check, f"{name} cost", shown, [value])
-
-
-def shows(check: raw.Check, what: str, shown: str, values: list[float]) -> None:
-    """A number for people is one of `values`, rounded to the digits that it has."""
-    plain = shown.replace(",", "").rstrip(".")
-    half = 0.5 * 10.0 ** -len(plain.partition(".")[2]) * (1 + 1e-9)
-    check.same(f"{what}: {shown} of {values}", True, any(abs(float(plain) - value) <= half for value in values))
+        raw.shows(check, f"{name} cost", shown, [value])
 
 
 def recompute(folder: Path) -> raw.Check:

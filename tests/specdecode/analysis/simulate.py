@@ -156,7 +156,7 @@ def run(
         for case in tested.workload.cases:
             for variant in tested.variants:
                 k = variant.speculation.num_speculative_tokens if variant.speculation else 0
-                for index in range(tested.workload.requests):
+                for index in range(tested.workload.requests.max):
                     record = request(
                         variant=variant.name,
                         case=case.name,

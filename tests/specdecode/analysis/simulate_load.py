@@ -7,14 +7,15 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from specdecode.experiment.model import Experiment, TestCase
+from specdecode.analysis import Comparison, compare
+from specdecode.experiment.level import MOST_AT_A_TIME, Level
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.slo import Slo
 from specdecode.records import Chunk, RequestRecord
 
-from tests.specdecode.analysis.simulate import experiment
+from tests.specdecode.analysis.simulate import context, experiment
 
 TOKENS = 64
-CASES: tuple[TestCase, ...] = experiment().workload.cases[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,48 +70,76 @@ def true_crossover(base: Server, other: Server) -> float:
 
 
 def loads(
-    levels: tuple[int, ...], *, requests: int = 16, ks: tuple[int, ...] = (5,), slo: Slo | None = None
+    levels: tuple[float, ...],
+    *,
+    requests: int = 16,
+    ks: tuple[int, ...] = (5,),
+    slo: Slo | None = None,
+    batch: int = 64,
+    open_loop: bool = False,
+    cases: int = 1,
 ) -> Experiment:
-    """Two arms or more at several loads, one case."""
-    found = experiment(ks=ks, requests=requests, cases=CASES)
+    """Two arms or more at several loads; `open_loop`: the levels are requests a second; `cases`: types of prompts."""
+    found = experiment(ks=ks, requests=requests, cases=experiment().workload.cases[-cases:])
     workload = found.workload.model_copy(
-        update={"concurrency": levels, "output_tokens": TOKENS, "slo": slo or Slo(), "rounds": 1}
+        update={
+            "rate" if open_loop else "concurrency": levels,
+            "output_tokens": TOKENS,
+            "slo": slo or Slo(),
+            "rounds": 1,
+        }
     )
-    serving = found.serving.model_copy(update={"max_num_seqs": 64})
+    serving = found.serving.model_copy(update={"max_num_seqs": batch})
     return found.model_copy(update={"workload": workload, "serving": serving})
 
 
 def run(
-    tested: Experiment, servers: Mapping[str, Server], *, seed: int, noise: float = 0.05
+    tested: Experiment, servers: Mapping[str, Server], *, seed: int, noise: float = 0.05, queues: bool = False
 ) -> Iterator[RequestRecord]:
-    """All records of an experiment; `noise`: spread of a step's time, and of the load of the machine over a level."""
+    """All records of an experiment; `noise`: spread of a step's time; `queues`: beyond `max_num_seqs` requests wait."""
+    batch = tested.serving.max_num_seqs if queues else MOST_AT_A_TIME
     rng = random.Random(seed)
     clock = 0.0
     for case in tested.workload.cases:
         for level in tested.workload.levels:
             for name, server in servers.items():
-                records, clock = _level(
-                    server,
-                    name,
-                    case.name,
-                    level.concurrency or 1,
-                    tested.workload.requests_of(case, level),
-                    rng,
-                    clock,
-                    noise,
-                )
+                requests = tested.workload.requests_of(case, level)
+                records, clock = _level(server, name, case.name, level, requests, rng, clock, noise, batch)
                 yield from records
 
 
+def at_loads(levels: tuple[float, ...] = (1, 2, 4, 8, 16, 32), *, open_loop: bool = False, seed: int = 3) -> Comparison:
+    """A run whose crossover is at 14 requests, with an objective; at a time more than 16 queue."""
+    slo = Slo(ttft_s=0.2, tpot_s=0.021, share=0.7)
+    tested = loads(levels, slo=slo, batch=16, open_loop=open_loop)
+    arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
+    return compare(experiment=tested, records=run(tested, {"base": Server(), "sd": arm}, seed=seed), context=context())
+
+
 def _level(
-    server: Server, name: str, case: str, streams: int, requests: int, rng: random.Random, clock: float, noise: float
+    server: Server,
+    name: str,
+    case: str,
+    level: Level,
+    requests: int,
+    rng: random.Random,
+    clock: float,
+    noise: float,
+    batch: int,
 ) -> tuple[list[RequestRecord], float]:
-    waiting = list(range(requests))[::-1]
+    """Closed loop: a request is sent when another ends. Open loop: Poisson arrivals, whatever is under way."""
+    due = list(_due(level, requests, rng, clock))
     running: dict[int, tuple[float, list[tuple[float, int]], int]] = {}
+    waiting: dict[int, float] = {}
     done: list[RequestRecord] = []
-    while waiting or running:
-        while waiting and len(running) < streams:
-            running[waiting.pop()] = (clock, [], 0)
+    while due or running:
+        if not running:
+            clock = max(clock, due[0])
+        while due and due[0] <= clock and len(running) + len(waiting) < (level.concurrency or requests):
+            waiting[requests - len(due)] = max(due.pop(0), clock if level.concurrency else 0.0)
+        while waiting and len(running) < batch:
+            index = next(iter(waiting))
+            running[index] = (waiting.pop(index), [], 0)
         clock += server.step_s(len(running)) * rng.lognormvariate(0.0, noise)
         for index, (sent, steps, made) in list(running.items()):
             size = 1 if not steps else min(server.yields(rng), TOKENS - made)
@@ -118,8 +147,14 @@ def _level(
             running[index] = (sent, steps, made + size)
             if made + size >= TOKENS:
                 del running[index]
-                done.append(_record(name, case, f"c{streams}", index, sent, steps))
+                done.append(_record(name, case, level.name, index, sent, steps))
     return done, clock
+
+
+def _due(level: Level, requests: int, rng: random.Random, clock: float) -> Iterator[float]:
+    for _ in range(requests):
+        clock += rng.expovariate(level.rate) if level.rate else 0.0
+        yield clock
 
 
 def _record(name: str, case: str, level: str, index: int, sent: float, steps: list[tuple[float, int]]) -> RequestRecord:

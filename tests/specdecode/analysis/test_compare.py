@@ -8,9 +8,10 @@ from collections.abc import Iterable
 import pytest
 from specdecode.analysis import Comparison, Verdict, compare
 from specdecode.analysis.context import DeviceGroup
+from specdecode.analysis.report import render_markdown
 from specdecode.analysis.result import CaseResult
 from specdecode.analysis.sweep import advise_sweep, candidates
-from specdecode.experiment.model import ModelRef, PromptKind, TestCase, Variant
+from specdecode.experiment.model import ModelRef, PromptKind, Requests, TestCase, Variant
 from specdecode.experiment.step import most_tokens
 from specdecode.records import EngineCounters, RequestRecord
 from specdecode.speculation import speedup
@@ -288,7 +289,7 @@ def test_the_advisor_takes_the_engine_for_what_it_is() -> None:
         tested = experiment(engine=engine)
         assert min(candidate.k for candidate in candidates(tested)) == first
         records = run(tested, acceptance={"repeat": 0.8, "sonnet": 0.8})
-        advice = advise_sweep(tested, [compare(experiment=tested, records=records, context=context())])
+        advice = advise_sweep(tested, [compare(experiment=tested, records=records, context=context())]).together
         truth = {k: speedup(0.8, k, 0.12, 0.10, most=most_tokens(tested, tested.variants[1])) for k in range(2, 16)}
         for belief in advice.beliefs:
             if 4 <= belief.candidate.k <= 10:
@@ -386,10 +387,27 @@ def test_the_advisors_model_and_sentence_are_in_the_comparison() -> None:
     best = max(theory.points, key=lambda point: point.speedup)
     assert 4 <= best.k <= 6, "the true best k is 5"
     assert all(point.low < point.speedup < point.high for point in theory.points)
-    assert comparison.advice == advise_sweep(tested, [comparison]).reason
+    assert comparison.advice == advise_sweep(tested, [comparison]).together.reason
 
 
 def test_a_hopeless_draft_is_advised_against() -> None:
     comparison = simulated(acceptance={"repeat": 0.05, "sonnet": 0.05}, draft_cost=0.3)
     assert comparison.advice is not None
     assert comparison.advice.startswith("Do not speculate")
+
+
+def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
+    tested = experiment(requests=30)
+    until = tested.workload.model_copy(update={"requests": Requests(max=30, precision=0.05)})
+    tested = tested.model_copy(update={"workload": until})
+    records = [record for record in run(tested) if record.case != "repeat" or record.index < 12]
+    found = compare(experiment=tested, records=records, context=context())
+    fixed = compare(experiment=experiment(requests=30), records=records, context=context())
+    early, ordinary = case(found, "repeat"), case(fixed, "repeat")
+    assert early.headline is not None and ordinary.headline is not None
+    assert early.headline.ratio == ordinary.headline.ratio and early.headline.n == 12
+    assert early.headline.low < ordinary.headline.low and early.headline.high > ordinary.headline.high  # type: ignore[operator]
+    assert "anytime-valid" in early.headline.method and "anytime-valid" not in ordinary.headline.method
+    assert "Measuring ended after 12 of at most 30 requests: the speed-up was settled." in early.notes
+    assert case(found, "sonnet").headline == case(fixed, "sonnet").headline, "what went to the end lost nothing"
+    assert r"8 to 30 requests \(until ±5\.0% or a verdict\)" in render_markdown(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 from specdecode.analysis import Comparison, compare
@@ -13,7 +14,7 @@ from specdecode.analysis.report import render_html, render_markdown, render_term
 from specdecode.experiment.loading import engine_names, load_engine
 
 from tests.specdecode.analysis.simulate import context
-from tests.specdecode.analysis.simulate_load import Server, loads, run, true_gain
+from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
 
 BASE = Server()
 SERVERS = {
@@ -73,7 +74,7 @@ def test_an_engine_with_a_fixed_k_gets_the_arm_for_each_load() -> None:
 
 
 def test_only_engines_that_can_change_k_are_given_a_table() -> None:
-    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == ["rehearsal-vllm"]
+    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == ["0.32.0-cpu", "rehearsal-vllm"]
 
 
 def choice(load: int, **gains: float) -> Choice:
@@ -108,4 +109,20 @@ def test_what_lies_beyond_the_largest_load_is_said() -> None:
     found = Schedule(draft="d", ranges=ranges, measured_to=32, engine_takes_it=True)
     assert in_words(found) == (
         "Draft d: k=5 up to 4 requests at a time, no speculation from 5 on. Beyond 32 nothing was measured."
+    )
+
+
+def test_a_load_that_queues_says_which_k_a_full_batch_has() -> None:
+    """Of 128 at a time the server takes 32: what was best there is best for a batch of 32, and for none beyond."""
+    tested = loads((1, 8, 64, 128), ks=(6,), requests=64, batch=32)
+    records = run(tested, {"base": BASE, "sd": SERVERS["sd-k6"]}, seed=1, queues=True)
+    (found,) = compare(experiment=tested, records=records, context=context()).schedule
+    assert [each.k for each in found.ranges] == [6, 0] and found.measured_to == found.ranges[-1].last == 32
+    assert found.ranges[0].last == pytest.approx(true_crossover(BASE, SERVERS["sd-k6"]), rel=0.1)
+
+
+def test_of_several_arms_the_advice_says_which_one_it_is_about_and_which_pays_beyond(comparison: Comparison) -> None:
+    """Or the page would say `not above` of speculation where the table has a smaller k."""
+    assert re.match(
+        r"sd-k6: Speculate below .* not above\. Above, sd-k2 is faster at 32 at a time\.", comparison.answer
     )

@@ -18,9 +18,13 @@ TESTED = experiment(ks=(3, 7, 11))
 K7 = TESTED.variant("sd-k7")
 
 
+def ks_of(comparison: Comparison, group: str = "all") -> set[int]:
+    return {item.k for seen in observations([comparison], group=group).values() for item in seen}
+
+
 def learned(records: list[RequestRecord], **around: object) -> tuple[Comparison, set[int]]:
     comparison = compare(experiment=TESTED, records=records, context=context(**around))
-    return comparison, {item.k for item in observations([comparison])}
+    return comparison, ks_of(comparison)
 
 
 def changed(change: Callable[[RequestRecord], RequestRecord], variant: str, case: str) -> list[RequestRecord]:
@@ -51,7 +55,7 @@ def test_an_arm_that_lost_a_case_is_not_compared_with_arms_that_have_it() -> Non
     comparison, ks = learned(changed(failed, "sd-k7", "sonnet"))
     assert ks == {3, 11}
     assert next(p for p in comparison.pairs if p.variant == "sd-k7").group("structured"), "that one stands"
-    assert {item.k for item in observations([comparison], group="structured")} == {3, 7, 11}
+    assert ks_of(comparison, "structured") == {3, 7, 11}
 
 
 def test_an_arm_with_more_tokens_a_step_than_its_k_allows_is_not_learned_from() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, Verdict
-from specdecode.analysis.llmperf_import import compare_llmperf
+from specdecode.analysis.llmperf_import import compare_imported
 from specdecode.analysis.llmperf_results import ImportProblem, read_arm
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.experiment.model import ModelRef, Speculation, Variant
@@ -26,7 +26,7 @@ def imported(system: str, *, quantization: str, folder: Path = TABLES) -> Compar
         ),
     )
     arms = [(read_arm(folder / system / variant.name, name=variant.name), variant) for variant in variants]
-    return compare_llmperf(arms=arms, title=system)
+    return compare_imported(arms=arms, title=system)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def seeds(tmp_path: Path) -> Path:
 
 def compared(folder: Path) -> Comparison:
     variants = (Variant(name="base", label="Base"), Variant(name="sd", label="SD", compare_to="base"))
-    return compare_llmperf(arms=[(read_arm(folder / v.name, name=v.name), v) for v in variants], title="t")
+    return compare_imported(arms=[(read_arm(folder / v.name, name=v.name), v) for v in variants], title="t")
 
 
 def test_arms_that_were_measured_otherwise_get_no_verdict_and_every_difference_is_listed(seeds: Path) -> None:

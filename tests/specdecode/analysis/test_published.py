@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.published import which_comparison
+from specdecode.analysis.recommend import recommendation, recommended
 from specdecode.experiment import load_preset
 from specdecode.experiment.published import Published
 
@@ -52,3 +53,20 @@ def test_two_baselines_are_told_apart(preset: str) -> None:
 def test_one_baseline_that_is_alike_needs_no_word() -> None:
     assert which_comparison(load_preset("qwen3-32b")) == []
     assert which_comparison(load_preset("rehearsal").model_copy(update={"engine": "gone"})) == []
+
+
+def test_what_pays_against_a_baseline_that_is_alike_is_not_recommended_over_a_faster_one_as_deployed() -> None:
+    """`base-async` is what one serves without speculation: a report that says "use sd" has to be of it too."""
+    tested = load_preset("llama-3.1-8b-eagle3")
+    slow = {(name, number): 1.5 for name in ("base", "sd") for number in (0, 1)}
+    comparison = compare(experiment=tested, records=run(tested, slow=slow), context=context())
+    said = recommendation(comparison) or ""
+    assert recommended(comparison) == "base-async"
+    assert said.startswith("Keep base-async: sd (draft ") and ", but 0.8" in said, said
+
+
+def test_a_recommended_arm_is_told_against_the_baseline_as_deployed_too() -> None:
+    tested = load_preset("llama-3.1-8b-eagle3")
+    comparison = compare(experiment=tested, records=run(tested), context=context())
+    assert recommended(comparison) == "sd"
+    assert "; against base-async 1.2" in (recommendation(comparison) or "")

@@ -11,10 +11,13 @@ from specdecode.analysis import compare
 from specdecode.analysis.context import Accuracy
 from specdecode.analysis.difference import trend
 from specdecode.analysis.report import render_html, render_trend
+from specdecode.analysis.verdict import compact
 from specdecode.experiment.model import Sweep
 
 from tests.specdecode.analysis.browser import Page, chromium, visit
 from tests.specdecode.analysis.simulate import context, experiment, run
+from tests.specdecode.analysis.simulate_load import at_loads
+from tests.specdecode.analysis.simulate_work import by_work
 
 AXE = Path(__file__).resolve().parents[3] / "node_modules" / "axe-core" / "axe.min.js"
 
@@ -35,8 +38,10 @@ WIDE = """
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")
 
 
-@pytest.fixture(scope="module", params=[Sweep.GRID, Sweep.ADAPTIVE])
-def either_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(
+    scope="module", params=[Sweep.GRID, Sweep.ADAPTIVE, None, "work"], ids=["grid", "adaptive", "six loads", "by work"]
+)
+def any_page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("report"), request.param)
 
 
@@ -45,12 +50,19 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("report"), Sweep.GRID)
 
 
-def written(folder: Path, sweep: Sweep) -> Path:
+def written(folder: Path, sweep: Sweep | str | None) -> Path:
+    """A report of three arms at one load, or without `sweep` of two arms at six loads; `work`: by kind of work."""
+    path = folder / "report.html"
+    if sweep == "work":
+        path.write_text(render_html(by_work(concurrency=(1, 8))))
+        return path
+    if sweep is None:
+        path.write_text(render_html(at_loads()))
+        return path
     tested = experiment(ks=(3, 7), rounds=2).model_copy(update={"sweep": sweep})
     around = context(
         accuracy=(Accuracy(variant="sd-k7", task="gsm8k", metric="exact_match", value=0.72, stderr=0.064, samples=50),)
     )
-    path = folder / "report.html"
     path.write_text(render_html(compare(experiment=tested, records=run(tested), context=around)))
     return path
 
@@ -78,9 +90,9 @@ async def look(page: Page, path: Path, *, width: int, dark: bool = False) -> dic
 
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1440, False), (1440, True)])
 def test_the_report_opens_without_error_request_or_overflow(
-    either_page: Path, tmp_path: Path, width: int, dark: bool
+    any_page: Path, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    seen = visit(tmp_path / "profile", lambda page: look(page, either_page, width=width, dark=dark))
+    seen = visit(tmp_path / "profile", lambda page: look(page, any_page, width=width, dark=dark))
     assert seen["console"] == []
     assert [url for url in seen["requests"] if not url.startswith(("file://", "data:"))] == []
     assert seen["charts"] >= 6
@@ -101,12 +113,34 @@ def test_the_trend_over_runs_opens_as_well(tmp_path: Path) -> None:
         for day in (11, 12, 13)
     ]
     path = tmp_path / "trend.html"
-    path.write_text(render_trend(trend(runs)))
+    points = trend(runs)
+    path.write_text(render_trend(points))
+    over = points[-1].over_runs
+    assert over and all(found.n == 3 and compact(found) in path.read_text() for found in over.values())
     seen = visit(tmp_path / "profile", lambda page: look(page, path, width=390))
     assert seen["console"] == []
     assert (seen["charts"], seen["drawn"]) == (3, 3)
     assert seen["overflow"] <= 0
     assert seen.get("axe", []) == []
+
+
+def test_the_trend_of_a_single_run_is_of_one_run_on_its_day(tmp_path: Path) -> None:
+    tested = experiment()
+    path = tmp_path / "trend.html"
+    path.write_text(
+        render_trend(
+            trend([compare(experiment=tested, records=run(tested), context=context(started_at="2026-11-11T12:00:00Z"))])
+        )
+    )
+
+    async def steps(page: Page) -> list[str]:
+        await page.open(path, width=390)
+        texts = "[...document.querySelector('[data-chart=trend] svg').querySelectorAll('text')].map(e => e.textContent)"
+        return [await page.evaluate("document.querySelector('h1').textContent"), *await page.evaluate(texts)]
+
+    heading, *texts = visit(tmp_path / "profile", steps)
+    assert heading.startswith("1 run. The last: ")
+    assert [text for text in texts if re.search(r"\d{4}|T\d\d:|\d\d:\d\d", text)] == ["2026-11-11"]
 
 
 def test_accessibility_is_checked(page_file: Path, tmp_path: Path) -> None:
@@ -120,11 +154,11 @@ def test_accessibility_is_checked(page_file: Path, tmp_path: Path) -> None:
     assert {"image-alt", "color-contrast"} <= {rule for rule, *_ in seen["axe"]}
 
 
-def test_the_report_prints_light_and_whole(page_file: Path, tmp_path: Path) -> None:
+def test_the_report_prints_light_and_whole(any_page: Path, tmp_path: Path) -> None:
     """On A4 from a dark screen: dark letters on white, nothing cut off at the side."""
 
     async def steps(page: Page) -> dict[str, Any]:
-        await page.open(page_file, width=1200, dark=True)
+        await page.open(any_page, width=1200, dark=True)
         await page.resize(718)
         features = [{"name": "prefers-color-scheme", "value": "dark"}]
         await page.call("Emulation.setEmulatedMedia", media="print", features=features)
@@ -148,11 +182,11 @@ def test_the_report_prints_light_and_whole(page_file: Path, tmp_path: Path) -> N
     assert seen["overflow"] <= 0
 
 
-def test_charts_are_walked_with_the_keyboard_and_read_out(page_file: Path, tmp_path: Path) -> None:
+def test_charts_are_walked_with_the_keyboard_and_read_out(any_page: Path, tmp_path: Path) -> None:
     """Tab reaches every chart, its text says what it shows, and the arrow keys go through its values."""
 
     async def steps(page: Page) -> dict[str, Any]:
-        await page.open(page_file, width=1200)
+        await page.open(any_page, width=1200)
         figures = "[...document.querySelectorAll('figure.chart .plot')]"
         await page.evaluate("document.querySelector('[data-chart=share] .plot').focus()")
         read = []

@@ -52,7 +52,7 @@ def test_html_lets_no_markup_or_control_character_through(hostile: Comparison) -
     assert "&lt;script&gt;alert(1)" in page, "it is shown, though"
     assert "\x1b" not in page
     assert "\u202e" not in page
-    assert page.count("<script") == page.count("</script>") == 4
+    assert page.count("<script") == page.count("</script>") == 5
 
 
 def test_markdown_shows_text_as_text(hostile: Comparison) -> None:
@@ -64,6 +64,13 @@ def test_markdown_shows_text_as_text(hostile: Comparison) -> None:
     rows = [row for row in text.splitlines() if row.startswith("| repeat")]
     assert rows
     assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
+
+
+def test_markdown_shows_what_is_known_of_all_requests_together(comparison: Comparison) -> None:
+    (label,) = (info.label for info in comparison.metrics if info.name == "acceptance_rate")
+    rows = [row for row in render_markdown(comparison).splitlines() if row.startswith(f"| {label} |")]
+    assert rows
+    assert all(row.split("|")[2].strip() == "–" and row.split("|")[3].strip().endswith("%") for row in rows), rows
 
 
 def test_csv_has_no_formula_and_the_right_columns(hostile: Comparison) -> None:

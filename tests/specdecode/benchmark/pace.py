@@ -22,6 +22,10 @@ class Pace:
     refuses: tuple[str, ...] = ()
     """Fields that the server answers with a 400."""
     metrics: str = ""
+    letter: str = "w"
+    """What its answers are made of."""
+    breaks: tuple[str, ...] = ()
+    """Questions whose answer breaks off."""
     bodies: list[dict] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     arrivals: list[float] = field(default_factory=list)
@@ -52,13 +56,15 @@ async def paced_server(pace: Pace) -> AsyncIterator[str]:
     async def answer(peer: Peer, body: dict) -> None:
         running = body.get("stream_options", {}).get("continuous_usage_stats", False)
         await peer.stream([], end=False)
+        if pace.prompts[-1] in pace.breaks:
+            raise ConnectionResetError
         await asyncio.sleep(pace.first_s)
         total = 0
         for number, tokens in enumerate(pace.chunk_tokens):
             if number:
                 await asyncio.sleep(pace.gap_s)
             total += tokens
-            await peer.chunk(delta("w" * tokens, usage=usage(total) if running else None))
+            await peer.chunk(delta(pace.letter * tokens, usage=usage(total) if running else None))
         await peer.chunk(delta(finish="length"))
         if body.get("stream_options", {}).get("include_usage"):
             await peer.chunk(sse({"choices": [], "usage": usage(total)}))

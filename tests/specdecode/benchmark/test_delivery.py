@@ -67,6 +67,22 @@ def test_a_pod_started_anew_goes_on_from_s3(tmp_path: Path, aws: FakeAws) -> Non
     assert records(tmp_path / "second") == records(tmp_path / "first")
 
 
+def test_a_pod_started_anew_goes_on_within_each_load(tmp_path: Path, aws: FakeAws) -> None:
+    """What S3 has is of one load whole and of the other in part: only the rest is sent, each request once."""
+    given = spec(requests=4, concurrency=(1, 2), warmup_requests=0)
+    upload, key = "s3://bucket/runs/run/", "bucket/runs/run/raw/base/case.jsonl"
+    run(given, Options(folder=tmp_path / "first", upload=upload), Pace())
+    lines = aws.objects[key].splitlines(keepends=True)
+    lost = [line for line in lines if b'"level":"c2"' in line and b'"index":0' not in line]
+    aws.objects[key] = b"".join(line for line in lines if line not in lost)
+    pace = Pace()
+    run(given, Options(folder=tmp_path / "second", upload=upload), pace)
+    assert len(lost) == 3 and len(pace.prompts) == 1 + 3, "the probe, and the three that were lost"
+    for content in (aws.objects[key], (tmp_path / "second" / "raw" / "base" / "case.jsonl").read_bytes()):
+        found = sorted((record["level"], record["index"]) for record in map(json.loads, content.splitlines()))
+        assert found == [(level, index) for level in ("c1", "c2") for index in range(4)]
+
+
 def test_what_is_known_of_the_servers_is_sent_when_it_changes(tmp_path: Path, aws: FakeAws) -> None:
     cases = [
         {"name": f"case-{n}", "label": f"case_{n}", "kind": "text", "text": "x", "structured": True} for n in range(9)

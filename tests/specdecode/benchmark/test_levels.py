@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.schedule import steps
+from specdecode.benchmark.schedule import blocks
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Load, Workload
 
@@ -22,8 +22,8 @@ LEVELS = tuple(Level(concurrency=number) for number in (1, 2, 4, 8))
 
 
 def order(load: Load = Load.INTERLEAVED, seed: int = 1) -> list[tuple[str, str, tuple[str, ...]]]:
-    found = steps(arms=("base", "sd"), cases=("a", "b", "c"), levels=LEVELS, order=load, seed=seed)
-    return [(step.case, step.level.name, step.arms) for step in found]
+    found = blocks(arms=("base", "sd"), cases=("a", "b", "c"), levels=LEVELS, order=load, seed=seed)
+    return [(block.case, block.level.name, arms) for block in found for arms in block.turns]
 
 
 @pytest.mark.parametrize("load", list(Load))
@@ -95,6 +95,7 @@ def test_one_number_stays_one_number() -> None:
         ({"concurrency": [0]}, "greater than or equal to 1"),
         ({"concurrency": list(range(1, 14))}, "at most 12"),
         ({"concurrency": [1, 2], "rate": 1.0}, "two kinds of load"),
+        ({"rate": [5000000.1, 5000000.2]}, r"each level once: 5e\+06 is there several times"),
         ({"rate": [1.0, -1.0]}, "greater than 0"),
         ({"rate": [float("inf")]}, "finite"),
     ],

@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from specdecode.cli import app
 from typer.testing import CliRunner
 
+from benchmarks.reference.processes import reference_server
 from tests.specdecode.benchmark.chaos import BEHAVIOURS, Peer
 
 MIX = {
@@ -75,6 +77,22 @@ def bench(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     return result.exit_code, json.loads(result.stdout), result.stderr
 
 
+def test_at_several_loads_each_failure_is_a_record_of_its_load(tmp_path: Path) -> None:
+    with failing_server() as url:
+        arguments = ["bench", url, "--prompt", "hi", "--requests", "8", "--concurrency", "1,4", "--warmup", "0"]
+        arguments += ["--output-tokens", "8", "--timeout", "1", "--out", str(tmp_path / "out"), "--json"]
+        result = CliRunner().invoke(app, [*arguments, "--max-error-rate", "1"])
+    assert result.exit_code == 0, result.output
+    (raw,) = (tmp_path / "out" / "raw" / "base").iterdir()
+    found = [json.loads(line) for line in raw.read_text().splitlines()]
+    assert sorted((each["level"], each["index"]) for each in found) == [
+        (level, index) for level in ("c1", "c4") for index in range(8)
+    ]
+    for level in ("c1", "c4"):
+        kinds = Counter(each["error"]["kind"] if each["error"] else None for each in found if each["level"] == level)
+        assert kinds == Counter(MIX.values()), f"{level}: eight requests, each behaviour once"
+
+
 def test_each_failure_is_counted_in_its_category_and_the_exit_code_tells(tmp_path: Path) -> None:
     began = time.monotonic()
     code, summary, said = bench(tmp_path / "out")
@@ -108,3 +126,15 @@ def test_bad_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "ftp://x" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> None:
+    """The first server is not there; the same command against one that is needs no other folder."""
+    out = tmp_path / "results"
+    words = ["--case", "count", "--requests", "1", "--output-tokens", "4", "--out", str(out)]
+    first = CliRunner().invoke(app, ["bench", "http://127.0.0.1:9", *words])
+    assert first.exit_code == 1
+    assert not (out / "benchmark.json").exists()
+    with reference_server("--first-ms", "5", "--gap-ms", "2") as url:
+        assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 0
+        assert CliRunner().invoke(app, ["bench", url, *words]).exit_code == 2

@@ -68,6 +68,28 @@ def test_what_the_servers_tell_of_themselves_is_in_the_report(measured: tuple[Pa
     assert report["cost"] is None, "no node was held"
 
 
+def test_several_loads_and_an_objective_are_answered_in_the_terminal(arms: tuple[str, str], tmp_path: Path) -> None:
+    slo = ["--slo-e2e-s", "30", "--slo-ttft-ms", "20000"]
+    many = ["--concurrency", "1,3", "--requests", "4", "--ignore-eos", "--warmup", "0", *slo]
+    result = CliRunner().invoke(app, ["bench", *arms, *LOAD, *many, "--out", str(tmp_path / "out")], env=KEYS)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "sd over the load" in said and "At the first load, 1 at a time: " in said
+    assert re.search(r"^1 at a time .*× .*^3 at a time .*×", result.stdout, re.M | re.S), "a row for each load"
+    assert "At your SLO both carry 3 at a time, of the loads measured." in said
+    assert "SLO: TTFT at most 20 s, end-to-end latency at most 30 s, for 95% of the requests: base carries 3" in said
+
+
+def test_an_objective_at_one_load_is_answered_in_the_terminal(arms: tuple[str, str], tmp_path: Path) -> None:
+    command = ["bench", *arms, *LOAD, "--requests", "4", "--slo-e2e-s", "0.000001", "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, command, env=KEYS)
+    assert result.exit_code == 0, result.output
+    assert "over the load" not in result.stdout
+    assert (
+        "base does not keep it at 1 at a time (0% good); sd does not keep it at 1 at a time (0% good)" in result.stdout
+    )
+
+
 @pytest.mark.parametrize(
     ("most", "tokens", "source"),
     [("k", 7, "estimated from tokens per streamed chunk"), ("k+1", 8, "engine counters")],

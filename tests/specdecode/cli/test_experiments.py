@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import jsonschema
 import pytest
 import yaml
 from specdecode.cli import app
-from specdecode.experiment import engine_names, load_preset, preset_names
+from specdecode.experiment import engine_names, load_engine, load_preset, preset_names
 from typer.testing import CliRunner
 
+ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = ["presets", "validate", "plan", "manifests", "engines", "schema"]
 
 
@@ -46,15 +48,22 @@ def test_presets(run):
 @pytest.mark.parametrize("name", preset_names())
 def test_validate_plan_and_manifests_of_every_preset(run, name):
     assert f"{name}: valid" in run("validate", name).output
-    planned = json.loads(run("plan", name, "--json").output)
+    priced = ["--price", "3"] if load_preset(name).node == "trn2.3xlarge" else []
+    planned = json.loads(run("plan", name, *priced, "--json").output)
     assert planned["experiment"]["name"] == name
-    text = run("plan", name).output
+    text = run("plan", name, *priced).output
     assert "wave" in text and "$" in text and ("to compile" in text or "nothing is compiled" in text)
     documents = list(yaml.load_all(run("manifests", name).output, yaml.CSafeLoader))
     assert {d["kind"] for d in documents} == {"NetworkPolicy", "Job", "Deployment", "Service", "ConfigMap", "Secret"}
     listed = json.loads(run("manifests", name, "--json").output)
     without_keys = [[o for o in given if o["kind"] != "Secret"] for given in (listed["items"], documents)]
     assert listed["kind"] == "List" and without_keys[0] == without_keys[1]
+
+
+def test_a_price_that_aws_does_not_publish_must_be_said(run):
+    text = run("plan", "llama-3.1-8b-eagle3-small", code=2).stderr
+    assert "AWS publishes no price of a trn2.3xlarge" in text and "--price" in text
+    assert "as you gave it: AWS publishes none" in run("plan", "llama-3.1-8b-eagle3-small", "--price", "2.57").output
 
 
 def test_scripts_in_the_yaml_can_be_read(run):
@@ -139,8 +148,13 @@ def test_a_bucket_that_cannot_be_read_is_exit_code_3(run, monkeypatch):
 def test_engines(run):
     text = run("engines").output
     assert all(name in text for name in engine_names())
+    assert "…" not in text and "v20260114" in text, "a narrow terminal folds and cuts nothing"
+    said = " ".join(text.split())
+    for engine in filter(lambda engine: engine.support, map(load_engine, engine_names())):
+        assert engine.support.sentence(engine.name) in said, "with its date and the engine to move to"
     one = run("engines", "0.9.1-sdk2.26.1").output
     assert "fused-draft" in one and "no: " in one and "v20260625" in one
+    assert "announced on 2025-12-16" in one and "public.ecr.aws/lambda/python:3.11" in one
     assert json.loads(run("engines", "0.9.1-sdk2.26.1", "--json").output)["greedy_only"] is True
     assert len(json.loads(run("engines", "--json").output)) == len(engine_names())
 
@@ -148,6 +162,36 @@ def test_engines(run):
 @pytest.mark.parametrize("document", ["experiment", "engine"])
 def test_schema(run, document):
     jsonschema.Draft202012Validator.check_schema(json.loads(run("schema", document).output))
+
+
+def test_loads_beyond_the_batch_are_said_before_anything_is_created(run):
+    beyond = ("qwen3-32b-load", "--set", "workload.concurrency=[1,32,64]")
+    said = "workload.concurrency 32, 64: more than max_num_seqs 16, so that requests queue"
+    assert f"warning: {said}" in run("validate", *beyond).output
+    assert said in json.loads(run("validate", *beyond, "--json").output)["warnings"]
+    text = run("plan", *beyond).output
+    loads = [line for line in text.splitlines() if line.startswith("load")]
+    assert [line.endswith("(requests queue)") for line in loads] == [False, True, True]
+    assert "queue" not in run("validate", "qwen3-32b-load").output + run("plan", "qwen3-32b-load").output
+
+
+def test_a_plan_that_misses_the_benchmarks_deadline_names_the_load_that_takes_longest(run):
+    late = ("qwen3-32b-load", "--set", "deadlines.benchmark=20")
+    (warning,) = [
+        each for each in json.loads(run("plan", *late, "--json").output)["warnings"] if "they may not" in each
+    ]
+    assert "at 6 levels may take" in warning and "the deadline is 20 min" in warning
+    assert warning.endswith("; the longest is 1 at a time, up to 26 min of it")
+
+
+def test_what_the_preset_of_six_loads_costs_is_stated(run):
+    planned = json.loads(run("plan", "qwen3-32b-load", "--json").output)
+    assert not [each for each in planned["warnings"] if "deadline" in each or "queue" in each]
+    row = next(line for line in (ROOT / "docs/reference/costs.md").read_text().splitlines() if "-load`" in line)
+    low, high = (round(planned["cost"][end]) for end in ("low", "high"))
+    assert (
+        f"| ${low} to ${high} |" in row and f"${low} to ${high}" in (ROOT / "docs/how-to/several-loads.md").read_text()
+    )
 
 
 def test_a_plan_of_several_loads_shows_what_each_takes(run):

@@ -14,7 +14,13 @@ LOCAL = {"presets", "prompts", "validate", "manifests", "engines", "schema", "im
 """Commands that never ask AWS."""
 TALKING = [
     *(["status"], ["list"], ["capacity"], ["diagnose"], ["stop"], ["report"], ["runs"], ["run"], ["preflight"]),
-    *(["compare", "r1", "r2"], ["advise", "r1"], ["plan", "rehearsal", "--bucket", "b"]),
+    *(
+        ["compare", "r1", "r2"],
+        ["gate", "r1", "--min-speedup", "1"],
+        ["winner"],
+        ["advise", "r1"],
+        ["plan", "rehearsal", "--bucket", "b"],
+    ),
     ["bench", "base=http://127.0.0.1:9", "--case", "count", "--publish"],
 ]
 """Every other one, so that it would ask."""

@@ -116,7 +116,7 @@ def test_the_dashboard_draws_the_reports_figures(measured: tuple[Comparison, dic
         data += request_data(each, accounting=accounting_of("usage"), places=own)
     widgets = [w for w in default_body(list(labels.values()))["widgets"] if w["type"] == "metric"]
     drawn = {w["properties"]["metrics"][0][0]["expression"]: shown(w, data) for w in widgets if is_bar(w)}
-    (speedups,) = [bars for expression, bars in drawn.items() if '"Speedup"' in expression]
+    (speedups,) = [bars for expression, bars in drawn.items() if 'TestCase,Variant} MetricName="Speedup"' in expression]
     for pair in comparison.pairs:
         for case in pair.cases:
             label = f"{labels[case.case]} {tested.variant(pair.variant).label}"

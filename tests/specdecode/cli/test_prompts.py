@@ -62,13 +62,22 @@ def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:
     assert refused.exit_code == 2
     assert "novel: at least 2600 tokens" in refused.stderr
     assert run("check", str(file), "--max-model-len", "2600").exit_code == 0
+    file.write_text('{"id": "talk", "category": "x", "turns": ["one two", "three"]}\n')
+    refused = run("check", str(file), "--max-model-len", "1202")
+    assert "talk: at least 1203 tokens with its answers" in refused.stderr
+    assert "1 conversations of 2 turns" in refused.stdout
     for missing in (file.with_name("none.jsonl"), file.parent):
         assert run("check", str(missing)).exit_code == 2
 
 
-def test_a_credential_among_the_prompts_is_not_stored_nor_repeated(file: Path) -> None:
+@pytest.mark.parametrize("place", ["a turn", "a call of a tool before it"])
+def test_a_credential_among_the_prompts_is_not_stored_nor_repeated(file: Path, place: str) -> None:
     token = "hf_" + "aB3" * 10
-    file.write_text(json.dumps({"prompt": f"use {token}"}))
+    row: dict[str, object] = {"id": "a", "category": "x", "turns": ["hello", f"use {token}"]}
+    if place != "a turn":
+        call = {"id": "1", "type": "function", "function": {"name": "get", "arguments": json.dumps({"key": token})}}
+        row |= {"turns": ["go on"], "history": [{"role": "assistant", "content": None, "tool_calls": [call]}]}
+    file.write_text(json.dumps(row))
     refused = run("check", str(file))
     assert refused.exit_code == 2
     assert "Hugging Face token" in refused.stderr
@@ -89,5 +98,14 @@ def test_add_puts_the_bytes_under_their_hash_and_says_what_an_experiment_writes(
     snippet: dict[str, Any] = yaml.safe_load(printed[printed.index("    workload:") :])
     assert snippet["workload"]["prompts"] == [said["experiment"]]
     given = from_document({"extends": "rehearsal", **snippet})
-    assert (given.workload.cases[-1].name, given.workload.cases[-1].requests) == ("triage", 2)
+    assert (given.workload.cases[-1].name, given.workload.cases[-1].requests) == ("triage", 3), "each turn is a request"
     assert run("add", str(file), "--name", "Tickets!").exit_code == 2
+
+
+def test_a_set_of_yours_is_not_called_like_one_that_ships(tmp_path: Path) -> None:
+    """An experiment that names it would be refused."""
+    path = tmp_path / "work.jsonl"
+    path.write_text(GOOD, encoding="utf-8")
+    refused = run("add", str(path), "--bucket", "b")
+    assert refused.exit_code == 2
+    assert "--name" in refused.output

@@ -238,9 +238,9 @@ def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
     result = answering("run", "qwen3-32b", says=says)
     assert (result.exit_code, len(FakeDeployment.started)) == (code, started)
     assert "qwen3-32b: 2 waves, 2 models to stage, 2 artifacts to compile" in result.output
-    assert "node      1.3 to 4.7 h, $45 to $170 at $35.76 an hour" in result.output
-    assert "rounds    2; after the first: 10 to 52 min, $5.87 to $30.99 of it" in result.output
-    assert "at most   $341, if every step lasts until its deadline" in result.output
+    assert "node      1.4 to 5.9 h, $52 to $212 at $35.76 an hour" in result.output
+    assert "rounds    2; after the first: 16 to 88 min, $9.27 to $52.24 of it" in result.output
+    assert "at most   $377, if every step lasts until its deadline" in result.output
     assert result.output.count("Start it? [y/N]") == 1
     assert ("nothing was started" in result.output) == (not started)
 
@@ -255,7 +255,7 @@ def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments)
 def test_json_is_never_asked_even_at_a_terminal(answering):
     assert answering("run", "qwen3-32b", "--json", says="y\n").exit_code == 2
     result = answering("run", "qwen3-32b", "--json", "--yes", says="")
-    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(341, abs=1)
+    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(377, abs=1)
 
 
 @pytest.mark.parametrize(

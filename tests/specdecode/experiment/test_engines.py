@@ -8,17 +8,21 @@ import kubernetes_validate
 import pytest
 import yaml
 from specdecode.experiment import Engine, ExperimentError, assets_dir, engine_names, load_engine, load_preset
+from specdecode.experiment.capacity import RESERVED_CPU
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.shapes import CPU
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
+
+from tests.pods import containers
 
 
 def test_the_generations_that_matter_are_there():
     natives = {"0.21.0-sdk2.31.1", "0.24.0-sdk2.32.0", "0.29.0-sdk2.33.0"}
     shipped = {name for name in engine_names() if not name.startswith("rehearsal-")}
-    assert shipped == {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1"} | natives
+    assert shipped == {"0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1", "0.32.0-cpu"} | natives
     for engine in map(load_engine, natives):
         assert engine.dialect is Dialect.NATIVE_PLUGIN and engine.metrics.trusted and engine.support is None
 
@@ -47,7 +51,7 @@ def test_file_name_is_the_name_and_every_method_is_answered(name):
 
 
 def test_each_mode_of_the_article_has_an_engine_or_a_clear_line():
-    engines = [load_engine(name) for name in engine_names() if not name.startswith("rehearsal-")]
+    engines = [engine for engine in map(load_engine, engine_names()) if engine.on_neuron]
     served = {method: [e.name for e in engines if method in e.methods] for method in Method}
     assert served[Method.FUSED_DRAFT] == ["0.9.1-sdk2.26.1"]
     assert served[Method.EAGLE] and served[Method.EAGLE3]
@@ -59,7 +63,7 @@ def test_each_mode_of_the_article_has_an_engine_or_a_clear_line():
 def test_nxd_inference_verifies_one_draft_less_and_nobody_else():
     """models/model_base.py of v0.6.10598: the fork of 0.9.1 and the plugin of 0.16 run it, the native plugin not."""
     kinds = {name: load_engine(name).most_tokens_per_step for name in engine_names()}
-    neuron = {name: kind for name, kind in kinds.items() if not name.startswith("rehearsal-")}
+    neuron = {name: kind for name, kind in kinds.items() if load_engine(name).on_neuron}
     for name, kind in neuron.items():
         runs_nxd_inference = load_engine(name).dialect in (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN)
         assert (kind is MostTokens.K) == runs_nxd_inference, name
@@ -75,7 +79,11 @@ def test_counters_of_an_engine_that_verifies_one_draft_less_cannot_be_trusted():
 
 @pytest.mark.parametrize("name", engine_names())
 def test_pod_requests_keep_within_what_the_node_can_give(name):
-    resources = load_engine(name).resources
+    engine = load_engine(name)
+    resources = engine.resources
+    if name == "0.32.0-cpu":
+        assert 2 * resources.serving.cpu + resources.benchmark.cpu + RESERVED_CPU <= CPU.cpu
+        return
     assert resources.serving.cpu == 80 and resources.serving.cpu_limit is None
     assert resources.benchmark.cpu == 8
     assert resources.compile is None or resources.compile.cpu <= 180
@@ -96,10 +104,10 @@ def test_the_engine_of_draft_models_is_the_published_image_with_patience_and_roo
     assert engine.probes.liveness.period_s * engine.probes.liveness.failures >= 180
 
 
-def test_only_images_with_python_311_run_the_bundle():
+def test_the_bundle_runs_in_a_small_image_with_python_311():
     for engine in map(load_engine, engine_names()):
         image = engine.tools_image or engine.image
-        assert "py311" in image or "/rehearsal/" in image
+        assert image == "public.ecr.aws/lambda/python:3.11" or "/rehearsal/" in engine.image, engine.name
 
 
 def test_an_engine_that_compiles_nothing_has_no_pod_for_it_and_none_that_compiles_lacks_one():
@@ -190,13 +198,23 @@ def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
         engine = pinned(tmp_path / str(len(fields)), **fields)
         images = {}
         for obj in all_objects(make_plan(experiment, inventory=Inventory(), engine=engine), ctx):
-            for container in obj.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
-                images.setdefault(obj["metadata"]["labels"]["app.kubernetes.io/component"], set()).add(
-                    container["image"]
-                )
-        assert {component for component, found in images.items() if found == {server}} == {"compile", "serving"}
-        others = {"staging", "benchmark", "smoke", "accuracy"}
-        assert {component for component, found in images.items() if found == {client}} == others
+            if "template" not in obj.get("spec", {}):
+                continue
+            component = obj["metadata"]["labels"]["app.kubernetes.io/component"]
+            for name, container in containers(obj["spec"]["template"]).items():
+                images.setdefault(container["image"], set()).add((component, name))
+        assert images == {
+            server: {
+                ("compile", "compile"),
+                ("serving", "main"),
+                ("serving", "neuron-monitor"),  # has neuron-monitor
+                ("accuracy", "main"),  # draws in wheels for a newer glibc
+            },
+            client: {
+                *((component, "main") for component in ("staging", "benchmark", "smoke")),
+                *(("compile", name) for name in ("fetch", "store")),
+            },
+        }
 
 
 @pytest.mark.parametrize(
@@ -211,6 +229,20 @@ def test_pods_name_images_by_digest_where_it_is_known(tmp_path):
 def test_a_digest_that_is_none_is_refused(tmp_path, field, value, says):
     with pytest.raises(ExperimentError, match=says):
         pinned(tmp_path, **{field: value})
+
+
+def test_a_digest_stays_with_its_image_where_an_engine_extends_another(tmp_path):
+    """Else a pod would pull the other engine's bytes under this one's tag."""
+    root = tmp_path / "assets"
+    shutil.copytree(assets_dir(), root)
+    newest = root / "engines" / "0.29.0-sdk2.33.0.yaml"
+    newest.write_text(newest.read_text() + f"digest: {DIGEST}\ntools_digest: {DIGEST}\n")
+    (root / "engines" / "ours.yaml").write_text("extends: 0.24.0-sdk2.32.0\nname: ours\n")
+    assert load_engine("0.29.0-sdk2.33.0", root=root).reference.endswith(f"@{DIGEST}")
+    for name in ("0.24.0-sdk2.32.0", "0.21.0-sdk2.31.1", "ours"):
+        engine = load_engine(name, root=root)
+        assert engine.reference == engine.image, name
+        assert engine.tools_reference.endswith(f"@{DIGEST}"), "they share this image"
 
 
 def test_a_digest_of_no_image_is_refused():

@@ -58,7 +58,7 @@ def test_overrides_reach_mappings_lists_by_name_and_by_number():
             ]
         ),
     )
-    assert changed.workload.requests == 20
+    assert changed.workload.requests.max == 20
     assert changed.variant("sd").speculation.num_speculative_tokens == 4
     assert changed.serving.env == {"VLLM_RPC_TIMEOUT": "60"}
 
@@ -79,6 +79,28 @@ def test_override_reaches_into_cases_and_swept_variants_once_they_are_written_ou
     assert len(load_preset(tuning, overrides={"variants.1.sweep.num_speculative_tokens": [5, 7]}).variants) == 5
 
 
+@pytest.mark.parametrize("place", ["target", "variants.sd.speculation.draft"])
+def test_another_model_inherits_neither_revision_nor_size(place):
+    with pytest.raises(ExperimentError) as refused:
+        load_preset("qwen3-32b", overrides={f"{place}.id": "mine/other"})
+    (problem,) = refused.value.problems
+    assert problem.field == f"{place}.size_gib"
+    assert "a model with another id inherits neither size nor revision" in problem.fix
+    given = {f"{place}.revision": "v1", f"{place}.size_gib": 9.0, f"{place}.id": "mine/other"}
+    found = load_preset("qwen3-32b", overrides=given)
+    model = found.target if place == "target" else found.variant("sd").speculation.draft
+    assert (model.id, model.revision, model.size_gib) == ("mine/other", "v1", 9.0)
+
+
+def test_a_document_that_names_another_model_inherits_neither():
+    other = {"extends": "qwen3-32b", "target": {"id": "mine/other"}}
+    with pytest.raises(ExperimentError, match=r"target\.size_gib"):
+        from_document(other)
+    found = from_document({**other, "target": {"id": "mine/other", "size_gib": 61.0}})
+    assert found.target.revision == "main"
+    assert from_document({"extends": "qwen3-32b", "target": {"id": "Qwen/Qwen3-32B"}}) == load_preset("qwen3-32b")
+
+
 def test_override_of_nothing_is_refused_with_what_there_is():
     found = problems({"extends": "qwen3-32b"}, overrides={"variants.spec.label": "X", "name.x": 1})
     assert "there are base, sd" in found["variants.spec.label", "override"].message
@@ -89,7 +111,7 @@ def test_extends_merges_mappings_and_replaces_lists():
     changed = from_document(
         {"extends": "qwen3-32b", "name": "mine", "workload": {"cases": ["letter-a"], "requests": 3}}
     )
-    assert (changed.name, changed.workload.requests, changed.workload.concurrency) == ("mine", 3, (4,))
+    assert (changed.name, changed.workload.requests.max, changed.workload.concurrency) == ("mine", 3, (4,))
     assert [case.name for case in changed.workload.cases] == ["letter-a"]
 
 

@@ -6,25 +6,30 @@ import pytest
 import yaml
 from specdecode.experiment import assets_dir, load_engine, load_preset, preset_names
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import Method
+from specdecode.experiment.model import Method, PromptKind
+from specdecode.experiment.prompt_sets import shipped
 
 SHAPES = {
     # name: variants, devices, TP, seqs, len, in, out, requests, concurrency, cases
-    "qwen3-32b": (2, 8, 32, 4, 1024, 64, 600, 8, 4, 10),
+    "account-check": (2, 0, 1, 2, 1024, 64, 64, 4, 1, 2),
+    "rehearsal-account-check": (2, 0, 1, 2, 1024, 64, 64, 4, 1, 2),
+    "qwen3-32b": (2, 8, 32, 4, 1024, 64, 600, 8, 4, 23),
     "qwen3-32b-tuning": (23, 8, 32, 4, 1024, 64, 600, 8, 4, 4),
     "qwen3-32b-latency": (2, 16, 64, 1, 6400, 128, 512, 10, 1, 3),
     "qwen3-32b-load": (2, 8, 32, 16, 1024, 64, 300, 12, 1, 2, 4, 8, 12, 16, 4),
     "llama-3.1-405b": (3, 16, 64, 1, 12800, 10000, 1500, 50, 1, 1),
     "llama-3.1-8b-eagle3": (3, 8, 8, 2, 2048, 512, 128, 50, 2, 3),
+    "llama-3.1-8b-eagle3-small": (2, 1, 4, 2, 2048, 512, 128, 50, 2, 3),
     "gpt-oss-120b-eagle3": (3, 8, 16, 1, 768, 512, 128, 30, 1, 3),
     "llama-3.3-70b-fp8-eagle3": (3, 8, 16, 8, 16384, 2048, 256, 32, 8, 3),
     "llama-3.1-8b-dflash": (3, 8, 4, 4, 8192, 512, 128, 30, 1, 3),
     "qwen3-32b-native": (2, 8, 8, 4, 1024, 64, 600, 8, 4, 10),
-    "rehearsal": (2, 8, 32, 4, 1024, 64, 64, 8, 1, 5),
+    "rehearsal": (2, 8, 32, 4, 1024, 64, 64, 8, 1, 9),
     "rehearsal-load": (2, 8, 32, 32, 1024, 64, 48, 12, 1, 2, 4, 8, 16, 32, 2),
     "rehearsal-nxdi": (2, 8, 32, 4, 1024, 64, 64, 6, 1, 2),
+    "rehearsal-small": (2, 1, 4, 4, 1024, 64, 64, 8, 1, 2),
     "rehearsal-sweep": (5, 8, 32, 4, 1024, 64, 32, 6, 1, 2),
-    "rehearsal-vllm": (2, 8, 1, 4, 1024, 64, 64, 8, 1, 5),
+    "rehearsal-vllm": (2, 8, 1, 4, 1024, 64, 64, 8, 1, 9),
 }
 
 
@@ -37,13 +42,14 @@ def test_shape(name):
     e = load_preset(name)
     s, w = e.serving, e.workload
     shape = (len(e.variants), s.devices, s.tensor_parallel_size, s.max_num_seqs, s.max_model_len)
-    load = (w.input_tokens, w.output_tokens, w.requests, *w.concurrency, len(w.cases))
+    load = (w.input_tokens, w.output_tokens, w.requests.max, *w.concurrency, len(w.cases))
     assert shape + load == SHAPES[name]
     assert w.temperature == 0
     assert s.logical_neuron_core == 2
     sharded = s.neuron_config.get("save_sharded_checkpoint", False)
     native = load_engine(e.engine).dialect is Dialect.NATIVE_PLUGIN
-    assert sharded or native or name == "rehearsal-vllm", "in every arm: a slow start of one only is unequal"
+    plain = load_engine(e.engine).dialect is Dialect.UPSTREAM
+    assert sharded or native or plain, "in every arm: a slow start of one only is unequal"
     assert any(c.structured for c in w.cases) or name == "llama-3.1-405b"
     assert any(not c.structured for c in w.cases)
 
@@ -160,9 +166,11 @@ def test_cases_of_the_sample_word_for_word():
 
 
 def test_rehearsal_prompts_suit_the_pair():
-    for case in load_preset("rehearsal").workload.cases:
-        assert case.text and case.text == case.text.rstrip(), "a prompt that ends in a space tokenizes badly"
-        assert case.text.isascii()
+    texts = [case.text for case in load_preset("rehearsal").workload.cases if case.kind is not PromptKind.SET]
+    texts += [turn for row in shipped("pair").rows for turn in row.turns]
+    for text in texts:
+        assert text and text == text.rstrip(), "a prompt that ends in a space tokenizes badly"
+        assert text.isascii()
 
 
 def test_the_corpus_is_there():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import Capacity, Engine, ExperimentError, load_engine, load_preset
 from specdecode.experiment.rules import RULES, check
+from specdecode.planning.warnings import check_families
 
 NATIVE = "0.29.0-sdk2.33.0"
 LLAMA = {"id": "acme/llama", "family": "llama3", "size_gib": 15}
@@ -31,6 +32,7 @@ BROKEN = {
         "variants.sd-k4",
         "does not differ from base in speculation alone",
     ),
+    "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
     "method-family": (
@@ -95,6 +97,13 @@ BROKEN = {
         None,
         "variants.sd.speculation.num_speculative_tokens",
         "verifies k - 1 of k drafts",
+    ),
+    "k-by-load": (
+        "qwen3-32b",
+        {"variants.sd.speculation.num_speculative_tokens_per_batch_size": [[1, 4, 7]]},
+        None,
+        "variants.sd.speculation.num_speculative_tokens_per_batch_size",
+        "speculates with one k at every load",
     ),
     "draft-kind": (
         "qwen3-32b",
@@ -225,6 +234,14 @@ def problems(preset, overrides, ami=None):
     return caught.value.problems
 
 
+def test_a_deployment_without_the_experiments_node_is_refused():
+    with pytest.raises(ExperimentError) as caught:
+        load_preset("qwen3-32b", capacity=Capacity(node="trn2.3xlarge", price_per_node_hour=3))
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.field) == ("node-deployed", "node")
+    assert "-c node_type=trn2.48xlarge" in problem.fix and problem.source
+
+
 def test_what_a_step_yields_is_said_of_servers_that_already_run_only():
     (problem,) = problems("qwen3-32b", {"variants.sd.speculation.most_tokens_per_step": "k+1"})
     assert problem.rule == "draft-verified" and problem.field == "variants.sd.speculation.most_tokens_per_step"
@@ -232,7 +249,7 @@ def test_what_a_step_yields_is_said_of_servers_that_already_run_only():
 
 
 def test_no_rule_is_untested():
-    assert set(BROKEN) == set(RULES)
+    assert set(BROKEN) | {"node-deployed"} == set(RULES), "that one is above: it is about a deployment"
 
 
 @pytest.mark.parametrize("rule", BROKEN)
@@ -252,6 +269,17 @@ def test_vllm_without_neuron_takes_no_neuron_configuration_and_any_tensor_parall
     (problem,) = problems("rehearsal-vllm", {field: {"save_sharded_checkpoint": True}})
     assert (problem.field, problem.rule) == (field, "neuron-config-dialect")
     assert "save_sharded_checkpoint" in problem.fix
+
+
+@pytest.mark.parametrize("key", ["trace_tokengen_model", "pad_token_id"])
+@pytest.mark.parametrize("engine", ["0.9.1-sdk2.26.1", "0.16.0-sdk2.31.1"])
+def test_a_key_of_a_published_line_that_nxd_inference_ignores_is_refused_once_with_its_reason(engine, key):
+    changes = {"engine": engine, "variants.sd.speculation": None, f"serving.neuron_config.{key}": 0}
+    with pytest.raises(ExperimentError) as caught:
+        load_preset("qwen3-32b", overrides=changes)
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.rule) == (f"serving.neuron_config.{key}", "neuron-config-key")
+    assert "unknown to NxD Inference" in problem.message and problem.fix.startswith("leave it out: ")
 
 
 def test_all_violations_are_reported_together():
@@ -282,6 +310,38 @@ def test_all_violations_are_reported_together():
 )
 def test_further_ways_to_break_a_rule(overrides, rule):
     assert rule in {p.rule for p in problems("qwen3-32b", overrides)}
+
+
+GPT_OSS = ["--dtype", "bfloat16", "--max-num-batched-tokens", "512"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "rule", "says"),
+    [
+        ({"serving.extra_args": [*GPT_OSS, "--block-size", "96"]}, "native-segments", "multiple of the block size 96"),
+        ({"serving.neuron_config.num_batched_tokens_buckets": [256, 512]}, "native-segments", "segments [512] differ"),
+        ({"serving.neuron_config.num_batched_tokens_buckets": [512, 256]}, "native-buckets", "must rise and end with"),
+        ({"serving.neuron_config.num_batched_tokens_buckets": [512, 1024]}, "native-buckets", "which is 512"),
+        ({"serving.neuron_config.num_seqs_buckets": [2]}, "native-buckets", "max_num_seqs, which is 1"),
+        ({"serving.tensor_parallel_size": 24}, "tensor-parallel", "a power of two, up to the 32"),
+        ({"serving.tensor_parallel_size": 64}, "tensor-parallel", "a power of two, up to the 32"),
+        ({"serving.tensor_parallel_size": 8}, "device-memory", "do not fit into 192 GiB"),
+        ({"variants.sd.env": {"VLLM_NEURON_CPU_COMPILE": "1"}}, "native-cpu-compile", "without devices"),
+        (
+            {"serving.neuron_config.sequence_parallel_enabled": True},
+            "neuron-config-dialect",
+            "belongs to NxD Inference",
+        ),
+    ],
+)
+def test_each_limit_of_the_native_plugin(overrides, rule, says):
+    found = [problem.message for problem in problems("gpt-oss-120b-eagle3", overrides) if problem.rule == rule]
+    assert found and all(says in message for message in found), found
+
+
+def test_prefix_caching_without_segments_does_not_start():
+    (problem,) = problems("llama-3.1-8b-eagle3", {"serving.extra_args": ["--enable-prefix-caching"]})
+    assert problem.rule == "native-segments" and "needs segmented prefill" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -317,8 +377,24 @@ def test_two_arms_with_cpus_as_the_sample_asks_do_not_fit():
 
 @pytest.mark.parametrize(("output_tokens", "fits"), [(960, True), (961, False)])
 def test_prompt_and_answer_may_fill_the_window_to_the_last_token(output_tokens, fits):
-    overrides = {"workload.input_tokens": 64, "workload.output_tokens": output_tokens}
+    overrides = {"workload.input_tokens": 64, "workload.output_tokens": output_tokens, "workload.prompts": []}
     if fits:
         assert load_preset("qwen3-32b", overrides=overrides).serving.max_model_len == 1024
     else:
         assert [problem.rule for problem in problems("qwen3-32b", overrides)] == ["lengths"]
+
+
+def test_a_target_without_a_family_is_warned_of_where_families_decide():
+    """Else gpt-oss goes without its --hf-overrides, and EAGLE3 for Qwen3 on NxD Inference is valid."""
+    native = load_preset("gpt-oss-120b-eagle3")
+    unsaid = native.model_copy(update={"target": native.target.model_copy(update={"family": None})})
+    (found,) = check_families(unsaid, load_engine(native.engine))
+    assert found.startswith("openai/gpt-oss-120b: no `family`") and found.endswith("llama3, gpt-oss, qwen3")
+    assert check_families(native, load_engine(native.engine)) == []
+
+
+def test_an_ami_whose_kernel_panics_is_refused_for_that_and_not_for_its_driver():
+    native = load_preset("llama-3.1-8b-eagle3")
+    (found,) = check(native, load_engine(native.engine), Capacity(ami="v20260930"))
+    assert "panics" in found.message and "driver 2.29" not in found.message
+    assert found.fix == "deploy the node class with v20260714 or later, but not v20260930 or v20261003"

@@ -204,6 +204,8 @@ def test_a_settable_variable_takes_no_place(value: str) -> None:
     assert problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": value})
     assert not problems(serving__env={"NEURON_RT_EXEC_TIMEOUT": "600", "FI_PROVIDER": "efa"})
     assert not problems(serving__env={"NEURON_RT_VISIBLE_CORES": "0-31,33", "XLA_USE_BF16": "1"})
+    native = problems("llama-3.1-8b-eagle3", serving__env={"NEURON_RT_VISIBLE_CORES": "0-7"})
+    assert native == {("serving.env.NEURON_RT_VISIBLE_CORES", "settable-variable")}, "its workers do not start with it"
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=" ".join)

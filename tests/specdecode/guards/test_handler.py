@@ -8,6 +8,7 @@ import pytest
 from specdecode import names
 from specdecode.guards import handler as guards
 from specdecode.guards import waiting
+from specdecode.guards.node import give_up
 
 from tests.specdecode.guards.world import GIVEN, Context, World
 from tests.specdecode.tasks.cluster_fake import status
@@ -43,6 +44,22 @@ def test_an_update_is_refused_while_a_run_holds_the_node(world: World) -> None:
     assert answer["PhysicalResourceId"] == before["PhysicalResourceId"]
     for words in ("NodePool trn2 has 1 replica", "specdecode stop", "Nothing was changed"):
         assert words in answer["Reason"]
+
+
+def test_an_update_is_refused_while_a_check_holds_the_node_without_devices(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.pool(replicas=1, name=names.CPU_NODEPOOL)
+    answer = updated(world, "new", before)
+    assert answer["Status"] == "FAILED"
+    assert "NodePool cpu has 1 replica" in answer["Reason"]
+
+
+def test_a_teardown_gives_up_the_node_without_devices_too(world: World) -> None:
+    world.pool(replicas=1, name=names.CPU_NODEPOOL)
+    world.claim("cpu-claim", pool=names.CPU_NODEPOOL)
+    assert give_up(world.cluster.client()) == ["NodeClaim/cpu-claim"]
+    assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
 
 
 def test_an_update_is_refused_while_the_last_node_is_still_going_away(world: World) -> None:

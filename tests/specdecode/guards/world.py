@@ -101,8 +101,8 @@ class World:
         assert len(self.answers) <= before + 1
         return self.answers[-1] if len(self.answers) > before else None
 
-    def pool(self, replicas: int) -> None:
-        self.cluster.put({"kind": "NodePool", "metadata": {"name": names.NODEPOOL}, "spec": {"replicas": replicas}})
+    def pool(self, replicas: int, name: str = names.NODEPOOL) -> None:
+        self.cluster.put({"kind": "NodePool", "metadata": {"name": name}, "spec": {"replicas": replicas}})
 
     def claim(self, name: str, pool: str = names.NODEPOOL) -> None:
         labels = {"karpenter.sh/nodepool": pool}

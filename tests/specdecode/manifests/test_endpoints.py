@@ -68,7 +68,7 @@ def test_rounds_reverse_the_order_of_the_arms():
 
 def test_there_are_only_clients_and_they_need_no_accelerator(objects):
     kinds = [obj["kind"] for obj in objects]
-    assert kinds == ["Secret", "Secret", "Secret", "Job", "ConfigMap", "Job", "Job"], "each Job's session"
+    assert kinds == ["Secret", "Secret", "Secret", "ConfigMap", "Job", "ConfigMap", "Job", "Job"], "each Job's session"
     for obj in objects:
         kubernetes_validate.validate(obj, "1.35", strict=True)
     for spec in jobs(objects).values():
@@ -99,7 +99,8 @@ def test_clients_are_told_each_endpoint_as_it_is_written(objects):
 
 
 def test_the_benchmark_is_told_the_models_and_believes_consistent_counters(objects):
-    (config,) = [obj for obj in objects if obj["kind"] == "ConfigMap"]
+    longest, config = [obj for obj in objects if obj["kind"] == "ConfigMap"]
+    assert json.loads(longest["data"]["prompt.json"])["room"] is None, "nobody knows the servers' window"
     spec = BenchmarkSpec.model_validate_json(config["data"]["spec.json"])
     assert (spec.model, [arm.model for arm in spec.arms]) == ("Qwen/Qwen3-32B", [None, "it's;the-other"])
     assert [arm.num_speculative_tokens for arm in spec.arms] == [None, 7]

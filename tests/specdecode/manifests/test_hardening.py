@@ -14,6 +14,7 @@ from specdecode.names import COMPONENT_LABEL, PLAIN_ACCOUNT
 from specdecode.planning import Inventory, make_plan
 
 from tests.pods import containers as containers_of
+from tests.pricing import PRICED
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "security.md"
 HOST = ("hostNetwork", "hostPID", "hostIPC", "hostUsers")
@@ -26,7 +27,7 @@ def objects(ctx):
         for monitored in (False, True):
             overrides = {"accuracy": True} | ({"serving.neuron_metrics": True} if monitored else {})
             try:
-                plan = make_plan(load_preset(preset, overrides=overrides), inventory=Inventory())
+                plan = make_plan(load_preset(preset, overrides=overrides), inventory=Inventory(), capacity=PRICED)
             except ValueError:  # the embedded engine has no NeuronCores to look at
                 continue
             found += all_objects(plan, ctx)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from specdecode.experiment import load_engine, load_preset
+from specdecode.experiment import load_engine, load_preset, preset_names
 from specdecode.experiment.effective import serving_env
+from specdecode.experiment.engine import Dialect
 from specdecode.manifests.serve_command import serve_words
 
 from tests.specdecode.manifests.test_seed_commands import ABSENT, DRAFT, EVERYWHERE, POD, parsed
@@ -22,6 +23,7 @@ PATIENCE = {
     "NEURON_LIBTORCH_COMPILATION_TIMEOUT": "the same under the name of SDK 2.32's configuration reference",
     "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": LONGER,
 }
+TOLD = {"--per-request-spec-decode-metrics": "each answer says how its drafts fared, which the tutorial does not ask"}
 SAMPLING = {f"{NC}.on_device_sampling_config": GREEDY}
 NATIVE_ROUTE = {"VLLM_NEURON_BACKEND": "the default, said: the precompile cache is off unless it is said"}
 LLAMA = """vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 8 --max-num-seqs 2 --max-model-len 2048
@@ -102,10 +104,27 @@ COMMANDS = [
         PATIENCE
         | SAMPLING
         | DRAFT
+        | TOLD
         | NATIVE_ROUTE
         | {"NEURON_SKIP_EFA_AFFINITY": "a trn2.3xlarge has no EFA device for its workers; a trn2.48xlarge has"},
     ),
 ]
+
+
+def test_every_preset_of_the_native_plugin_is_laid_beside_its_source():
+    native = {name for name in preset_names() if load_engine(load_preset(name).engine).dialect is Dialect.NATIVE_PLUGIN}
+    assert native == {preset for preset, *_ in COMMANDS} | {"qwen3-32b-native", "llama-3.1-8b-eagle3-small"}
+    for preset in native - {"qwen3-32b-native", "llama-3.1-8b-eagle3-small"}:
+        speculating = {variant.name for variant in load_preset(preset).variants if variant.speculation}
+        assert speculating <= {variant for name, variant, *_ in COMMANDS if name == preset}
+
+
+@pytest.mark.parametrize("variant", ["base", "sd"])
+def test_the_small_node_has_the_same_lines_but_for_tp(variant):
+    large, small = (ours(f"llama-3.1-8b-eagle3{end}", variant) for end in ("", "-small"))
+    assert {key for key in large.keys() | small.keys() if large.get(key) != small.get(key)} == {
+        "--tensor-parallel-size"
+    }
 
 
 def flat(words):

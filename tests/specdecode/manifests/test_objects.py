@@ -15,18 +15,19 @@ from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
-from specdecode.planning.events import JOB_GRACE_MINUTES, LONGEST_POLL_S, SMOKE_MINUTES, accuracy_minutes
+from specdecode.planning.events import COUNT_MINUTES, JOB_GRACE_MINUTES, LONGEST_POLL_S, SMOKE_MINUTES, accuracy_minutes
 
 from tests import network
 from tests.network import chosen
 from tests.pods import containers, engine_of
+from tests.pricing import PRICED
 
 CLIENTS = ("benchmark", "smoke", "accuracy")
 
 
 @pytest.fixture(scope="module", params=preset_names())
 def rendered(request, ctx):
-    plan = make_plan(load_preset(request.param, overrides={"accuracy": True}), inventory=Inventory())
+    plan = make_plan(load_preset(request.param, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
     return plan, all_objects(plan, ctx)
 
 
@@ -61,7 +62,8 @@ def test_every_arm_of_every_wave_is_there_once(rendered):
     served = [(labels[names.WAVE_LABEL], labels[names.VARIANT_LABEL]) for labels in deployments]
     assert served == [(str(wave.index), arm.variant) for wave in plan.waves for arm in wave.arms]
     components = [component for component, _, _ in pods(objects)]
-    assert components.count("staging") == len(plan.models)
+    counting = [obj for obj in objects if obj["kind"] == "Job" and obj["metadata"]["name"].endswith("-count")]
+    assert components.count("staging") == len(plan.models) + len(counting)
     assert components.count("compile") == len(plan.artifacts)
     for component in ("benchmark", "smoke"):
         assert components.count(component) == len(plan.waves)
@@ -92,6 +94,7 @@ def test_the_step_ends_a_job_before_the_job_controller_would_and_with_it_the_log
             of_arms = 60 * main(template)["command"][2].count("--arm ")
             assert component in limits or of_arms in per_wave
             limit = limits.get(component) or of_arms
+            limit = COUNT_MINUTES if obj["metadata"]["name"].endswith("-count") else limit
             assert obj["spec"]["activeDeadlineSeconds"] - limit * 60 >= 2 * plan.poll_seconds
     assert JOB_GRACE_MINUTES * 60 == 2 * LONGEST_POLL_S
 
@@ -150,13 +153,13 @@ def test_the_region_has_both_names_in_every_container_that_has_one(rendered):
     assert named and all(env["AWS_DEFAULT_REGION"] == env["AWS_REGION"] for env in named)
 
 
-def test_neuron_pods_claim_and_land_on_the_trainium_node(rendered):
+def test_pods_claim_their_devices_and_land_on_the_node_of_their_pool(rendered):
     plan, objects = rendered
-    serving_ = plan.experiment.serving
+    serving_, shape = plan.experiment.serving, plan.experiment.shape
     for component, _, template in pods(objects):
         spec, container = template["spec"], main(template)
         claims = spec.get("resourceClaims", [])
-        if component in ("compile", "serving"):
+        if component in ("compile", "serving") and serving_.devices:
             assert claims == [
                 {"name": "neuron", "resourceClaimTemplateName": names.claim_template(serving_.devices, 2)}
             ]
@@ -167,8 +170,8 @@ def test_neuron_pods_claim_and_land_on_the_trainium_node(rendered):
             assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}
             assert "tolerations" not in spec
         else:
-            assert spec["nodeSelector"] == {names.ACCELERATOR_LABEL: "trn2"}
-            assert [t["key"] for t in spec["tolerations"]] == [names.NEURON_TAINT]
+            assert spec["nodeSelector"] == {names.ACCELERATOR_LABEL: shape.pool}
+            assert shape.pool == ("trn2" if shape.has_devices else "cpu")
         assert template["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] == "true"
 
 
@@ -176,7 +179,8 @@ def test_the_taint_of_the_node_is_tolerated_as_it_is(rendered):
     for component, _, template in pods(rendered[1]):
         if component != "staging":
             (toleration,) = template["spec"]["tolerations"]
-            assert toleration == {"key": names.NEURON_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+            taint = names.NEURON_TAINT if rendered[0].experiment.shape.has_devices else names.CPU_TAINT
+            assert toleration == {"key": taint, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def test_servers_have_shared_memory_and_time_to_end(rendered):
@@ -213,7 +217,8 @@ def test_the_native_plugin_alone_wants_safetensors(rendered):
 
 def test_fp8_weights_alone_are_rescaled(rendered):
     plan, objects = rendered
-    scripts = [main(t)["command"][2] for c, _, t in pods(objects) if c == "staging"]
+    moving = [t for c, obj, t in pods(objects) if c == "staging" and not obj["metadata"]["name"].endswith("-count")]
+    scripts = [main(template)["command"][2] for template in moving]
     rescaled = [model.rescale_fp8 for model in plan.models_to_stage]
     assert ["--rescale-fp8" in script for script in scripts] == rescaled
     assert any(rescaled) is (plan.experiment.name == "llama-3.1-405b")
@@ -230,18 +235,19 @@ def test_a_wave_fits_on_the_node_with_room_for_daemonsets_and_mountpoint(rendere
         requests = {k: quantity(v) for k, v in main(template)["resources"]["requests"].items()}
         if component == "compile":
             assert requests["cpu"] <= 180
-            assert requests["cpu"] + node.RESERVED_CPU <= node.ALLOCATABLE_CPU
-            assert requests["memory"] + node.RESERVED_MEMORY_GIB <= node.ALLOCATABLE_MEMORY_GIB
-            assert requests["ephemeral-storage"] <= node.ALLOCATABLE_EPHEMERAL_GIB
+            assert requests["cpu"] + node.RESERVED_CPU <= plan.experiment.shape.cpu
+            assert requests["memory"] + node.RESERVED_MEMORY_GIB <= plan.experiment.shape.memory_gib
+            assert requests["ephemeral-storage"] <= plan.experiment.shape.disk_gib
         elif component in ("serving", "benchmark"):
             by_wave.setdefault(obj["metadata"]["labels"][names.WAVE_LABEL], []).append((component, requests))
     assert len(by_wave) == len(plan.waves)
     for wave in by_wave.values():
-        assert {r["cpu"] for c, r in wave if c == "serving"} == {80}
-        assert {r["cpu"] for c, r in wave if c == "benchmark"} == {8}
-        assert sum(r["cpu"] for _, r in wave) + node.RESERVED_CPU <= node.ALLOCATABLE_CPU
-        assert sum(r["memory"] for _, r in wave) + node.RESERVED_MEMORY_GIB <= node.ALLOCATABLE_MEMORY_GIB
-        assert sum(r["ephemeral-storage"] for _, r in wave) <= node.ALLOCATABLE_EPHEMERAL_GIB
+        if plan.experiment.node == "trn2.48xlarge":
+            assert {r["cpu"] for c, r in wave if c == "serving"} == {80}
+            assert {r["cpu"] for c, r in wave if c == "benchmark"} == {8}
+        assert sum(r["cpu"] for _, r in wave) + node.RESERVED_CPU <= plan.experiment.shape.cpu
+        assert sum(r["memory"] for _, r in wave) + node.RESERVED_MEMORY_GIB <= plan.experiment.shape.memory_gib
+        assert sum(r["ephemeral-storage"] for _, r in wave) <= plan.experiment.shape.disk_gib
 
 
 def test_deployments_wait_as_long_as_the_deadline_and_never_surge(rendered):
@@ -303,7 +309,7 @@ def test_the_hugging_face_token_reaches_gated_stagings_only(rendered):
 
 def test_the_benchmarks_spec_can_be_read_back_and_says_what_the_plan_says(rendered, ctx):
     plan, objects = rendered
-    maps = [o for o in objects if o["kind"] == "ConfigMap"]
+    maps = [o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].endswith("-benchmark")]
     for wave, config in zip(plan.waves, maps, strict=True):
         spec = BenchmarkSpec.model_validate_json(config["data"]["spec.json"])
         assert (spec.run_id, spec.wave, spec.round) == (ctx.run_id, wave.index, wave.round)

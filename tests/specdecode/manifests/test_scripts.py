@@ -1,24 +1,52 @@
-"""The containers' scripts, run by a real shell with stand-ins for aws, python3 and vllm."""
+"""The containers' scripts, run by a real shell with stand-ins for boto3, the bundle's programs and vllm."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import stat
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 from specdecode.experiment import load_engine, load_preset
-from specdecode.manifests import compile_job, serving, smoke_job, staging_job
+from specdecode.manifests import compile_job, serving, smoke, staging_job
 from specdecode.planning import Inventory, make_plan
 
 from tests.pods import containers, engine_of, make_node, on_node
 
 ECHO = '#!/bin/sh\nprintf "%s\\n" "$(basename "$0")" "$@" >> "$LOG"\nenv > "$LOG.env"\n'
-FAKE_AWS = '#!/bin/sh\nfor last; do :; done\nprintf bundle > "$last"\n'
+PYTHON = f"""#!/bin/sh
+for word; do
+  if [ "$word" = -c ]; then exec env PYTHONPATH="$STAND_IN" {sys.executable} "$@"; fi
+done
+exec "$(dirname "$0")/program" "$@"
+"""
+"""Python itself for what a script says with -c, with a boto3 that stands in; else a program of the bundle."""
+BOTO3 = """
+import os, pathlib, types
+def download_file(bucket, key, path):
+    assert os.environ["AWS_DEFAULT_REGION"], "boto3 reads no other"
+    if os.environ.get("DENIED"):
+        raise OSError("An error occurred (403) when calling the HeadObject operation: Forbidden")
+    pathlib.Path(path).write_bytes(pathlib.Path(os.environ["STAND_IN"], bucket, key).read_bytes())
+client = lambda service: types.SimpleNamespace(download_file=download_file)
+"""
+
+
+def _bundle():
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("specdecode/__init__.py", "")
+    return data.getvalue()
+
+
+BUNDLE = _bundle()
 
 
 @pytest.fixture
@@ -27,7 +55,11 @@ def shell(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     work = tmp_path / "work dir"  # a space: scripts quote what they must
     work.mkdir()
-    for name, text in (("vllm", ECHO), ("python3", ECHO), ("aws", FAKE_AWS)):
+    stand_in = tmp_path / "stand-in"
+    (stand_in / "assets").mkdir(parents=True)
+    (stand_in / "boto3.py").write_text(BOTO3)
+    (stand_in / "assets" / "bundle.zip").write_bytes(BUNDLE)
+    for name, text in (("vllm", ECHO), ("python3", PYTHON), ("program", ECHO.replace('$(basename "$0")', "python3"))):
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
 
@@ -41,7 +73,10 @@ def shell(tmp_path, monkeypatch):
         ended = subprocess.run(
             ["/bin/sh", "-c", script],
             cwd=work,
-            env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "LOG": str(log), "POD_IP": "127.0.0.9", **literal, **env},
+            env={
+                **{"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "LOG": str(log), "POD_IP": "127.0.0.9"},
+                **{"STAND_IN": str(stand_in), **literal, **env},
+            },
             capture_output=True,
             text=True,
         )
@@ -242,11 +277,28 @@ def test_a_bundle_that_is_not_the_one_planned_is_not_run(shell, plan, ctx):
     container = engine_of(staging_job(plan, plan.models[0].model, ctx))
     code, called, stderr = shell(container)
     assert (code, called) == (65, [])
-    assert "is not the bundle of this run" in stderr
+    assert stderr.startswith("specdecode: error 65: s3://assets/bundle.zip is not the bundle of this run")
+    assert not (shell.work / "bundle").exists()
+
+
+def test_a_bundle_that_cannot_be_had_is_one_line(shell, plan, ctx):
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
+    code, called, stderr = shell(container, DENIED="1", BUNDLE_SHA256=digest())
+    assert (code, called) == (69, [])
+    assert stderr.splitlines() == [
+        "specdecode: error 69: cannot fetch the bundle s3://assets/bundle.zip: "
+        "An error occurred (403) when calling the HeadObject operation: Forbidden"
+    ]
+
+
+def test_boto3_beside_the_runtime_of_an_image_of_lambda_is_found(shell, plan, ctx):
+    container = engine_of(staging_job(plan, plan.models[0].model, ctx))
+    assert shell(container, BUNDLE_SHA256=digest(), LAMBDA_RUNTIME_DIR="/var/runtime")[0] == 0
+    assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle:/var/runtime"
 
 
 def digest():
-    return hashlib.sha256(b"bundle").hexdigest()
+    return hashlib.sha256(BUNDLE).hexdigest()
 
 
 def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
@@ -254,9 +306,8 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
     pod = containers(compile_job(plan, arm, ctx)["spec"]["template"])
     code, called, stderr = shell(pod["fetch"], BUNDLE_SHA256=digest())
     assert code == 0, stderr
-    assert called[:6] == ["python3", "-I", "-m", "zipfile", "-e", "bundle.zip"]
-    program = called[called.index("python3", 1) :]
-    assert program[:5] == ["python3", "-m", "specdecode.pod.weights", "--bucket", "artifacts"]
+    assert (shell.work / "bundle" / "specdecode" / "__init__.py").exists()
+    assert called[:5] == ["python3", "-m", "specdecode.pod.weights", "--bucket", "artifacts"]
     assert shell.env_of()["PYTHONPATH"] == f"{shell.work}/bundle"
     code, program, _ = shell(pod["compile"])
     assert code == 0 and program[:3] == ["python3", "-m", "specdecode.pod.compile"]
@@ -271,7 +322,7 @@ def test_programs_run_from_the_verified_bundle(shell, plan, ctx):
 
 def test_clients_find_the_arms_by_their_services(shell, plan, ctx):
     wave = plan.waves[0]
-    container = engine_of(smoke_job(plan, wave, ctx))
+    container = engine_of(smoke(plan, wave, ctx)[0])
     hosts = {
         obj["metadata"]["name"].upper().replace("-", "_") + "_SERVICE_HOST": f"10.0.0.{n}"
         for n, arm in enumerate(wave.arms)

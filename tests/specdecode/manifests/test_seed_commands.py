@@ -207,6 +207,8 @@ def test_the_arms_of_a_pair_differ_in_speculation_alone(preset):
     engine = load_engine(experiment.engine)
     base, sd = ([*serve_words(experiment, v, engine, compiled=True)] for v in experiment.variants)
     one, two = (parsed(shlex.split(" ".join(w))) for w in (base, sd))
+    told = two.pop("--per-request-spec-decode-metrics", None)  # how drafts fared; nothing is computed otherwise
+    assert (told == "summary") == (preset == "rehearsal")
     assert {k for k in one.keys() | two.keys() if one.get(k) != two.get(k)} == {
         "--override-neuron-config.enable_fused_speculation",
         *(f"{SPEC}.{key}" for key in ("model", "num_speculative_tokens", "max_model_len", "method")),

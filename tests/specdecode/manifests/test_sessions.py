@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 
 import botocore.session
 import pytest
-from specdecode import manifests
-from specdecode.experiment import load_preset, preset_names
+from specdecode import layout, manifests
+from specdecode.experiment import from_document, load_preset, preset_names
 from specdecode.experiment.model import ModelRef
+from specdecode.experiment.prompt_lengths import count_spec
+from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests.sessions import LIMIT, Rights, session_policy
 from specdecode.planning import Inventory, make_plan
 
 from tests.access.policies import allows
 from tests.pods import containers
+from tests.pricing import PRICED
 
 BUCKET = "arn:aws:s3:::{}/"
 OTHERS = (
@@ -27,23 +30,33 @@ OTHERS = (
     "compiled/0123456789abcdef/COMPLETE.json",
     "models/other--model@main/model.safetensors",
     "imports/other/model.safetensors",
+    "prompts/other@0.jsonl",
     "state/capacity.json",
 )
 
 
 def plans():
     for preset in preset_names():
-        yield make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory())
+        yield make_plan(load_preset(preset, overrides={"accuracy": True}), inventory=Inventory(), capacity=PRICED)
+    hub = {"repo": "acme/own", "revision": "a" * 40, "file": "a.jsonl"}
+    own = [{"set": f"own@{'b' * 64}", "categories": ["a"], "hub": hub}]
+    yield make_plan(
+        from_document({"extends": "qwen3-32b", "workload": {"cases": [], "prompts": own}}), inventory=Inventory()
+    )
 
 
 def rights_of(plan, ctx):
     """(what, rights, keys that it must be able to write)."""
     for model in plan.models_to_stage:
         yield "staging", manifests.staging_rights(model), [f"{model.prefix}COMPLETE.json"]
+    for given, hub in hub_sets(plan.experiment):
+        yield "prompts", manifests.fetch_prompts_rights(given, hub), [given.key]
+    if spec := count_spec(plan.experiment, {}):
+        yield "count", manifests.count_prompts_rights(spec), [spec.key]
     for arm in plan.compiles_to_do:
         yield "compile", manifests.compile_rights(plan, arm), [f"compiled/{arm.fingerprint}/a/model.pt"]
     yield "smoke", Rights(), []
-    raw = [f"runs/{ctx.run_id}/raw/base/count.jsonl", f"runs/{ctx.run_id}/servers.json"]
+    raw = [f"runs/{ctx.run_id}/{name}" for name in ("raw/base/count.jsonl", "conversations/chat.json", "servers.json")]
     yield "benchmark", manifests.benchmark_rights(ctx), raw
     yield "accuracy", manifests.accuracy_rights(ctx), [f"runs/{ctx.run_id}/accuracy/base.json"]
 
@@ -51,6 +64,13 @@ def rights_of(plan, ctx):
 def may(rights, ctx, action, key):
     policy = json.loads(session_policy(rights, ctx))
     return allows(policy["Statement"], action=action, resource=BUCKET.format(ctx.bucket) + key, context={})
+
+
+def test_the_benchmark_reads_the_prompts_of_its_run_and_cannot_change_them(ctx):
+    rights, key = manifests.benchmark_rights(ctx), f"runs/{ctx.run_id}/{layout.prompts_key('tickets', '0' * 64)}"
+    assert may(rights, ctx, "s3:GetObject", key)
+    assert not may(rights, ctx, "s3:PutObject", key)
+    assert not may(rights, ctx, "s3:GetObject", layout.prompts_key("tickets", "0" * 64))
 
 
 def test_a_session_writes_its_own_and_nothing_of_others(ctx):
@@ -66,7 +86,7 @@ def test_a_session_writes_its_own_and_nothing_of_others(ctx):
                 key = f"runs/{ctx.run_id}/{name}"
                 assert not may(rights, ctx, "s3:PutObject", key), f"{what} could change what the pipeline goes by"
             assert not may(rights, ctx, "s3:DeleteObject", own[0] if own else "x")
-    assert seen == {"staging", "compile", "smoke", "benchmark", "accuracy"}
+    assert seen == {"staging", "prompts", "count", "compile", "smoke", "benchmark", "accuracy"}
 
 
 def test_a_compile_reads_its_weights_and_the_bundle(ctx):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from specdecode.experiment.slo import Slo
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.arm import Terms, measure_arm
 from specdecode.measures.publish import MAX_DATA_PER_CALL, MAX_VALUES_PER_DATUM, calls, metric_data, problems, publish
@@ -43,13 +44,13 @@ class CloudWatch:
         self.sent += MetricData
 
 
-def data(count: int, *, k: int = 1, gap_s: float = 0.1) -> list[dict[str, Any]]:
+def data(count: int, *, k: int = 1, gap_s: float = 0.1, slo: Slo | None = None) -> list[dict[str, Any]]:
     records = [
         record([0.1 + index / 1e5, 0.2, 0.2 + gap_s], tokens=5, chunk_tokens=[1, 2, 2], index=index)
         for index in range(count)
     ]
     records.append(record([], end=1, error=ErrorKind.TIMEOUT))
-    measured = measure_arm(records, terms=Terms(k=k))
+    measured = measure_arm(records, terms=Terms(k=k), slo=slo)
     return metric_data(measured, accounting=accounting_of("usage"), places=PLACES)
 
 
@@ -62,6 +63,13 @@ def test_every_metric_has_its_unit_and_both_sets_of_dimensions() -> None:
     assert values["OutputTokens"] == [5.0] and values["ErrorRate"] == [0.25] and values["AcceptanceRate"] == [1.0]
     assert values["TokensPerStep"] == [2.0] and len(values["TTFT"]) == 3
     assert {datum["Timestamp"] for datum in found} == {1_795_000_001.0}, "of the last answer's end"
+
+
+def test_with_an_objective_goodput_and_the_share_of_good_requests_are_sent() -> None:
+    found = {datum["MetricName"]: datum for datum in data(3, slo=Slo(ttft_s=0.100015))}
+    assert found.keys() - UNITS.keys() == {"Goodput", "GoodRequests"}
+    assert found["GoodRequests"]["Values"] == [0.5], "two of four: one is late, one failed"
+    assert found["Goodput"]["Unit"] == "Count/Second" and found["Goodput"]["Values"] == [2.0], "within one second"
 
 
 def test_what_is_impossible_is_not_published() -> None:

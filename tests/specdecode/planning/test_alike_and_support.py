@@ -10,9 +10,11 @@ from specdecode.experiment import engine_names, load_engine, load_preset
 from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
+from tests.pricing import PRICED
+
 
 def warnings(preset, **overrides):
-    return make_plan(load_preset(preset, overrides=overrides), inventory=Inventory()).warnings
+    return make_plan(load_preset(preset, overrides=overrides), inventory=Inventory(), capacity=PRICED).warnings
 
 
 @pytest.mark.parametrize("name", engine_names())
@@ -46,6 +48,14 @@ def test_what_an_arm_says_for_itself_is_named_and_speculation_is_not():
         text for text in warnings("qwen3-32b", **{"variants.sd.quantization": "bf16", **weights()}) if "alone" in text
     ]
     assert "weights: acme/other@main against Qwen/Qwen3-32B@" in said
+
+
+def test_what_speculation_switches_off_is_off_whatever_the_arm_says():
+    said = {"variants.sd.extra_args": ["--async-scheduling"]}
+    assert not [text for text in warnings("llama-3.1-8b-eagle3", **said) if "not in speculation alone" in text]
+    against = said | {"variants.sd.compare_to": "base-async"}
+    (found,) = [text for text in warnings("llama-3.1-8b-eagle3", **against) if "not in speculation alone" in text]
+    assert found.endswith("alone: --async-scheduling: off against on")
 
 
 def weights():

@@ -13,11 +13,14 @@ from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes
 from specdecode.planning.cost import benchmark_minutes, compile_minutes, load_minutes
 from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT, longest_node_minutes
 
+from tests.pricing import PRICED
+
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def plan_of(name, *, overrides=None, inventory=None):
-    return make_plan(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW)
+    plan = load_preset(name, overrides=overrides)
+    return make_plan(plan, inventory=inventory or Inventory(), now=NOW, capacity=PRICED)
 
 
 def bill_of(name, *, capacity=None, **given):
@@ -78,8 +81,8 @@ def test_the_longest_run_is_longer_than_any_estimate_and_all_its_deadlines_on_th
 
 
 def test_a_longer_deadline_costs_more_at_most_and_a_queue_costs_nothing():
-    hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 90}).most - bill_of("qwen3-32b").most
-    assert hour == pytest.approx(prices.NODE.usd), "half an hour in each of two waves"
+    hour = bill_of("qwen3-32b", overrides={"deadlines.benchmark": 120}).most - bill_of("qwen3-32b").most
+    assert hour == pytest.approx(prices.TRN2_48XLARGE.usd), "half an hour in each of two waves"
     staging = bill_of("qwen3-32b", overrides={"deadlines.staging": 240}).most - bill_of("qwen3-32b").most
     assert staging == pytest.approx(prices.STAGING_NODE_HIGH.usd)
 

@@ -19,6 +19,7 @@ DECIDES = {
     (ModelRef, "rescale_fp8"): None,  # the opposite
     (ModelRef, "import_prefix"): "imports/x/",  # other bytes than the hub's
     (Speculation, "method"): Method.EAGLE,
+    (Speculation, "num_speculative_tokens_per_batch_size"): ((1, 2, 3),),
     (Speculation, "draft"): PRESET.target,
     (Speculation, "num_speculative_tokens"): 6,
     (Speculation, "draft_max_model_len"): 2048,
@@ -111,9 +112,10 @@ def test_nothing_else_of_the_experiment_decides():
             "workload": {**load_preset("rehearsal").workload.model_dump(mode="json"), "seed": 5, "rounds": 3},
         },
     )  # fmt: skip
+    other = other.model_copy(update={"node": "trn2.3xlarge"})
     assert fingerprint(other, SD, ENGINE) == fingerprint(PRESET, SD, ENGINE)
     used = set(Experiment.model_fields) - ELSEWHERE[Experiment] - {"schema_version", "engine"}
-    assert used == {"name", "title", "description", "accuracy", "deadlines", "published", "sweep", "workload"}
+    assert used == {"name", "title", "description", "accuracy", "deadlines", "node", "published", "sweep", "workload"}
 
 
 def test_the_experiments_target_decides_where_the_variant_has_none():

@@ -1,12 +1,17 @@
 """Which way of loading is faster: the figures that docs/operations.md states, and where the answer turns."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from specdecode.experiment import load_engine, load_preset
 from specdecode.experiment.capacity import COPY_STREAMS
 from specdecode.experiment.engine import Engine, Reads
-from specdecode.planning.loading import copied_seconds, is_copied, mounted_seconds, reads_weights
+from specdecode.planning import loading
+from specdecode.planning.loading import is_copied, reads_weights
+
+mounted_seconds = partial(loading.mounted_seconds, link_gbps=100)
+copied_seconds = partial(loading.copied_seconds, link_gbps=100)
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
 PRESETS = ("qwen3-32b", "qwen3-32b-latency", "qwen3-32b-tuning", "llama-3.1-405b")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from specdecode import layout
 from specdecode.experiment import Capacity, ExperimentError, load_engine, load_preset, preset_names, prices
-from specdecode.experiment.model import DEVICES
+from specdecode.experiment.model import Workload
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.cost import Range, node_minutes
+from specdecode.planning.cost import Range, benchmark_minutes, node_minutes
 from specdecode.planning.events import (
     ACCURACY_MINUTES,
     EVENTS_PER_LOOK,
@@ -25,6 +25,8 @@ from specdecode.planning.events import (
 from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 
+from tests.pricing import PRICED
+
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
@@ -34,6 +36,7 @@ def told(plan):
 
 
 def plan_of(name, *, inventory=None, overrides=None, **kwargs):
+    kwargs = {"capacity": PRICED, **kwargs}
     return make_plan(load_preset(name, overrides=overrides), inventory=inventory or Inventory(), now=NOW, **kwargs)
 
 
@@ -49,11 +52,11 @@ def test_every_plan_is_json_and_holds_the_whole(name):
     if plan.sweep is None:
         assert served == {variant.name for variant in plan.experiment.variants}
     for wave in plan.waves:
-        assert len(wave.arms) * plan.experiment.serving.devices <= DEVICES
+        assert len(wave.arms) * plan.experiment.serving.devices <= plan.experiment.shape.devices
         assert {(arm.wave, arm.round) for arm in wave.arms} == {(wave.index, wave.round)}
     assert plan.worst_case_events < HISTORY_LIMIT
     assert plan.poll_seconds >= 60
-    assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * prices.NODE.usd)
+    assert 0 < plan.cost.low < plan.cost.high == pytest.approx(plan.node_hours.high * prices.TRN2_48XLARGE.usd)
     assert plan.assumptions
 
 
@@ -171,7 +174,7 @@ def test_price_is_a_parameter():
 
 @pytest.mark.parametrize(
     ("hours", "says"),
-    [(0.5, "over for new work"), (1.2, "will not finish"), (2, "may not finish"), (24, None)],
+    [(0.5, "over for new work"), (1.2, "will not finish"), (3, "may not finish"), (24, None)],
 )
 def test_the_capacity_block_is_compared_with_the_estimate(hours, says):
     capacity = Capacity(block_start=NOW - timedelta(hours=1), block_end=NOW + timedelta(hours=hours))
@@ -190,14 +193,17 @@ def test_branches_are_warned_of():
 
 
 def test_more_load_costs_more_and_the_open_loop_lasts_as_its_rate_says():
-    experiment, engine = load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")
+    experiment, engine = load_preset("qwen3-32b", overrides={"workload.prompts": []}), load_engine("0.9.1-sdk2.26.1")
 
     def minutes(**load):
-        changed = experiment.model_copy(update={"workload": experiment.workload.model_copy(update=load)})
+        workload = Workload.model_validate({**experiment.workload.model_dump(), **load})
+        changed = experiment.model_copy(update={"workload": workload})
         plan = make_plan(changed, inventory=Inventory(), now=NOW)
         return node_minutes(changed, engine, plan.waves, frozenset())
 
     assert minutes(requests=80).high > minutes().high
+    until = minutes(requests={"min": 8, "max": 80, "precision": 0.05})
+    assert (until.low, until.high) == (minutes(requests=8).low, minutes(requests=80).high)
     slow = minutes(rate=(0.02,), requests=8)
     assert slow.low - minutes().low == pytest.approx(9 / 0.02 / 60 * 10 * 2 * 2, rel=0.1), "two arms in two waves"
 
@@ -224,7 +230,21 @@ def test_the_shortest_history_counts_what_every_step_and_every_wave_adds():
     assert fewest_events(one) == 2 * each + EVENTS_PER_WAVE
     assert fewest_events(two) == 2 * fewest_events(one)
     assert fewest_events([*one, Step(name="Compile", wave=0, deadline_minutes=120)]) == fewest_events(one) + LAST_LOOK
-    assert worst_case_events(two, poll_s=60) - worst_case_events(one, poll_s=60) > EVENTS_PER_WAVE + 9 * (90 + 240)
+    more, fewer = (worst_case_events(steps, poll_s=60, attentive_s=15) for steps in (two, one))
+    assert more - fewer > EVENTS_PER_WAVE + 9 * (90 + 240)
+
+
+def test_looks_are_close_together_while_an_end_is_expected_as_far_as_the_history_allows():
+    plan = plan_of("qwen3-32b")
+    assert (plan.attentive_seconds, plan.poll_seconds) == (15, 60)
+    expected = {step.name: step.expected_minutes for step in plan.steps if step.wave in (None, 0)}
+    assert expected["Benchmark"] == benchmark_minutes(plan.experiment, plan.engine, arms=2).high > 0
+    assert expected["AcquireCapacity"] == 15 and expected["Smoke"] == expected["StageModels"] == 0
+    quick = Step(name="Benchmark", wave=0, deadline_minutes=100, expected_minutes=20)
+    late = quick.model_copy(update={"expected_minutes": 500})
+    of_minutes = {m: worst_case_events([s], poll_s=60, attentive_s=15) for m, s in ((20, quick), (500, late))}
+    assert of_minutes[20] - of_minutes[500] == -9 * (80 * 3), "four a minute for 20 of 100 minutes, or for all"
+    assert worst_case_events([quick], poll_s=60, attentive_s=60) == of_minutes[20] - 9 * 20 * 3
 
 
 @pytest.mark.parametrize(("preset", "hours"), [("llama-3.1-405b", 63), ("qwen3-32b-tuning", 54)])

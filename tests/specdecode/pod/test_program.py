@@ -60,6 +60,13 @@ def test_programs_need_no_library_but_boto3(module):
     assert ended.stdout.strip() == "[]"
 
 
+def test_what_runs_in_an_engines_container_needs_python_alone():
+    """No Dockerfile of the newest engine was to be had: whether its image has boto3 is not known."""
+    code = "import sys, specdecode.pod.compile; print([m for m in ('boto3', 'botocore') if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "[]"
+
+
 @pytest.fixture
 def server():
     """An OpenAI-compatible server that answers with `server.answer`."""
@@ -135,6 +142,68 @@ def test_smoke_gives_each_arm_its_own_key_and_tells_it_to_nobody(server, monkeyp
         smoke.main(["--model", "m", "--endpoint", "chat", *arms])
     assert 'base: HTTP 401: {"error": "own-key and … are wrong"}' in str(caught.value)
     assert 'sd-k7: HTTP 401: {"error": "… and common-key are wrong"}' in str(caught.value)
+
+
+LONGEST = {
+    "name": "triage/novel",
+    "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "once upon a time"}],
+    "text": "Be brief.\nonce upon a time",
+    "answer": 100,
+    "room": 1024,
+    "thinking": False,
+}
+
+
+def send(server, tmp_path, endpoint="chat", **changes):
+    (tmp_path / "prompt.json").write_text(json.dumps(LONGEST | changes))
+    arms = ["--arm", f"base={server.url}", "--arm", f"sd={server.url}"]
+    smoke.main(["--model", "m", "--endpoint", endpoint, "--longest", str(tmp_path / "prompt.json"), *arms])
+
+
+def test_smoke_sends_every_arm_the_longest_prompt_once(server, tmp_path, capsys):
+    usage = {"completion_tokens": 1, "prompt_tokens": 924}
+    server.answer = (200, {"choices": [{"message": {"content": "4"}}], "usage": usage})
+    send(server, tmp_path)
+    assert [body["max_tokens"] for _, body in server.asked] == [8, 1, 8, 1]
+    body = server.asked[1][1]
+    assert [message["content"] for message in body["messages"]] == ["Smoke: Be brief.", "once upon a time"]
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert "sd takes the longest prompt, triage/novel: 924 tokens" in capsys.readouterr().out
+    send(server, tmp_path, "completions", thinking=None)
+    assert server.asked[-1][1]["prompt"] == "Smoke: Be brief.\nonce upon a time"
+
+
+@pytest.mark.parametrize(("counted", "room", "fits"), [(931, 1024, True), (932, 1024, False), (932, None, True)])
+def test_smoke_ends_a_run_whose_longest_prompt_has_no_room_for_its_answer(server, tmp_path, counted, room, fits):
+    """The server counts the word before the prompt too: seven tokens at most."""
+    usage = {"completion_tokens": 1, "prompt_tokens": counted}
+    server.answer = (200, {"choices": [{"message": {"content": "4"}}], "usage": usage})
+    if fits:
+        return send(server, tmp_path, room=room)
+    with pytest.raises(
+        PodError, match=r"triage/novel has at least 925 tokens, with 100 .* 1025: max_model_len is 1024"
+    ):
+        send(server, tmp_path, room=room)
+
+
+def test_smoke_names_the_prompt_that_an_arm_refuses(server, tmp_path):
+    server.answer = (200, GOOD)
+    refused = server.RequestHandlerClass.do_POST
+
+    def post(handler):
+        server.answer = (400, {"error": "too long"}) if len(server.asked) % 2 else (200, GOOD)
+        refused(handler)
+
+    server.RequestHandlerClass.do_POST = post
+    with pytest.raises(PodError, match=r"base: it does not take the longest prompt, triage/novel: HTTP 400.*; sd: it"):
+        send(server, tmp_path)
+
+
+def test_smoke_is_told_what_it_sends(server, tmp_path):
+    (tmp_path / "prompt.json").write_text("{}")
+    with pytest.raises(PodError) as refused:
+        smoke.main(["--model", "m", "--endpoint", "chat", "--longest", str(tmp_path / "prompt.json"), "--arm", "a=b"])
+    assert refused.value.code == Exit.BAD_SPECIFICATION
 
 
 def test_smoke_follows_no_redirect(server):

@@ -17,6 +17,7 @@ from specdecode.pod.weights import main as fetch_main
 
 from tests.canaries import HUGGING_FACE, WORD
 
+from .fake_hub import COMMIT, FakeHub
 from .fake_s3 import FakeS3
 
 PREFIX = "models/acme--m@v1/"
@@ -88,52 +89,6 @@ def test_unfinished_folder_is_refused():
     assert caught.value.code == Exit.INCOMPLETE
 
 
-class FakeHub:
-    """huggingface_hub as far as it is used."""
-
-    class errors:
-        class HfHubHTTPError(OSError): ...
-
-        class RepositoryNotFoundError(HfHubHTTPError): ...
-
-        class GatedRepoError(RepositoryNotFoundError): ...
-
-        class RevisionNotFoundError(HfHubHTTPError): ...
-
-        class EntryNotFoundError(Exception): ...
-
-    def __init__(self, files: dict[str, bytes], *, lie: bool = False, error: type[Exception] | None = None) -> None:
-        self.repo, self.lie, self.error = files, lie, error
-
-    def HfApi(self, token):
-        return self
-
-    def model_info(self, model, *, revision, files_metadata):
-        import hashlib
-
-        NS = SimpleNamespace
-
-        if self.error:
-            raise self.error(
-                f"Invalid header 'Bearer {HUGGING_FACE}' at https://cdn.host/a?X-Amz-Signature={HUGGING_FACE}&x=1"
-            )
-        lfs = lambda data: NS(sha256="0" * 64 if self.lie else hashlib.sha256(data).hexdigest())  # noqa: E731
-        return NS(
-            sha="c0ffee",
-            siblings=[
-                NS(rfilename=n, size=len(d), blob_id=n, lfs=lfs(d) if n.endswith(".safetensors") else None)
-                for n, d in self.repo.items()
-            ],
-        )
-
-    def hf_hub_download(self, model, path, *, revision, local_dir, token):
-        assert revision == "c0ffee", "the resolved commit is downloaded, whatever moves meanwhile"
-        target = Path(local_dir) / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(self.repo[path])
-        return str(target)
-
-
 HUB = {
     "config.json": b"{}",
     "a.safetensors": b"aa",
@@ -143,16 +98,37 @@ HUB = {
 }
 
 
-def test_hub_takes_what_an_engine_loads_and_records_the_commit():
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with FakeHub(HUB) as server:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.url)
+        template = "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", server.url + template)
+        monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+        yield server
+
+
+def test_hub_takes_what_an_engine_loads_and_records_the_commit(hub):
     s3 = FakeS3()
-    stage(Bucket("b", s3), PREFIX, HubSource("acme/m", "main", token=None, hub=FakeHub(HUB)), rescale=False)
+    stage(Bucket("b", s3), PREFIX, HubSource("acme/m", "main", token=None), rescale=False)
     assert sorted(k.removeprefix(PREFIX) for k in s3.objects) == ["COMPLETE.json", "a.safetensors", "config.json"]
-    assert json.loads(s3.objects[PREFIX + "COMPLETE.json"])["source"]["commit"] == "c0ffee"
+    assert s3.objects[PREFIX + "a.safetensors"] == b"aa"
+    assert json.loads(s3.objects[PREFIX + "COMPLETE.json"])["source"]["commit"] == COMMIT
+    asked = {path.split("/resolve/")[1].split("/")[0] for path in hub.asked if "/resolve/" in path}
+    assert asked == {COMMIT}, "the resolved commit is downloaded, whatever moves meanwhile"
+    assert hub.tokens == {None}
+
+
+def test_the_token_goes_to_the_hub_and_to_no_other_host(hub):
+    stage(Bucket("b", FakeS3()), PREFIX, HubSource("acme/m", "main", token=HUGGING_FACE), rescale=False)
+    assert hub.tokens == {f"Bearer {HUGGING_FACE}"}
+    assert hub.tokens_elsewhere == {None}, "large files are served by another host, under a signed address"
 
 
 @pytest.mark.parametrize("weights", ["pytorch_model.bin", "head/pytorch_model.bin", "model.pt"])
-def test_a_head_that_the_engine_cannot_read_is_refused_before_a_byte_is_moved(weights):
-    source = HubSource("acme/m", "main", token=None, hub=FakeHub({"config.json": b"{}", weights: b"b"}))
+def test_a_head_that_the_engine_cannot_read_is_refused_before_a_byte_is_moved(hub, weights):
+    hub.files = {"config.json": b"{}", weights: b"b"}
+    source = HubSource("acme/m", "main", token=None)
     s3 = FakeS3()
     with pytest.raises(PodError, match=rf"has no weights in safetensors \(only {weights}\).*import_prefix") as caught:
         stage(Bucket("b", s3), PREFIX, source, rescale=False, safetensors=True)
@@ -178,33 +154,46 @@ def test_what_was_staged_for_another_engine_is_judged_too(monkeypatch):
     fetch_main(fetching)
 
 
-def test_hub_bytes_that_differ_from_the_promise_are_refused():
-    source = HubSource("acme/m", "main", token=None, hub=FakeHub(HUB, lie=True))
+def test_hub_bytes_that_differ_from_the_promise_are_refused(hub):
+    hub.lie = True
     with pytest.raises(PodError) as caught:
-        stage(Bucket("b", FakeS3()), PREFIX, source, rescale=False)
+        stage(Bucket("b", FakeS3()), PREFIX, HubSource("acme/m", "main", token=None), rescale=False)
     assert caught.value.code == Exit.CORRUPT
 
 
+@pytest.mark.parametrize("where", ["listing", "file"])
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("status", "code", "token", "given", "says"),
     [
-        (FakeHub.errors.GatedRepoError, Exit.NO_TOKEN),
-        (FakeHub.errors.RepositoryNotFoundError, Exit.NOT_FOUND),
-        (FakeHub.errors.HfHubHTTPError, Exit.UNAVAILABLE),
+        (403, "GatedRepo", HUGGING_FACE, Exit.NO_TOKEN, "is gated: accept its licence .*a token was given"),
+        (401, "GatedRepo", None, Exit.NO_TOKEN, "is gated: .*no token was given"),
+        (401, "", HUGGING_FACE, Exit.NO_TOKEN, "refused the token"),
+        (404, "RepoNotFound", None, Exit.NOT_FOUND, "is not on the hub"),
+        (404, "RevisionNotFound", None, Exit.NOT_FOUND, "is not on the hub"),
+        (404, "EntryNotFound", None, Exit.NOT_FOUND, "is not on the hub"),
+        (400, "", None, Exit.UNAVAILABLE, "hub failed"),
+        (None, "", None, Exit.UNAVAILABLE, "hub failed"),
     ],
 )
-def test_hub_errors_have_their_own_codes(error, code):
-    source = HubSource("acme/m", "main", token=HUGGING_FACE, hub=FakeHub(HUB, error=error))
-    with pytest.raises(PodError) as caught:
-        stage(Bucket("b", FakeS3()), PREFIX, source, rescale=False)
-    assert caught.value.code == code
+def test_hub_errors_have_their_own_codes(hub, monkeypatch, where, status, code, token, given, says):
+    """As the library itself takes the hub's answers; without a status the network is gone."""
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _seconds: None)
+    source = HubSource("acme/m", "main", token=token)
+    (file, *_) = source.files()
+    hub.failing = (status, code)
+    with pytest.raises(PodError, match=says) as caught:
+        source.files() if where == "listing" else source.fetch(file, Path("scratch"))
+    assert caught.value.code == given
     assert WORD not in str(caught.value)
 
 
-def test_signed_queries_of_urls_are_cut_off():
-    source = HubSource("acme/m", "main", token=None, hub=FakeHub(HUB, error=FakeHub.errors.HfHubHTTPError))
-    with pytest.raises(PodError, match=r"https://cdn\.host/a\?…"):
-        source.files()
+def test_signed_queries_of_urls_are_cut_off(hub):
+    source = HubSource("acme/m", "main", token=None)
+    weights = next(file for file in source.files() if file.path == "a.safetensors")
+    hub.signed_refused = True
+    with pytest.raises(PodError, match=r"/signed/a\.safetensors\?…") as caught:
+        source.fetch(weights, Path("scratch"))
+    assert "X-Amz-Signature" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

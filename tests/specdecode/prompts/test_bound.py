@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specdecode.prompts import fewest_tokens, read_set
+from specdecode.prompts import fewest_tokens, most_tokens, read_set
 
 from rehearsal.engine.tokenizer import Tokenizer
 
@@ -24,10 +25,24 @@ GPT_OSS = (
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""`pre_tokenizer` of gpt2, meta-llama/Llama-3.1-8B, Qwen/Qwen3-32B and openai/gpt-oss-120b (`tokenizer.json`)."""
+"""As their owners publish them. gpt2: openai/tiktoken, tiktoken_ext/openai_public.py (`pat_str` of gpt2), and gpt-oss
+there (o200k_base); llama3: meta-llama/llama-models, models/llama3/tokenizer.py (`pat_str`); qwen: transformers,
+models/qwen2/tokenization_qwen2.py (PRETOKENIZE_REGEX; Qwen3's is the same), which normalizes to NFC first."""
+QWEN35 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+"""Qwen/Qwen3.5-9B, tokenizer_config.json, `pretokenize_regex`: marks count as letters."""
 SENTENCEPIECE = r"\s*\S+|\s+"
 """A piece may begin with white space and has none within it: the fewest that SentencePiece can make."""
-PIECES = {"gpt2": GPT2, "llama3": LLAMA3, "qwen": QWEN, "gpt-oss": GPT_OSS, "sentencepiece": SENTENCEPIECE}
+PIECES = {
+    "gpt2": GPT2,
+    "llama3": LLAMA3,
+    "qwen": QWEN,
+    "qwen3.5": QWEN35,
+    "gpt-oss": GPT_OSS,
+    "sentencepiece": SENTENCEPIECE,
+}
 ALPHABET = "aZ9é中あ١²'s_-./#\u0301\u00a0\u3000\x1c\x85 \t\n\r"
 
 
@@ -50,3 +65,11 @@ def test_it_is_no_trifle() -> None:
     assert fewest_tokens("one two, three\nfour - 5 ... six_7") == 6
     assert fewest_tokens("word " * 5600) == 5600
     assert fewest_tokens("." * 200_000) == 0
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(text=st.text(st.sampled_from(ALPHABET + "ﷺ가é") | st.characters(codec="utf-8"), max_size=40))
+def test_no_tokenizer_makes_more_than_bytes_of_what_it_normalized(text: str) -> None:
+    for form in ("NFC", "NFD", "NFKC", "NFKD"):
+        assert len(unicodedata.normalize(form, text).encode()) < most_tokens(text)
+    assert fewest_tokens(text) <= most_tokens(text)

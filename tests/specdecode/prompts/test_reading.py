@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -67,7 +69,11 @@ def test_speed_bench_and_its_placeholders() -> None:
     assert line == 2
     assert "prepare_data.py" in said
     ((_, said),) = problems(b"PAR1\x15\x04")
-    assert "to_json" in said
+    command = shlex.split(said.partition("pyarrow: ")[2])
+    assert command[:2] == ["python", "-c"]
+    ((module, call),) = [ast.parse(command[2]).body]
+    assert ast.unparse(module) == "import pandas"
+    assert "read_parquet('FILE').to_json(" in ast.unparse(call) and "lines=True" in ast.unparse(call)
 
 
 def test_sharegpt_as_one_array_over_many_lines() -> None:
@@ -111,6 +117,12 @@ def test_openai_messages_are_sent_as_they_are() -> None:
     assert row.output_tokens == 20
 
 
+def test_an_array_on_one_line_without_ids() -> None:
+    """As json.dump writes it."""
+    found = read(json.dumps([{"prompt": "a"}, {"prompt": "b"}]).encode())
+    assert [(row.id, row.turns) for row in found.rows] == [("line-1", ("a",)), ("line-2", ("b",))]
+
+
 @pytest.mark.parametrize(
     ("record", "said"),
     [
@@ -146,17 +158,53 @@ def test_every_bad_line_is_named_at_once() -> None:
     assert [line for line, _ in problems(b"")] == [0]
 
 
-BAD = st.sampled_from(
-    [b"{", b"[]", b"7", b"null", b'{"prompt": null}', b'{"turns": "a"}', b'{"messages": {}}', b"\xc3("]
-) | st.binary(min_size=1, max_size=30).map(lambda junk: b"{" + junk.replace(b"\n", b""))
+FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
+    "own": ("turns", {"category": "a", "turns": ["Which team?", "And why?"], "system": "Be brief."}),
+    "Spec-Bench": ("turns", {"category": "math_reasoning", "turns": ["2 + 2?"], "reference": ["4"]}),
+    "SPEED-Bench": (
+        "turns",
+        {"category": "coding", "turns": ["Sort."], "source": "s", "src_id": "7", "multiturn": False},
+    ),
+    "ShareGPT": (
+        "conversations",
+        {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello!"}]},
+    ),
+    "vLLM": ("prompt", {"prompt": "Translate: tree", "output_tokens": 5}),
+    "OpenAI": ("messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}),
+}
+"""Format -> the key that tells it, and a record."""
 
 
+def record_of(name: str, number: int) -> dict[str, Any]:
+    """A good record, each with its own id where the format has one."""
+    key = {"own": "id", "Spec-Bench": "question_id", "SPEED-Bench": "question_id", "ShareGPT": "id"}.get(name)
+    return {**({key: f"q{number}"} if key else {}), **FORMATS[name][1]}
+
+
+def malformed(name: str) -> st.SearchStrategy[bytes]:
+    """A line of that format that is none: cut off, its key of another type, no text, bytes of no character."""
+    key, _ = FORMATS[name]
+    good = record_of(name, 999)
+    line = json.dumps(good).encode()
+    wrong = st.sampled_from([7, -1.5, True, None, {}, [7], [None], [[]], [{}], ["", " "], {"a": "b"}])
+    return st.one_of(
+        st.integers(1, len(line) - 1).map(lambda cut: line[:cut]),
+        wrong.map(lambda value: json.dumps({**good, key: value}).encode()),
+        st.integers(1, len(line) - 2).map(lambda at: line[:at] + b"\xff" + line[at:]),
+        st.binary(max_size=30).map(lambda junk: b"{" + junk.replace(b"\n", b"").replace(b"\r", b"")),
+    )
+
+
+@pytest.mark.parametrize("name", FORMATS)
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(good=st.integers(0, 5), bad=BAD, after=st.integers(0, 5))
-def test_200_malformed_files_are_refused_with_the_line_and_no_other(good: int, bad: bytes, after: int) -> None:
-    fine = [b'{"prompt": "a question"}'] * (good + after + 1)
-    data = b"\n".join([*fine[: good + 1], bad, *fine[good + 1 :]])
-    found = problems(data)
+@given(data=st.data(), good=st.integers(0, 5), after=st.integers(0, 5))
+def test_200_malformed_files_of_each_format_are_refused_with_the_line_and_no_other(
+    name: str, data: st.DataObject, good: int, after: int
+) -> None:
+    bad = data.draw(malformed(name))
+    fine = [json.dumps(record_of(name, number)).encode() for number in range(good + after + 1)]
+    assert len(read(b"\n".join(fine)).rows) == len(fine)
+    found = problems(b"\n".join([*fine[: good + 1], bad, *fine[good + 1 :]]))
     assert [line for line, _ in found] == [good + 2]
     assert found[0][1]
 

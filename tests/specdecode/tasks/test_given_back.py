@@ -185,7 +185,9 @@ def test_a_stored_plan_cannot_make_a_step_sleep_for_ever():
     world = World(node_comes=False)
     world.run_through(until="StageModels")
     key = layout.run_key("run-1", "plan.json")
-    world.s3.objects[key] = json.dumps(json.loads(world.s3.objects[key]) | {"poll_seconds": 10**9}).encode()
+    world.s3.objects[key] = json.dumps(
+        json.loads(world.s3.objects[key]) | dict.fromkeys(("poll_seconds", "attentive_seconds"), 10**9)
+    ).encode()
     with pytest.raises(ValueError, match="wait_s"):
         world.finish("AcquireCapacity")
 

@@ -8,13 +8,14 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.cluster.errors import ClusterUnavailable
-from specdecode.experiment import preset_names
+from specdecode.experiment import load_preset, preset_names
 from specdecode.tasks import release, runtime, serve, stop_arms, watchdog
 from specdecode.tasks.errors import ServeNotReady
 
 from tests.specdecode.tasks import cluster_fake
 from tests.specdecode.tasks.cluster_fake import status
 from tests.specdecode.tasks.test_faults import assert_nothing_left, never_ready
+from tests.specdecode.tasks.test_prompts import of, staging
 from tests.specdecode.tasks.world import World, arn
 
 KINDS = ("Job", "Deployment", "Service", "ConfigMap")
@@ -39,10 +40,15 @@ def of_run(world: World, run_id: str) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("preset", preset_names())
+NODE = load_preset("qwen3-32b").node
+"""Of the world's only pool."""
+
+
+@pytest.mark.parametrize("preset", [name for name in preset_names() if load_preset(name).node == NODE])
 def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeypatch):
     monkeypatch.setattr(cluster_fake, "_validate", lambda document: None)  # tests/specdecode/manifests does it
     world = World()
+    staging(world, lengths=of(100))
     applied = []
     put = world.cluster.put
     world.cluster.put = lambda obj: applied.append(obj) or put(obj)

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from specdecode import names
@@ -9,8 +10,9 @@ from specdecode.analysis.context import Failure
 from specdecode.records import Chunk, RequestRecord
 from specdecode.runs.state import change_state, load_state
 from specdecode.tasks import release, report, run
-from specdecode.tasks.errors import ReportFailed
+from specdecode.tasks.errors import InvalidExperiment, ReportFailed
 from specdecode.tasks.previous import LOOKED_AT
+from specdecode.tasks.request import parse_request
 
 from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.world import World
@@ -82,6 +84,20 @@ def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
     assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
 
 
+def test_what_each_arm_carries_at_the_objective_is_in_the_output_and_in_cloudwatch():
+    world = World()
+    measure(world, request={"experiment": "rehearsal", "set": {"workload.slo": {"e2e_s": 1.5}, "workload.rounds": 1}})
+    answer = report.report(world.given("run-1"), world.rt)
+    assert [text.split(" (")[0] for text in answer.carried] == [
+        "base does not keep it at 1 at a time",
+        "sd carries 1 at a time",
+    ]
+    assert {key[-1]: value for key, value in published(world, "LargestLoadKept").items()} == {"Base": 0.0, "SD": 1.0}
+    good = published(world, "GoodRequests")
+    assert good and {value for key, value in good.items() if "SD" in key} == {1.0}
+    assert {value for key, value in good.items() if "Base" in key} == {0.0} and published(world, "Goodput")
+
+
 def test_the_run_pays_for_the_node_until_it_was_given_back():
     """The report comes an hour later: that hour cost nothing."""
     world = measured()
@@ -149,11 +165,32 @@ def test_a_damaged_score_is_named_and_loses_nothing(text):
     assert "accuracy/sd.json is no result of lm-eval" in failure["message"]
 
 
+def test_the_report_s_address_opens_in_a_browser():
+    world = measured()
+    page = report.report(world.given("run-1"), world.rt).page
+    parts = urlsplit(page)
+    region, bucket = world.rt.environ["AWS_REGION"], world.rt.store.bucket
+    assert (parts.scheme, parts.netloc) == ("https", f"{region}.console.aws.amazon.com")
+    assert parts.path == f"/s3/object/{bucket}"
+    assert parse_qs(parts.query) == {"region": [region], "prefix": ["runs/run-1/report.html"]}
+    assert "runs/run-1/report.html" in world.s3.objects
+    assert report.console_page("b", "k", "cn-north-1").startswith("https://cn-north-1.console.amazonaws.cn/")
+
+
 def test_a_run_without_records_has_no_report():
     world = measured()
     world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/raw/" not in key}
     with pytest.raises(ReportFailed, match="no record"):
         report.report(world.given("run-1"), world.rt)
+
+
+def test_the_console_s_stray_comment_is_no_mistake():
+    """What its form for a new execution begins with; another unknown key still is one."""
+    given = {"Comment": "Insert your JSON here", "experiment": "rehearsal"}
+    assert parse_request(given).experiment == "rehearsal"
+    assert parse_request({"Comment": "x", "resume": "run-20260101-000000-abcd"}).resume
+    with pytest.raises(InvalidExperiment, match="Extra inputs"):
+        parse_request({"Kommentar": "x"})
 
 
 def test_a_damaged_line_is_named():

@@ -21,12 +21,14 @@ def contents(view: ReportView) -> list[Entry]:
     comparison = view.comparison
     found = [
         (bool(view.curves), Entry("curve", "curve-1", "Over the load")),
+        (bool(view.work), Entry("work", "work-1", "By kind of work")),
         (bool(view.pairs), Entry("verdicts", "verdict-1", "Prompt type by prompt type")),
         (view.is_sweep, Entry("matrix", "matrix-h", "All arms")),
         (len(view.grid.ks) > 1, Entry("sweep", "sweep-h", "Draft and k")),
         (bool(comparison.chains), Entry("chains", "chain-1", "What each change is worth")),
         (bool(comparison.theory), Entry("theory", "theory-h", "How many speculative tokens")),
         (bool(view.pairs), Entry("metrics", "metrics-h", "Every metric")),
+        (bool(view.turns), Entry("turns", "turns-h", "Turn by turn")),
         (view.drawn.any_samples, Entry("distributions", "dist-h", "Distributions")),
         (bool(comparison.timeline), Entry("timeline", "time-h", "The run as it went")),
         (comparison.cost is not None or view.has_costs, Entry("cost", "cost-h", "Cost")),

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from specdecode.analysis.by_load import advice_by_load
-from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
-from specdecode.analysis.report.numbers import NONE, compact, digits, dollars, percent, seconds
+from specdecode.analysis.curve_result import Curve, LoadPoint
+from specdecode.analysis.report.numbers import NONE, compact, digits, dollars, percent
 from specdecode.analysis.result import Comparison
 from specdecode.analysis.wording import best_pair
 
-COLUMNS = (
-    "load",
-    "speed-up (95% CI)",
-    "tokens/s, all",
-    "tokens/s a user",
-    "TTFT p50 / p95",
-    "TPOT p50 / p95",
-    "tokens/step (break-even)",
-    "$/1M tokens",
-    "good requests",
-    "remarks",
-)
-"""The pairs of figures are base → arm."""
+COLUMNS = {
+    "load": "Requests at a time, or sent a second",
+    "speed-up (95% CI)": "Output tokens a second of whole requests, arm / baseline; geometric mean, Student's t",
+    "tokens/s, all": "Tokens a second of the whole server: output tokens / seconds of load",
+    "tokens/s a user": "Tokens a second: median over requests of output tokens / end-to-end latency",
+    "TTFT p50 / p95": "Seconds from sending a request to its first token: median and 95th percentile over requests",
+    "TPOT p50 / p95": "Seconds per output token after the first chunk: median and 95th percentile over requests",
+    "tokens/step (break-even)": "Output tokens of a step of the arm (and how many make decoding as fast as without)",
+    "$/1M tokens": "Dollars: price of the arm's devices for the seconds of load / million output tokens",
+    "good requests": "Share of all requests that keep every limit of the service-level objective",
+    "remarks": "",
+}
+"""Heading and formula. The pairs of figures are base → arm."""
 
 
 def shown(comparison: Comparison) -> list[Curve]:
@@ -33,7 +33,7 @@ def shown(comparison: Comparison) -> list[Curve]:
 
 def headers(curve: Curve) -> list[str]:
     """The columns that have a value somewhere."""
-    return [COLUMNS[number] for number in _filled(curve)]
+    return [list(COLUMNS)[number] for number in _filled(curve)]
 
 
 def rows(curve: Curve) -> list[list[str]]:
@@ -42,9 +42,14 @@ def rows(curve: Curve) -> list[list[str]]:
     return [[row[number] for number in _filled(curve)] for row in table]
 
 
+def formula(header: str) -> str:
+    """Unit and formula of a column."""
+    return COLUMNS[header]
+
+
 def sentence(comparison: Comparison, curve: Curve) -> str:
     """What the curve says, in words."""
-    return advice_by_load(curve, comparison.experiment.workload.slo)
+    return advice_by_load(curve, comparison.objective)
 
 
 def _filled(curve: Curve) -> list[int]:
@@ -63,8 +68,8 @@ def _row(point: LoadPoint) -> tuple[str, ...]:
         compact(point.speedup),
         both(_digits(base.output_throughput), _digits(other.output_throughput)),
         both(_digits(base.user_speed), _digits(other.user_speed)),
-        both(_ttft(base), _ttft(other)),
-        both(_tpot(base), _tpot(other)),
+        _times(base.ttft_p50, base.ttft_p95, other.ttft_p50, other.ttft_p95),
+        _times(base.tpot_p50, base.tpot_p95, other.tpot_p50, other.tpot_p95),
         NONE
         if point.acceptance_length is None or point.break_even is None
         else f"{point.acceptance_length:.2f} ({point.break_even:.2f})",
@@ -86,13 +91,11 @@ def _percent(value: float | None) -> str:
     return NONE if value is None else percent(value)
 
 
-def _ttft(arm: ArmAtLoad) -> str:
-    return _seconds(arm.ttft_p50, arm.ttft_p95)
-
-
-def _tpot(arm: ArmAtLoad) -> str:
-    return _seconds(arm.tpot_p50, arm.tpot_p95)
-
-
-def _seconds(half: float | None, most: float | None) -> str:
-    return NONE if half is None or most is None else f"{seconds(half)} / {seconds(most)}"
+def _times(*found: float | None) -> str:
+    """`20.2 / 21.5 → 27.0 / 29.4 ms`: all in one unit."""
+    known = [value for value in found if value is not None]
+    if len(known) < len(found):
+        return NONE
+    factor, unit = (1000.0, "ms") if max(known) < 1 else (1.0, "s")
+    half, most, other_half, other_most = (digits(value * factor) for value in known)
+    return f"{half} / {most} → {other_half} / {other_most} {unit}"

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import cycle
 from typing import Any
 
+from specdecode.analysis.report import curves, load_drawn
 from specdecode.analysis.report.numbers import digits, duration, figure, percent
 from specdecode.analysis.result import ArmCase, Comparison, Theory
 from specdecode.escape import line
@@ -44,6 +45,7 @@ class Drawn:
                 {"case": line(case.name), "arms": [_arm(arm) for arm in self._arms(case.name)]}
                 for case in self._comparison.experiment.workload.cases
             ],
+            "curves": [load_drawn.data(self._comparison.experiment, curve) for curve in curves.shown(self._comparison)],
             "theory": [_theory(theory) for theory in self._comparison.theory],
             "timeline": [
                 {
@@ -61,6 +63,10 @@ class Drawn:
     def legend(self) -> list[tuple[str, str]]:
         """Label and colour of the arms that are drawn case by case."""
         return [(self._labels[name], self._colours[name]) for name in self._shown]
+
+    def colour(self, variant: str) -> str:
+        """Colour of an arm."""
+        return self._colours[variant]
 
     @property
     def any_samples(self) -> bool:

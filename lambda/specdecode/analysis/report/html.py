@@ -14,19 +14,20 @@ from markupsafe import Markup
 
 from specdecode.analysis.difference import TrendPoint
 from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.report import numbers
+from specdecode.analysis.report import numbers, work
+from specdecode.analysis.report.curves import formula
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.result import Comparison
 from specdecode.escape import line, plain, script_json
 from specdecode.experiment.assets import assets_dir
 
-SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "charts.js")
+SCRIPTS = ("vendor/d3.min.js", "vendor/plot.umd.min.js", "load.js", "charts.js")
 
 
 def render_html(comparison: Comparison) -> str:
     """The whole page. Untrusted text is escaped by the template engine and stripped of control characters.
 
-    A content security policy in the page forbids every network request and every script but these three (by hash).
+    A content security policy in the page forbids every network request and every script but these (by hash).
     """
     view = ReportView(comparison)
     return _page("report.html.j2", view.drawn.data, c=comparison, view=view)
@@ -79,9 +80,22 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
-    for name in ("figure", "ratio", "dollars", "percent", "duration", "digits", "times", "spread", "interval"):
+    for name in (
+        "figure",
+        "ratio",
+        "dollars",
+        "percent",
+        "duration",
+        "digits",
+        "times",
+        "spread",
+        "interval",
+        "compact",
+    ):
         environment.globals[name] = getattr(numbers, name)
     environment.globals["k_by_load"] = in_words
+    environment.globals["by_work"] = work
+    environment.globals["load_formula"] = formula
     return environment
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 
 from specdecode.analysis.groups import figure as figure_of
 from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.report import curves
+from specdecode.analysis.report import curves, turns, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
 from specdecode.analysis.setting import setting, winner
+from specdecode.analysis.work_result import Work
 from specdecode.escape import line, markdown
+
+MARKDOWN_TEXT = 160
+"""Characters of a prompt; the page and report.json have more."""
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -18,6 +22,8 @@ def render_markdown(comparison: Comparison) -> str:
     sections = (
         _head(comparison),
         _curves(comparison),
+        *(_work(found) for found in comparison.work),
+        _turns(comparison),
         *(_pair(comparison, pair) for pair in comparison.pairs),
         _chains(comparison),
         _accuracy(comparison),
@@ -90,10 +96,15 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
     yield ""
     yield markdown(case.reason) + "." + (f" It would be settled by {markdown(case.settle)}." if case.settle else "")
     yield ""
-    yield _row(["metric (median)", markdown(base.variant), markdown(other.variant), "speed-up (95% CI)"])
+    yield _row(
+        ["metric (median, or over all requests)", markdown(base.variant), markdown(other.variant), "speed-up (95% CI)"]
+    )
     yield "|---|--:|--:|--:|"
     for info in comparison.metrics:
-        values = [arm.metrics[info.name].p50 if info.name in arm.metrics else None for arm in (base, other)]
+        values = [
+            arm.metrics[info.name].p50 if info.name in arm.metrics else arm.totals.get(info.name)
+            for arm in (base, other)
+        ]
         gain = ratio(by_name[info.name], info).text if info.name in by_name else ""
         yield _row([markdown(info.label), *(figure(value, info).text for value in values), gain])
     yield ""
@@ -106,6 +117,49 @@ def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]
             f"“{markdown(first.before[-30:])}” goes on “{markdown(first.base[:30])}” (base), "
             f"“{markdown(first.other[:30])}”"
         )
+    yield ""
+
+
+def _work(found: Work) -> Iterator[str]:
+    yield f"## {markdown(found.variant)} by kind of work"
+    yield ""
+    yield markdown(work.sentence(found))
+    yield ""
+    yield _row(list(work.HEADERS))
+    yield "|---|--:|---|--:|--:|--:|--:|"
+    for category in found.categories:
+        yield _row([markdown(cell) for cell in work.row(category)])
+    yield ""
+    if headers := work.level_headers(found):
+        yield "By load: speed-up (95% CI over prompts), acceptance length, verdict."
+        yield ""
+        yield _row(headers)
+        yield "|---|" + "--:|" * (len(headers) - 1)
+        for category in found.categories:
+            cells = work.level_row(category, headers)
+            yield _row([markdown(f"{text}, {verdict.value}" if verdict else text) for text, verdict in cells])
+        yield ""
+    for category in found.categories:
+        for which, prompts in (("most", category.most), ("least", category.least)):
+            for prompt in prompts:
+                text = line(prompt.text[:MARKDOWN_TEXT])
+                more = "…" if prompt.characters > MARKDOWN_TEXT else ""
+                said = f": “{markdown(text)}{more}”" if text else ""
+                yield f"- {markdown(category.case)}, gained {which}: {markdown(prompt.id)}, {work.gain(prompt)}{said}"
+    yield ""
+
+
+def _turns(comparison: Comparison) -> Iterator[str]:
+    if not (found := turns.rows(comparison)):
+        return
+    yield "## Conversations turn by turn"
+    yield ""
+    yield markdown(turns.about(comparison))
+    yield ""
+    yield _row(list(turns.HEADERS))
+    yield _row(["---", "---", *["--:"] * (len(turns.HEADERS) - 2)])
+    for row in found:
+        yield _row([markdown(cell) for cell in row])
     yield ""
 
 

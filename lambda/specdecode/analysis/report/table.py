@@ -83,6 +83,7 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
                     "formula": estimate.method,
                 }
     yield from _curves(comparison)
+    yield from _objectives(comparison)
 
 
 def _curves(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
@@ -99,6 +100,25 @@ def _curves(comparison: Comparison) -> Iterator[dict[str, str | float | int | No
             ends = {"value": crossing.load, "low": crossing.low, "high": crossing.high}
             unit = "requests/s" if curve.points[0].level.rate is not None else "requests"
             yield {"kind": "crossover", **place, "metric": crossing.direction, **ends, "unit": unit}
+
+
+def _objectives(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+    """Rows of kind `objective`: what an arm does at a load of all its cases, and the largest load that it carries."""
+    for found in comparison.objective:
+        place: dict[str, str | float | int | None] = {"kind": "objective", "variant": found.variant}
+        for each in found.loads:
+            at = place | {"load": each.level.name, "n": each.requests}
+            yield {**at, "metric": "good_requests", "unit": "ratio", "value": each.share}
+            if each.goodput is not None:
+                yield {**at, "metric": "goodput", "unit": "requests/s", "value": each.goodput}
+        kept = found.keeps
+        yield {
+            **place,
+            "metric": "largest_load_kept",
+            "unit": "requests/s" if found.loads[0].level.rate is not None else "requests",
+            "value": kept.value if kept else 0,
+            "load": kept.name if kept else "",
+        }
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:

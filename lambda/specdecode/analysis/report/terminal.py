@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.report import curves
+from specdecode.analysis.report import curves, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
 from specdecode.analysis.setting import setting, winner
@@ -22,17 +22,18 @@ COLOURS = {
 HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
 
 
+NARROW = 100
+"""Columns below which a table has no frame, no kind of prompt, and no column without a figure."""
+
+
 def render_terminal(comparison: Comparison, *, colour: bool = False, width: int = 120) -> str:
     """The report's first screen as text; `colour` adds ANSI colours (rich only)."""
     said = [comparison.answer, comparison.recommendation, comparison.advice and f"Next: {comparison.advice}"]
     parts = [*(_fill(line(sentence), width) for sentence in said if sentence), ""]
     parts += [_fill(f"{fact.name}: {line(fact.text)}", width) for fact in setting(comparison)]
     parts.append("")
-    for curve in curves.shown(comparison):
-        parts.append(_plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve)))
-    for found in comparison.schedule:
-        paste = f" In --speculative-config: {found.paste}" if found.paste else ""
-        parts += [_fill(f"{line(in_words(found))}{paste}", width), ""]
+    parts += over_load(comparison, width=width)
+    parts += by_work(comparison, width=width)
     for pair in comparison.pairs:
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
@@ -47,6 +48,28 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         parts.append(f"serve {served.variant} again: the commands are in report.html and report.md")
         parts += [f"artifact: {line(served.artifact)}"] if served.artifact else []
     return "\n".join(parts) + "\n"
+
+
+def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
+    """Each curve as a table, and k by load; empty of a run of one load."""
+    parts = [
+        _plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve))
+        for curve in curves.shown(comparison)
+    ]
+    for found in comparison.schedule:
+        paste = f" In --speculative-config: {found.paste}" if found.paste else ""
+        parts += [_fill(f"{line(in_words(found))}{paste}", width), ""]
+    return parts
+
+
+def by_work(comparison: Comparison, *, width: int = 120) -> list[str]:
+    """For which kinds of work each arm pays, and a table of them; empty where no set of prompts was measured."""
+    parts = []
+    for found in comparison.work:
+        parts.append(_fill(line(work.sentence(found)), width))
+        rows = [[line(cell) for cell in work.row(category)] for category in found.categories]
+        parts.append(_plain_table(f"{line(found.variant)} by kind of work", list(work.HEADERS), rows))
+    return parts
 
 
 def _fill(text: str, width: int) -> str:
@@ -83,16 +106,21 @@ def _table(
     width: int,
 ) -> str:
     try:
+        from rich.box import HEAVY_HEAD, SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
     except ImportError:
         return _plain_table(title, HEADERS, rows)
-    table = Table(title=Text(title), title_justify="left")
-    for header in HEADERS:
-        table.add_column(header, justify="left" if header in {"prompts", "", "verdict"} else "right")
+    narrow = width < NARROW
+    shown = [n for n, header in enumerate(HEADERS) if not narrow or (header and any(row[n] != NONE for row in rows))]
+    table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD if narrow else HEAVY_HEAD)
+    for n in shown:
+        left = HEADERS[n] in {"prompts", "", "verdict"}
+        longest = 0 if left else max(len(word) for row in rows for word in row[n].split())
+        table.add_column(HEADERS[n], justify="left" if left else "right", overflow="fold", min_width=longest)
     for row, verdict in zip(rows, verdicts, strict=True):
-        table.add_row(*(Text(cell, style=COLOURS[verdict] if n == 2 else "") for n, cell in enumerate(row)))
+        table.add_row(*(Text(row[n], style=COLOURS[verdict] if n == 2 else "") for n in shown))
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=colour, color_system="standard" if colour else None).print(table)
     return out.getvalue()

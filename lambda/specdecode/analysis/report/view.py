@@ -11,11 +11,12 @@ import yaml
 from specdecode.analysis.context import Accuracy, Served
 from specdecode.analysis.curve_result import Curve
 from specdecode.analysis.groups import figure as group_figure
-from specdecode.analysis.recommend import cost_over
-from specdecode.analysis.report import curves
+from specdecode.analysis.recommend import cost_over, over_load
+from specdecode.analysis.report import curves, load_drawn, turns
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.contents import Entry, contents
 from specdecode.analysis.report.drawn import Drawn
+from specdecode.analysis.report.load_drawn import LoadChart
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
 from specdecode.analysis.result import (
@@ -29,7 +30,9 @@ from specdecode.analysis.result import (
     Pair,
 )
 from specdecode.analysis.setting import Fact, setting, winner
+from specdecode.analysis.sweep import speculative
 from specdecode.analysis.wording import best_pair, title
+from specdecode.analysis.work_result import Work
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import Sweep, TestCase, Variant
 
@@ -45,10 +48,11 @@ class Grid(NamedTuple):
 
 
 class CurveTable(NamedTuple):
-    """A curve, what it says in words, and its table."""
+    """A curve, what it says in words, its charts and its table."""
 
     curve: Curve
     sentence: str
+    charts: list[LoadChart]
     headers: list[str]
     rows: list[list[str]]
 
@@ -63,6 +67,18 @@ class ReportView:
         self.variants: dict[str, Variant] = {variant.name: variant for variant in comparison.experiment.variants}
         self.marks = MARKS
         self.classes = CLASSES
+
+    turn_headers = turns.HEADERS
+
+    @cached_property
+    def turns(self) -> list[tuple[str, ...]]:
+        """Conversations by turn; empty where nothing was one."""
+        return turns.rows(self.comparison)
+
+    @property
+    def about_turns(self) -> str:
+        """Whose answers stand in them."""
+        return turns.about(self.comparison)
 
     @cached_property
     def best(self) -> Pair | None:
@@ -97,13 +113,11 @@ class ReportView:
         target = (arm.target or self.comparison.experiment.target).id
         spec = arm.speculation
         if arm.endpoint is not None:
-            known = f", draft {spec.draft.id}, k={spec.num_speculative_tokens}" if spec else ""
+            known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
             return f"{target} at {arm.endpoint}, which ran already{known}"
         if spec is None:
             return f"{target}, {arm.quantization}"
-        return (
-            f"{target}, {arm.quantization}, draft {spec.draft.id}, k={spec.num_speculative_tokens}, {spec.method.value}"
-        )
+        return f"{target}, {arm.quantization}, draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What an arm did in a case."""
@@ -113,9 +127,21 @@ class ReportView:
     def curves(self) -> list[CurveTable]:
         """The answer over the load; empty of a run of one load."""
         return [
-            CurveTable(curve, curves.sentence(self.comparison, curve), curves.headers(curve), curves.rows(curve))
+            CurveTable(
+                curve,
+                curves.sentence(self.comparison, curve),
+                load_drawn.charts(self.comparison.experiment, curve, self.label),
+                curves.headers(curve),
+                curves.rows(curve),
+            )
             for curve in curves.shown(self.comparison)
         ]
+
+    @property
+    def work(self) -> list[Work]:
+        """By kind of work: the pairs that are shown in full."""
+        shown = {(pair.variant, pair.baseline) for pair in self.pairs}
+        return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
 
     @cached_property
     def tiles(self) -> list[Tile]:
@@ -147,12 +173,22 @@ class ReportView:
         found = next((estimate for estimate in case.speedups if estimate.metric == metric), None)
         return ratio(found, self.info[metric]) if found else Number("", "")
 
+    @cached_property
+    def headline(self) -> str:
+        """The answer; of several loads what it says of all of them."""
+        comparison = self.comparison
+        by_load = over_load(comparison.curve, comparison.pairs, comparison.objective)
+        return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
+
     @property
-    def answer_parts(self) -> list[tuple[str, bool]]:
-        """The answer, cut so that the intervals in it can be set in a lighter type."""
-        return [
-            (part, part.startswith("(")) for part in re.split(r"(\(95% CI [^)]*\))", self.comparison.answer) if part
-        ]
+    def headline_parts(self) -> list[tuple[str, bool]]:
+        """The headline, cut so that the intervals in it can be set in a lighter type."""
+        return [(part, part.startswith("(")) for part in re.split(r"(\(95% CI [^)]*\))", self.headline) if part]
+
+    @property
+    def answer_rest(self) -> str:
+        """What the answer says of the first load; empty of a run of one load."""
+        return self.comparison.answer.removeprefix(self.headline).strip()
 
     def cases_by_kind(self, pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
         """Structured prompts first, then open-ended ones, each with the group's result."""
@@ -182,10 +218,11 @@ class ReportView:
     @cached_property
     def grid(self) -> Grid:
         """What was measured of a sweep, by draft and k."""
-        points = [(s.draft.id, s.num_speculative_tokens) for v in self.variants.values() if (s := v.speculation)]
+        of_one_k = {v.name: s for v in speculative(self.comparison.experiment) if (s := v.speculation)}
+        points = [(s.draft.id, s.num_speculative_tokens) for s in of_one_k.values()]
         rows: dict[str, dict[int, GroupResult]] = {draft: {} for draft, _ in points}
         for pair in self.comparison.pairs:
-            speculation, total = self.variants[pair.variant].speculation, pair.group("all")
+            speculation, total = of_one_k.get(pair.variant), pair.group("all")
             if speculation and total and pair.changes == ("speculation",):
                 rows[speculation.draft.id][speculation.num_speculative_tokens] = total
         return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)

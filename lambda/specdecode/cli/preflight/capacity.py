@@ -12,23 +12,31 @@ from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.runs_view import clock
 from specdecode.cluster.lease import Lease
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
-from specdecode.experiment.deployment_facts import EKS_REFUSES, INSTANCE_TYPE, DeploymentFacts
+from specdecode.experiment.deployment_facts import EKS_REFUSES, DeploymentFacts
+from specdecode.experiment.shapes import NodeShape
 
 USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "payment-pending", "pending", "scheduled"})
 """States of a capacity reservation; all others are of one that is over or was never made."""
 
 
-def zones(ask: Ask) -> Iterator[Check]:
-    """The network's zones, and where trn2 is offered among them."""
+def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
+    """Whether the deployment has nodes of the experiment's shape; one without devices it always has."""
+    if wanted.has_devices and facts.node != wanted.name:
+        detail = f"the experiment is for a {wanted.name}, and the deployment's node is a {facts.node}"
+        yield Check("node type", "fail", detail, f"deploy with -c node_type={wanted.name}")
+
+
+def zones(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
+    """The network's zones, and where the node is offered among them."""
     ec2 = ask.client("ec2")
     found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
     names = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
     offered = ec2.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [INSTANCE_TYPE]}]
+        LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [wanted.name]}]
     )
     having = {item["Location"] for page in offered for item in page["InstanceTypeOfferings"]}
     yield network_zones(ask.facts, names)
-    yield node_zones(ask.facts, having)
+    yield node_zones(ask.facts, wanted, having)
 
 
 def network_zones(facts: DeploymentFacts, names: Mapping[str, str]) -> Check:
@@ -41,20 +49,24 @@ def network_zones(facts: DeploymentFacts, names: Mapping[str, str]) -> Check:
     return Check("zones", "ok", ", ".join(f"{zone} ({names[zone]})" for zone in facts.zones))
 
 
-def node_zones(facts: DeploymentFacts, having: set[str]) -> Check:
+def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> Check:
     """`having`: the zones of the region in which EC2 offers the instance type."""
-    name = f"zones of {INSTANCE_TYPE}"
-    both = [zone for zone in facts.node_zones if zone in having]
-    if both == list(facts.node_zones):
+    name, where = f"zones of {wanted.name}", facts.node_zones if wanted.has_devices else facts.zones
+    both = [zone for zone in where if zone in having]
+    if both == list(where):
         return Check(name, "ok", f"offered in {', '.join(both)}")
     if not having:
         detail = f"no zone of {facts.region} offers it"
-        return Check(name, "fail", detail, "deploy in a region that does: us-east-2 has been seen to")
+        return Check(name, "fail", detail, f"deploy in a region that does: {_seen(wanted)}")
     there = ",".join(sorted(having))
-    missing = ", ".join(zone for zone in facts.node_zones if zone not in having)
+    missing = ", ".join(zone for zone in where if zone not in having)
     verdict = "warn" if both else "fail"
-    fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}"
+    fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}" if wanted.has_devices else "it starts there"
     return Check(name, verdict, f"not offered in {missing}, but in {there}", fix)  # type: ignore[arg-type]
+
+
+def _seen(wanted: NodeShape) -> str:
+    return f"it has been seen in {', '.join(wanted.zones)}" if wanted.zones else "most do"
 
 
 def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
@@ -82,8 +94,8 @@ def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: bool, now
     block = item.get("ReservationType") == "capacity-block"
     detail = f"{'Capacity Block' if block else 'reservation'} {facts.reservation} is {state}, "
     detail += f"{free} of {item['TotalInstanceCount']} {item['InstanceType']} free in {zone}"
-    another = f"deploy with an active reservation of a {INSTANCE_TYPE}"
-    if item["InstanceType"] != INSTANCE_TYPE or state not in USABLE | COMING:
+    another = f"deploy with an active reservation of a {facts.node}"
+    if item["InstanceType"] != facts.node or state not in USABLE | COMING:
         yield Check("reservation", "fail", detail, another)
     elif zone is not None and zone not in facts.node_zones:
         yield Check("reservation", "fail", f"{detail}; the node may not start there", f"-c capacity_zones={zone}")

@@ -49,7 +49,8 @@ def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> It
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
     if experiment.has_endpoints:
         return
-    if ask.facts.reservation is not None:
+    yield from capacity.shape(ask.facts, experiment.shape)
+    if ask.facts.reservation is not None and experiment.shape.has_devices:
         yield from looked("reservation", lambda: capacity.reservation(ask, _lease(ask, deployment)))
     absent = []
     for model in models.of(experiment):
@@ -66,11 +67,14 @@ def _of_a_node(
     if ask.deployed:
         yield from looked("node", lambda: [capacity.queue(_lease(ask, deployment), ask.now)])
     say("capacity")
-    yield from looked("zones", lambda: capacity.zones(ask))
-    lease = _lease(ask, deployment) if ask.deployed and ask.facts.reservation else None
-    yield from looked("reservation", lambda: capacity.reservation(ask, lease))
+    yield from capacity.shape(ask.facts, experiment.shape)
+    yield from looked("zones", lambda: capacity.zones(ask, experiment.shape))
+    of_reservation = ask.facts.reservation is not None and experiment.shape.has_devices
+    lease = _lease(ask, deployment) if ask.deployed and of_reservation else None
+    if of_reservation:
+        yield from looked("reservation", lambda: capacity.reservation(ask, lease))
     say("quotas of vCPUs")
-    yield from looked("vCPUs", lambda: quotas.vcpus(ask))
+    yield from looked("vCPUs", lambda: quotas.vcpus(ask, experiment.shape))
     say("add-ons and AMIs")
     yield from looked("add-ons", lambda: builds.addons(ask))
     yield from looked("AMIs", lambda: builds.amis(ask))

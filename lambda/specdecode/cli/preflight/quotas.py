@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from specdecode.cli.preflight.check import Ask, Check
-from specdecode.experiment.deployment_facts import INSTANCE_TYPE, INSTANCE_VCPUS
+from specdecode.experiment.shapes import NodeShape
 
 SYSTEM_NODES = 2
 STAGING_VCPUS = 4
@@ -91,17 +91,18 @@ def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
     return [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
 
 
-def vcpus(ask: Ask) -> Iterator[Check]:
-    """For the system nodes and a staging node; for the trn2 node too where it comes from no reservation."""
+def vcpus(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
+    """For the system nodes, a staging node and the experiment's node, where that comes from no reservation."""
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster)
-    if ask.facts.reservation is None:
+    if wanted.has_devices and ask.facts.reservation is None:
         value = limit(ask.client, TRN)
-        name = f"vCPUs for {INSTANCE_TYPE}"
-        yield judged(name, TRN, value=value, used=used["trn"], needed=INSTANCE_VCPUS, unit="vCPUs")
+        name = f"vCPUs for {wanted.name}"
+        yield judged(name, TRN, value=value, used=used["trn"], needed=wanted.vcpus, unit="vCPUs")
     (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
     needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
+    needed += 0 if wanted.has_devices else wanted.vcpus
     value = limit(ask.client, STANDARD)
-    name = "vCPUs for system and staging"
+    name = "vCPUs for system and staging" + ("" if wanted.has_devices else f" and {wanted.name}")
     yield judged(name, STANDARD, value=value, used=used["standard"], needed=needed, unit="vCPUs")
 
 

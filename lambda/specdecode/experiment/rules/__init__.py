@@ -22,12 +22,15 @@ RULES: dict[str, tuple[Rule, str]] = {
     "method-needs": (engine.method_needs, "the method's tutorial and example for the native plugin"),
     "arms-alike": (alike.arms_alike, "assets/engines: what an engine takes by itself, with and without speculation"),
     "draft-verified": (engine.verified, "NxD Inference v0.6.10598, models/model_base.py: _token_gen_forward"),
+    "k-by-load": (engine.k_by_load, "assets/engines: vLLM's own, from 0.25 on (vllm/config/speculative.py)"),
     "draft-kind": (engine.draft_kind, "vLLM's Neuron plugin takes any draft of method eagle for an EAGLE head"),
     "draft-of-family": (engine.draft_family, _LEVIATHAN),
     "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),
-    "claim-size": (node.claim, f"{_DRA}: devicegroup8_id, devicegroup16_id"),
-    "device-memory": (node.hbm, "trn2.48xlarge: 1536 GiB of HBM on 16 devices"),
-    "fits-node": (node.fits_node, "Karpenter's instance types: trn2.48xlarge, allocatable"),
+    "node-deployed": (node.deployed, "docs/settings.md: node_type"),
+    "node-engine": (node.drives, "specdecode.experiment.shapes"),
+    "claim-size": (node.claim, f"{_DRA}: devicegroup1_id, devicegroup8_id, devicegroup16_id"),
+    "device-memory": (node.hbm, "Trainium2: 96 GiB of HBM a device"),
+    "fits-node": (node.fits_node, "Karpenter's instance types: what pods can have"),
     "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
     "greedy": (load.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
@@ -61,7 +64,7 @@ OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text", "pr
 
 def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
     """Every violation of every rule; empty where the experiment can run."""
-    case = Case(experiment, served_by, capacity)
+    case = Case(experiment, served_by.on_node(experiment.node), capacity)
     return [
         Problem(field=field, rule=name, message=message, source=source, fix=fix)
         for name, (rule, source) in RULES.items()

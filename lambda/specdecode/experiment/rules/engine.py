@@ -18,11 +18,12 @@ _KIND_OF = {
     Method.DFLASH: ModelKind.DFLASH,
     Method.MEDUSA: ModelKind.MEDUSA,
 }
-_UNKNOWN = {
+UNKNOWN = {
     "trace_tokengen_model": "leave it out: fused speculation traces no token generation model",
     "pad_token_id": "leave it out: it is an argument of inference_demo's generation",
 }
-"""Keys of published lines that NxD Inference 0.6 does not know (NeuronConfig, models/config.py)."""
+"""Keys of published lines that NxD Inference does not take (models/config.py of v0.6.10598 and 4bcdc54: the first is
+read there, and computed)."""
 _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 
@@ -106,6 +107,18 @@ def verified(case: Case) -> Iterator[Finding]:
             yield f"{field}.num_speculative_tokens", message, "write 2 or more"
 
 
+def k_by_load(case: Case) -> Iterator[Finding]:
+    if case.engine.k_by_batch_size:
+        return
+    for variant in case.experiment.variants:
+        if variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size:
+            yield (
+                f"variants.{variant.name}.speculation.num_speculative_tokens_per_batch_size",
+                f"{case.engine.name} speculates with one k at every load",
+                "leave it out; each k is an arm of its own there",
+            )
+
+
 def draft_kind(case: Case) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         if (speculation := variant.speculation) and speculation.draft.kind is not _KIND_OF[speculation.method]:
@@ -169,11 +182,11 @@ def neuron_keys(case: Case) -> Iterator[Finding]:
             if "-" in key:
                 message = f"{key!r} has a hyphen: the library warns and ignores it, so that nothing changes"
                 yield f"{field}.{key}", message, f"write {key.replace('-', '_')}"
-            elif key in _UNKNOWN and case.engine.dialect is not Dialect.NATIVE_PLUGIN:
+            elif key in UNKNOWN and case.engine.dialect is not Dialect.NATIVE_PLUGIN:
                 yield (
                     f"{field}.{key}",
                     f"{key!r} is unknown to NxD Inference, which warns and ignores it",
-                    _UNKNOWN[key],
+                    UNKNOWN[key],
                 )
 
 
@@ -197,10 +210,14 @@ def ami(case: Case) -> Iterator[Finding]:
     ami, runtime = case.capacity.ami, case.engine.runtime
     if ami is None:
         return
-    fits = runtime.oldest_ami <= ami and (runtime.newest_ami is None or ami <= runtime.newest_ami)
-    if not fits or ami in runtime.refused_amis:
-        upper = f"to {runtime.newest_ami}" if runtime.newest_ami else "or later"
+    early, late = ami < runtime.oldest_ami, runtime.newest_ami is not None and ami > runtime.newest_ami
+    upper = f"to {runtime.newest_ami}" if runtime.newest_ami else "or later"
+    others = f", but not {' or '.join(runtime.refused_amis)}" if runtime.refused_amis else ""
+    fix = f"deploy the node class with {runtime.oldest_ami} {upper}{others}"
+    if early or late:
         message = (
             f"AMI {ami} does not suit {case.engine.name} (runtime {runtime.version}, driver {runtime.newest_driver})"
         )
-        yield "engine", message, f"deploy the node class with {runtime.oldest_ami} {upper}"
+        yield "engine", message, fix
+    elif ami in runtime.refused_amis:
+        yield "engine", f"AMI {ami} is refused with {case.engine.name}: a kernel that panics, whatever the driver", fix

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specdecode.experiment import settable
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.rules import native
+from specdecode.experiment.rules import engine, native
 from specdecode.experiment.rules.case import Case, Finding
 
 
@@ -33,8 +33,8 @@ def arguments(case: Case) -> Iterator[Finding]:
 def configuration(case: Case) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:  # it takes none: another rule says so
         return
-    moved = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else ()  # has an answer of its own
-    known = (*case.engine.settable_config, *moved)
+    answered = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else engine.UNKNOWN  # by rules of their own
+    known = (*case.engine.settable_config, *answered)
     configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
     configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
     for field, config in configs.items():

@@ -1,4 +1,4 @@
-"""Rules of the node: devices, memory, CPUs and disk of a trn2.48xlarge."""
+"""Rules of the node: its devices, memory, CPUs and disk."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ from collections.abc import Iterator
 
 from specdecode.experiment import capacity as node
 from specdecode.experiment.effective import family
-from specdecode.experiment.engine import Dialect
+from specdecode.experiment.engine import Dialect, Reads
 from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
+
+
+def deployed(case: Case) -> Iterator[Finding]:
+    """A deployment has one shape of node with devices, and that without for checks of the account."""
+    has, wanted = case.capacity.node, case.experiment.node
+    if has not in (None, wanted) and SHAPES[wanted].has_devices:
+        message = f"this deployment's node is a {has}, and the experiment is for a {wanted}"
+        yield "node", message, f"deploy with -c node_type={wanted}, or run it on a {has}: --set node={has}"
+
+
+def drives(case: Case) -> Iterator[Finding]:
+    shape, engine = case.experiment.shape, case.engine
+    if engine.on_neuron and not shape.has_devices:
+        those = ", ".join(name for name, one in SHAPES.items() if one.has_devices)
+        yield "node", f"{engine.name} drives Neuron devices, and a {shape.name} has none", f"set it to one of {those}"
 
 
 def tensor_parallel(case: Case) -> Iterator[Finding]:
     serving = case.experiment.serving
     if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
         return
-    cores = serving.devices * node.CORES_PER_DEVICE // serving.logical_neuron_core
+    cores = serving.devices * CORES_PER_DEVICE // serving.logical_neuron_core
     if case.engine.dialect is Dialect.NATIVE_PLUGIN:
         yield from _within(serving.tensor_parallel_size, cores)
     elif serving.devices and serving.tensor_parallel_size != cores:
@@ -35,19 +51,23 @@ def _within(ranks: int, cores: int) -> Iterator[Finding]:
 
 
 def claim(case: Case) -> Iterator[Finding]:
-    serving = case.experiment.serving
-    if serving.devices not in node.CLAIM_SIZES:
-        sizes = " or ".join(map(str, node.CLAIM_SIZES))
-        yield "serving.devices", f"there is no claim template for {serving.devices} devices", f"claim {sizes}"
+    serving, shape = case.experiment.serving, case.experiment.shape
+    if serving.devices not in (shape.claims or (0,)):
+        has = f"{shape.devices or 'no'} device{'s' if shape.devices != 1 else ''}"
+        sizes = " or ".join(map(str, shape.claims or (0,)))
+        message = f"a {shape.name} has {has}, and no claim template for {serving.devices}"
+        yield "serving.devices", message, f"set it to {sizes}"
     if serving.logical_neuron_core != 2:
         yield "serving.logical_neuron_core", "there are claim templates for LNC 2 only", "set it to 2"
 
 
 def hbm(case: Case) -> Iterator[Finding]:
     serving = case.experiment.serving
-    room, more = serving.devices * node.HBM_GIB_PER_DEVICE, "claim 16 devices"
+    most = max(case.experiment.shape.claims, default=0)
+    room = serving.devices * HBM_GIB_PER_DEVICE
+    more = f"claim {most} devices" if serving.devices < most else "measure it on a larger node"
     if case.engine.dialect is Dialect.NATIVE_PLUGIN:  # a rank has its own core's share
-        room = serving.tensor_parallel_size * node.HBM_GIB_PER_DEVICE * 2 // node.CORES_PER_DEVICE
+        room = serving.tensor_parallel_size * HBM_GIB_PER_DEVICE * 2 // CORES_PER_DEVICE
         more = "raise serving.tensor_parallel_size"
     for variant in case.experiment.variants:
         unpacked = family(case.experiment, variant, case.engine).loaded_per_stored
@@ -61,8 +81,10 @@ def hbm(case: Case) -> Iterator[Finding]:
 
 
 def fits_node(case: Case) -> Iterator[Finding]:
-    """CPUs, memory and disk of everything that is on the node at once."""
-    resources, experiment = case.engine.resources, case.experiment
+    """CPUs, memory and disk of everything that is on the node at once; silent where the arms cannot be on it at all."""
+    if next(claim(case), None) or next(drives(case), None):
+        return
+    resources, experiment, shape = case.engine.resources, case.experiment, case.experiment.shape
     together = experiment.side_by_side
     heaviest = sorted((case.experiment.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
     benchmark, monitor = resources.benchmark, node.MONITOR
@@ -73,7 +95,7 @@ def fits_node(case: Case) -> Iterator[Finding]:
         + monitors * monitor.memory_gib
         + benchmark.memory_gib
         + node.RESERVED_MEMORY_GIB
-        + node.MOUNT_BUFFERS_GIB,
+        + _mount_buffers_gib(case, arms=len(heaviest)),
         sum(map(resources.serving.ephemeral_request_gib, heaviest))
         + monitors * monitor.ephemeral_gib
         + benchmark.ephemeral_gib,
@@ -85,9 +107,19 @@ def fits_node(case: Case) -> Iterator[Finding]:
             compiling.memory_request_gib(heaviest[0]) + node.RESERVED_MEMORY_GIB,
             compiling.ephemeral_request_gib(heaviest[0]),
         )
-    room = (node.ALLOCATABLE_CPU, node.ALLOCATABLE_MEMORY_GIB, node.ALLOCATABLE_EPHEMERAL_GIB)
+    room = (shape.cpu, shape.memory_gib, shape.disk_gib)
     for what, needs in works.items():
         for need, there, unit in zip(needs, room, ("CPUs", "GiB of memory", "GiB of local disk"), strict=True):
             if need > there:
-                message = f"{what} needs {need:.0f} {unit}, and a trn2.48xlarge has {there:.0f} to give"
-                yield "engine", message, "lower the engine's pod resources, or choose smaller models"
+                message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
+                fix = "lower the engine's pod resources, or choose smaller models"
+                if shape.name != DEFAULT and shape.name not in case.engine.resources_on:
+                    fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
+                yield "engine", message, fix
+
+
+def _mount_buffers_gib(case: Case, *, arms: int) -> float:
+    """Memory for what Mountpoint pods read ahead while servers load: files that are copied, or that ranks read."""
+    readers = case.experiment.serving.tensor_parallel_size if case.engine.reads is Reads.RANKS else 1
+    at_once = node.COPY_STREAMS if case.experiment.shape.has_nvme else min(node.COPY_STREAMS, arms * readers)
+    return at_once * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB

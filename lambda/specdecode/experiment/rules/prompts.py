@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from specdecode.experiment.model import Experiment, PromptKind, TestCase
+from specdecode.experiment.model import Experiment, Load, PromptKind, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding
-from specdecode.prompts import PromptSet, fewest_tokens
+from specdecode.prompts import PromptRow, PromptSet, fewest_tokens
 
-FIX = "measure the short ones (`length: short`), shorten the answers, or raise serving.max_model_len (a new compile)"
+FIX = (
+    "measure the short ones (`length: short`), shorten the answers (`output_tokens` beside the set), or raise "
+    "serving.max_model_len (a new compile)"
+)
 SHOWN = 3
 """Prompts of a case that are named when they do not fit."""
 
@@ -31,51 +34,88 @@ def sets(case: Case) -> Iterator[Finding]:
         if (prompt.kind is PromptKind.SET) != (given is not None):
             yield field, f"kind is {prompt.kind}", "give `kind: set` and `prompts` together, or neither"
             continue
+        if given is not None and given.hub is not None and case.experiment.has_endpoints:
+            message = "servers that already run have nothing staged, and so nobody fetches a set from the hub"
+            yield field, message, "fetch the file and put it into the bucket: `specdecode prompts add FILE`"
         if given is None or (found := shipped(given.set)) is None:
             continue
+        if given.hub is not None:
+            yield field, f"{given.set} is a set that ships", "leave `hub` out, or call your file otherwise"
         if found.sha256 != given.sha256:
             message = f"{given.set} ships with the SHA-256 {found.sha256[:12]}…, not {given.sha256[:12]}…"
             yield field, message, "name it without a hash, or deploy the version that you want"
         elif not found.of(given.category, given.length):
             message = f"{given.set} has no {'' if given.length == 'all' else given.length + ' '}{given.category} prompt"
             yield field, message, f"choose of {', '.join(found.categories)} (`specdecode prompts show {given.set}`)"
+        elif said := unsendable(found, prompt, case.experiment):
+            yield field, *said
+
+
+def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tuple[str, str] | None:
+    """Why the prompts of a case cannot be sent as the workload says, and what to do; None where they can."""
+    load, given = experiment.workload, prompt.prompts
+    rows = tuple(sent(found.of(given.category, given.length), load.requests_of(prompt))) if given else ()
+    if load.load is Load.SIMULTANEOUS and (row := next((row for row in rows if len(row.turns) > 1), None)):
+        message = (
+            f"{row.id} is a conversation, and its next turn holds the first arm's answer, which is not there while all "
+            "arms are loaded at once"
+        )
+        return message, "set workload.load to interleaved or sequential"
+    if load.endpoint == "completions" and (row := next((row for row in rows if not row.is_plain), None)):
+        message = f"{row.id} has a system message or a history, which the completions endpoint does not take"
+        return message, "set workload.endpoint to chat"
+    return None
 
 
 def fits(case: Case) -> Iterator[Finding]:
     """By a lower bound, for what can be seen here; of a set in the bucket the pipeline's first step asks the same."""
     for prompt in case.experiment.workload.cases:
-        if prompt.kind is PromptKind.TEXT:
-            rows: list[Size] = [(prompt.name, fewest_tokens(prompt.text), None)]
-        else:
-            found = shipped(prompt.prompts.set) if prompt.prompts else None
-            rows = _lengths(found, prompt) if found else []
-        if beyond := _beyond(rows, case.experiment):
-            yield f"workload.cases.{prompt.name}", beyond, FIX
+        found = shipped(prompt.prompts.set) if prompt.prompts else None
+        if said := beyond(sizes(prompt, found, case.experiment, fewest_tokens), case.experiment):
+            yield f"workload.cases.{prompt.name}", said, FIX
 
 
 def too_long(found: PromptSet, prompt: TestCase, experiment: Experiment) -> str | None:
     """Which prompts of a case cannot fit, longest first; None where all may."""
-    return _beyond(_lengths(found, prompt), experiment)
+    return beyond(sizes(prompt, found, experiment, fewest_tokens), experiment)
 
 
-Size = tuple[str, int, int | None]
-"""Name, fewest tokens, longest answer where the prompt says one."""
+Size = tuple[str, int, int, int]
+"""Name, tokens of all its questions, longest answer, turns."""
 
 
-def _lengths(found: PromptSet, prompt: TestCase) -> list[Size]:
+def sizes(
+    prompt: TestCase, found: PromptSet | None, experiment: Experiment, count: Callable[[str], int]
+) -> Iterator[Size]:
+    """The prompts of a case that are sent, those of kind `set` as they are in `found`, and their lengths by `count`."""
+    answer = experiment.workload.output_tokens_of(prompt)
+    if prompt.kind is PromptKind.TEXT:
+        yield prompt.name, count(prompt.text), answer, 1
     given = prompt.prompts
-    rows = found.of(given.category, given.length) if given else ()
-    return [(row.id, row.fewest_tokens, row.output_tokens) for row in rows]
+    rows = found.of(given.category, given.length) if given and found else ()
+    for row in sent(rows, experiment.workload.requests_of(prompt)):
+        yield row.id, count(row.whole_text), row.output_tokens or answer, len(row.turns)
 
 
-def _beyond(sizes: Iterable[Size], experiment: Experiment) -> str | None:
-    room, answers = experiment.serving.max_model_len, experiment.workload.output_tokens
-    beyond = [(name, tokens, out or answers) for name, tokens, out in sizes if tokens + (out or answers) > room]
-    if not beyond:
+def sent(rows: Sequence[PromptRow], requests: int) -> Iterator[PromptRow]:
+    """Those that are sent: the first ones, each turn a request."""
+    for row in rows:
+        if requests <= 0:
+            return
+        yield row
+        requests -= len(row.turns)
+
+
+def beyond(rows: Iterable[Size], experiment: Experiment, *, counted: str = "has at least") -> str | None:
+    """Which of `rows` do not fit with their answers, longest first; None where all do."""
+    room = experiment.serving.max_model_len
+    found = [(name, tokens, answer, turns) for name, tokens, answer, turns in rows if tokens + answer * turns > room]
+    if not found:
         return None
     named = "; ".join(
-        f"{name} has at least {tokens} tokens, with {answer} for the answer {tokens + answer}"
-        for name, tokens, answer in sorted(beyond, key=lambda item: -item[1])[:SHOWN]
+        f"{name} {counted} {tokens} tokens, with {answer} for {'each' if turns > 1 else 'the'} answer "
+        f"{tokens + answer * turns}"
+        for name, tokens, answer, turns in sorted(found, key=lambda item: -item[1])[:SHOWN]
     )
-    more = f"; and {len(beyond) - SHOWN} more" if len(beyond) > SHOWN else ""
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return f"{named}{more}: max_model_len is {room}"

@@ -10,6 +10,7 @@ from specdecode.measures.base import (
     SampleMetric,
     Unit,
 )
+from specdecode.measures.metrics.acceptance_length import AcceptanceLength
 from specdecode.measures.metrics.acceptance_rate import AcceptanceRate
 from specdecode.measures.metrics.end_to_end_latency import EndToEndLatency
 from specdecode.measures.metrics.error_rate import ErrorRate
@@ -32,6 +33,7 @@ REQUEST_METRICS: tuple[type[RequestMetric], ...] = (
     InputTokens,
     OutputTokens,
     TokensPerStep,
+    AcceptanceLength,
 )
 SAMPLE_METRICS: tuple[type[SampleMetric], ...] = (InterTokenLatency, InterChunkLatency)
 BLOCK_METRICS: tuple[type[BlockMetric], ...] = (
@@ -48,6 +50,7 @@ __all__ = [
     "BLOCK_METRICS",
     "REQUEST_METRICS",
     "SAMPLE_METRICS",
+    "AcceptanceLength",
     "AcceptanceRate",
     "Block",
     "BlockMetric",

@@ -1,15 +1,14 @@
 from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
 from specdecode.measures.metrics.tokens_per_step import mean_tokens_per_step
 
-ESTIMATED = "estimated from tokens per streamed chunk"
-
 
 class AcceptanceRate(BlockMetric):
     """Share of the drafted tokens that the target model accepted, of those that it verified (vLLM's acceptance rate,
     not the per-token probability of the theory).
 
-    From the engine's counters where they can be trusted; else estimated from tokens per step and the number of
-    drafts that a step verifies: k, or k - 1 on an engine that yields at most k tokens a step; `source` says which.
+    From the engine's counters where they can be trusted, else from what the answers say of themselves; else estimated
+    from tokens per step and the number of drafts that a step verifies: k, or k - 1 on an engine that yields at most k
+    tokens a step. The report says which.
     """
 
     tag = "acceptance_rate"
@@ -30,9 +29,3 @@ class AcceptanceRate(BlockMetric):
         if rate < 0:
             raise NoValue("fewer tokens than chunks came: a chunk is no step of this engine")
         return rate
-
-    @classmethod
-    def source(cls, block: Block) -> str:
-        """Where the rate is from, in words."""
-        counted = block.drafted_tokens and block.accepted_tokens is not None
-        return "engine counters" if counted else ESTIMATED

@@ -9,6 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
+from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, Aws, error, hours, verdicts
 
@@ -21,10 +22,10 @@ TRN2 = "trn2.48xlarge"
     "look",
     [
         lambda ask: account.credentials(ask.client, []),
-        quotas.vcpus,
+        lambda ask: quotas.vcpus(ask, SHAPES[TRN2]),
         quotas.network,
         quotas.functions,
-        capacity.zones,
+        lambda ask: capacity.zones(ask, SHAPES[TRN2]),
         lambda ask: capacity.reservation(ask, None),
         builds.addons,
         builds.amis,
@@ -96,12 +97,26 @@ def vcpus(*instances, trn=192.0, standard=32.0):
     ids=["free", "trn quota", "standard quota", "another trn2", "our own trn2", "a block", "others", "other kinds"],
 )
 def test_vcpus_under_the_quotas_beside_what_others_run(aws, trn, standard):
-    found = verdicts(quotas.vcpus(aws.ask()))
+    found = verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))
     assert found == {f"vCPUs for {TRN2}": trn, "vCPUs for system and staging": standard}
 
 
 def test_a_reservation_needs_no_quota_of_trn():
-    assert list(verdicts(quotas.vcpus(vcpus(trn=0.0).ask(reservation="cr-1")))) == ["vCPUs for system and staging"]
+    found = quotas.vcpus(vcpus(trn=0.0).ask(reservation="cr-1"), SHAPES[TRN2])
+    assert list(verdicts(found)) == ["vCPUs for system and staging"]
+
+
+def test_a_small_node_needs_a_small_quota():
+    aws = vcpus(trn=12.0)
+    assert verdicts(quotas.vcpus(aws.ask(), TRN2_SMALL))["vCPUs for trn2.3xlarge"] == "ok"
+    assert verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))[f"vCPUs for {TRN2}"] == "fail"
+
+
+@pytest.mark.parametrize(("standard", "verdict"), [(28.0, "ok"), (27.0, "fail")])
+def test_the_check_of_an_account_needs_no_quota_of_trn_and_its_node_beside_the_others(standard, verdict):
+    """Two system nodes of 4 vCPUs, a staging node of 4, and 16."""
+    found = verdicts(quotas.vcpus(vcpus(trn=0.0, standard=standard).ask(), CPU))
+    assert found == {"vCPUs for system and staging and m7i.4xlarge": verdict}
 
 
 def test_a_quota_without_a_value_of_the_account_has_the_default():
@@ -173,7 +188,19 @@ def zones(*, offered=("use2-az1", "use2-az2"), ids=("use2-az1", "use2-az2", "use
     ids=["all", "nowhere", "elsewhere", "in one", "no such zone"],
 )
 def test_zones_are_those_that_there_are_and_that_trn2_takes(aws, network, node):
-    assert list(verdicts(capacity.zones(aws.ask())).values()) == [network, node]
+    assert list(verdicts(capacity.zones(aws.ask(), SHAPES[TRN2])).values()) == [network, node]
+
+
+def test_the_node_of_a_check_may_start_in_any_zone_of_the_network():
+    aws = zones(offered=("use2-az1", "use2-az2", "use2-az3"))
+    found = list(capacity.zones(aws.ask(node_zones=()), CPU))
+    assert [(check.verdict, check.name) for check in found][1] == ("ok", "zones of m7i.4xlarge")
+
+
+def test_a_deployment_of_another_node_type_is_a_failure_but_for_the_check_of_the_account():
+    (check,) = capacity.shape(FACTS, TRN2_SMALL)
+    assert check.verdict == "fail" and check.fix == "deploy with -c node_type=trn2.3xlarge"
+    assert list(capacity.shape(FACTS, CPU)) == list(capacity.shape(FACTS, SHAPES[TRN2])) == []
 
 
 def reservation(**given):

@@ -65,7 +65,11 @@ def no_proxy(monkeypatch):
 
 
 def engine(**changes):
-    shown = load_engine("0.9.1-sdk2.26.1").model_dump(mode="json") | {"image": IMAGE} | changes
+    shown = (
+        load_engine("0.9.1-sdk2.26.1").model_dump(mode="json")
+        | {"image": IMAGE, "tools_image": None, "tools_digest": None}
+        | changes
+    )
     return Engine.model_validate(shown)
 
 

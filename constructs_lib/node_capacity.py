@@ -1,4 +1,4 @@
-"""The trn2.48xlarge: an EC2NodeClass for the engine generation and a static NodePool of no nodes."""
+"""The node that a run holds: an EC2NodeClass and a static NodePool of no nodes, for a shape of node."""
 
 from typing import Any
 
@@ -7,20 +7,22 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 from specdecode import names
+from specdecode.experiment.shapes import NodeShape
 
 from constructs_lib.manifest import Manifest, apply
+from constructs_lib.neuron_amis import STAGING_AMI
 from constructs_lib.settings import Settings
 
-INSTANCE_TYPE = "trn2.48xlarge"
 LOADING_MIB_PER_S, LOADING_IOPS = 1000, 4000
 """Of a gp3 volume that weights are loaded from: it has 125 MiB/s unless asked, and 0.25 MiB/s for each of its IOPS at
 most (docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html). About 0.06 USD an hour more than the least."""
 
 
-class TrainiumCapacity(Construct):
+class NodeCapacity(Construct):
     """What Karpenter needs to launch the node when a run scales the pool, and nothing that launches it now.
 
-    The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim. Nothing but the
+    The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim; that of a node without
+    devices is static too, so that a check of the account tries what the other needs. Nothing but the
     pipeline may end the node: it never expires, is never consolidated, and drift is budgeted to zero nodes. A drain
     that the pipeline or EC2 does start ends after ten minutes whatever the pods say.
 
@@ -32,6 +34,7 @@ class TrainiumCapacity(Construct):
         scope: Construct,
         id: str,
         *,
+        shape: NodeShape,
         cluster: eks.ICluster,
         vpc: ec2.IVpc,
         node_role: iam.IRole,
@@ -39,62 +42,77 @@ class TrainiumCapacity(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        class_name = f"trn2-{settings.engine_generation.replace('.', '-')}"
-        node_class = _node_class(class_name, cluster=cluster, vpc=vpc, node_role=node_role, settings=settings)
+        generation = settings.engine_generation.replace(".", "-")
+        class_name = f"{shape.pool}-{generation}" if shape.has_devices else shape.pool
+        spec = _accelerated(settings) if shape.has_devices else _ordinary(shape)
+        node_class: Manifest = {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": class_name},
+            "spec": {
+                "amiFamily": "AL2023",
+                "role": node_role.role_name,
+                "subnetSelectorTerms": subnet_terms(vpc),
+                "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
+                "metadataOptions": metadata_options(),
+                "tags": {"Name": f"{settings.cluster_name}-{shape.pool}"},
+                **spec,
+            },
+        }
         # The generation is in the id too: another one is another resource, so that this object is deleted after it.
         self.node_class = apply(self, f"NodeClass-{class_name}", cluster=cluster, manifest=node_class, needs=needs)
         before: list[IDependable] = [self.node_class]
-        if not settings.reserved:
-            price = _price(settings.price_per_node_hour)
+        if shape.has_devices and not settings.reserved:
+            price = _price(shape, settings.node_price)
             before.append(apply(self, "Price", cluster=cluster, manifest=price, needs=needs))
-        pool = _node_pool(class_name, settings)
+        pool = _node_pool(shape, class_name, settings)
         self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=tuple(before))
         self.watched = [node_class, pool]
 
 
-def _node_class(
-    name: str, *, cluster: eks.ICluster, vpc: ec2.IVpc, node_role: iam.IRole, settings: Settings
-) -> Manifest:
-    spec: dict[str, Any] = {
-        "amiFamily": "AL2023",
-        "amiSelectorTerms": [{"alias": f"al2023@{settings.ami}"}],
-        "role": node_role.role_name,
-        "subnetSelectorTerms": subnet_terms(vpc),
-        "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
-        "metadataOptions": metadata_options(),
-        "tags": {"Name": f"{settings.cluster_name}-trn2"},
-    }
+def _accelerated(settings: Settings) -> dict[str, Any]:
+    """Of the EC2NodeClass of a node with devices."""
+    spec: dict[str, Any] = {"amiSelectorTerms": [{"alias": f"al2023@{settings.ami}"}]}
     if settings.node_storage == "instance-store":
         spec["instanceStorePolicy"] = "RAID0"
-        spec["blockDeviceMappings"] = [root_volume(100)]
+        spec["blockDeviceMappings"] = [root_volume(settings.shape.root_gib)]
     else:
         spec["blockDeviceMappings"] = [root_volume(settings.ebs_gib, iops=LOADING_IOPS, mib_per_s=LOADING_MIB_PER_S)]
     if settings.capacity_reservation_id:
         spec["capacityReservationSelectorTerms"] = [{"id": settings.capacity_reservation_id}]
-    return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}
+    return spec
 
 
-def _node_pool(class_name: str, settings: Settings) -> Manifest:
+def _ordinary(shape: NodeShape) -> dict[str, Any]:
+    """Of the EC2NodeClass of a node without devices."""
+    return {
+        "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
+        "blockDeviceMappings": [root_volume(shape.root_gib)],
+    }
+
+
+def _node_pool(shape: NodeShape, class_name: str, settings: Settings) -> Manifest:
+    reserved, zones = shape.has_devices and settings.reserved, settings.node_zones
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": names.NODEPOOL},
+        "metadata": {"name": shape.pool},
         "spec": {
             "replicas": 0,
             "limits": {"nodes": "1"},
             "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
             "template": {
-                "metadata": {"labels": {names.ACCELERATOR_LABEL: "trn2"}},
+                "metadata": {"labels": {names.ACCELERATOR_LABEL: shape.pool}},
                 "spec": {
                     "expireAfter": "Never",
                     "terminationGracePeriod": "10m",
-                    "taints": [{"key": names.NEURON_TAINT, "value": "true", "effect": "NoSchedule"}],
+                    "taints": [{"key": names.TAINTS[shape.pool], "value": "true", "effect": "NoSchedule"}],
                     "nodeClassRef": node_class_ref(class_name),
                     "requirements": [
-                        one_of("node.kubernetes.io/instance-type", INSTANCE_TYPE),
-                        one_of("karpenter.sh/capacity-type", "reserved" if settings.reserved else "on-demand"),
+                        one_of("node.kubernetes.io/instance-type", shape.name),
+                        one_of("karpenter.sh/capacity-type", "reserved" if reserved else "on-demand"),
                         # Karpenter's own label for zones by id (website/content/en/docs/concepts/scheduling.md).
-                        one_of("topology.k8s.aws/zone-id", *settings.node_zones),
+                        one_of("topology.k8s.aws/zone-id", *(zones if shape.has_devices else settings.zones)),
                     ],
                 },
             },
@@ -102,14 +120,14 @@ def _node_pool(class_name: str, settings: Settings) -> Manifest:
     }
 
 
-def _price(usd_per_hour: float) -> Manifest:
+def _price(shape: NodeShape, usd_per_hour: float) -> Manifest:
     """Karpenter holds an offering without a known price unavailable, and its table has no trn2."""
     return {
         "apiVersion": "karpenter.sh/v1alpha1",
         "kind": "NodeOverlay",
-        "metadata": {"name": "trn2-price"},
+        "metadata": {"name": f"{shape.pool}-price"},
         "spec": {
-            "requirements": [one_of("node.kubernetes.io/instance-type", INSTANCE_TYPE)],
+            "requirements": [one_of("node.kubernetes.io/instance-type", shape.name)],
             "price": f"{usd_per_hour}",
         },
     }

@@ -1,0 +1,126 @@
+"""How often a measurement that ends early says something wrong, and what it saves, on simulated runs.
+
+    python benchmarks/early_stop.py [--runs 2000] [--write]
+
+Each run is measured twice from the same values: to the end, and with looks that may end it. The looks and the rule are
+the benchmark's own (`specdecode.measures.settled`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from specdecode.analysis.verdict import estimate, judge
+from specdecode.measures.settled import RELEVANT, difference, looks, settled
+from specdecode.measures.student import LogMean
+from specdecode.measures.units import Asked
+
+from benchmarks.publishing import measure_and_publish
+from benchmarks.statistics_coverage import NOISES
+
+BEGIN = "<!-- table of benchmarks/early_stop.py -->"
+END = "<!-- end of table of early stops -->"
+FEWEST, MOST, STEP, PRECISION = 8, 50, 8, 0.03
+"""`requests: {min: 8, max: 50, precision: 0.03}`, four requests at a time."""
+TRUTHS = (1.0, 1.02, 1.05, 1.1, 1.3, 1.5, 2.5)
+MIXED = "0.8 to 2.8"
+
+
+def ended(base: Sequence[float], other: Sequence[float]) -> LogMean:
+    """What a measurement of these ln(tokens/s), in this order, comes to when it may end early."""
+    for count in looks(FEWEST, MOST, STEP):
+        found = difference(prompts(base[:count]), prompts(other[:count]))
+        assert found is not None
+        if count == MOST:
+            return found._replace(early=False)
+        if settled(found, PRECISION):
+            return found
+    raise AssertionError("the last look is at the most")
+
+
+def prompts(logs: Sequence[float]) -> dict[Asked, float]:
+    """As the benchmark knows them: prompts of one turn each."""
+    return {Asked(index, 0): value for index, value in enumerate(logs)}
+
+
+def verdict(stat: LogMean) -> str:
+    return judge(estimate("", stat, method="")).verdict.value
+
+
+def wrong(said: str, true: float) -> bool:
+    """Whether a verdict says what is not so."""
+    alike = 1 / RELEVANT < true < RELEVANT
+    return (
+        (said == "pays" and true <= 1)
+        or (said == "costs" and true >= 1)
+        or (said == "no relevant difference" and not alike)
+    )
+
+
+def drawn(noise: str, true: float | str, runs: int) -> Iterator[tuple[float, list[float], list[float]]]:
+    """The true speed-up of a run, and ln(tokens/s) of both arms."""
+    rng, draw = random.Random(f"{noise}/{true}"), NOISES[noise]
+    for _ in range(runs):
+        truth = math.exp(rng.uniform(math.log(0.8), math.log(2.8))) if isinstance(true, str) else true
+        prompts = [rng.gauss(0.0, 0.3) for _ in range(MOST)]
+        base = [prompt - math.log(draw(rng)) for prompt in prompts]
+        yield truth, base, [prompt + math.log(truth) - math.log(draw(rng)) for prompt in prompts]
+
+
+def row(noise: str, true: float | str, runs: int) -> dict[str, Any]:
+    """Shares of the runs, and the median of the requests."""
+    errors, covered, same, lost, counts = 0, 0, 0, 0, []
+    for truth, base, other in drawn(noise, true, runs):
+        stat = ended(base, other)
+        whole = difference(prompts(base), prompts(other))
+        assert whole is not None
+        said, at_the_end = verdict(stat), verdict(whole._replace(early=False))
+        low, high = stat.interval() or (0.0, math.inf)
+        errors += wrong(said, truth)
+        covered += low <= truth <= high
+        same += said == at_the_end
+        lost += said == "cannot tell" != at_the_end
+        counts.append(stat.n)
+    return {
+        "noise": noise,
+        "true": true,
+        "wrong": errors / runs,
+        "covered": covered / runs,
+        "same": same / runs,
+        "lost": lost / runs,
+        "median": statistics.median(counts) / MOST,
+        "mean": statistics.fmean(counts) / MOST,
+    }
+
+
+def measure(runs: int) -> dict[str, Any]:
+    """All figures."""
+    return {"runs": runs, "rows": [row(noise, true, runs) for noise in NOISES for true in (*TRUTHS, MIXED)]}
+
+
+def table(results: dict[str, Any]) -> str:
+    """The figures as docs/metrics.md prints them."""
+    rows = [
+        "| noise | true speed-up | wrong verdict | interval holds the truth | same verdict as with all "
+        "| none, with all one | requests sent (median) | (mean) |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    rows += [
+        f"| {each['noise']} | {each['true']}{'' if each['true'] == MIXED else '×'} | {each['wrong']:.1%} "
+        f"| {each['covered']:.1%} | {each['same']:.1%} | {each['lost']:.1%} "
+        f"| {each['median']:.0%} | {each['mean']:.0%} |"
+        for each in results["rows"]
+    ]
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    measure_and_publish(name="early_stop", about=__doc__, runs=2000, measure=measure, table=table, begin=BEGIN, end=END)

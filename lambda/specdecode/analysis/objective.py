@@ -1,0 +1,107 @@
+"""What each arm carries at the service-level objective: over all its cases, at every load that was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from specdecode.analysis.measured import AtLevel
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.slo import Slo
+from specdecode.measures.arm import Measured
+from specdecode.measures.distribution import Count
+from specdecode.measures.metrics.goodput import good_requests
+
+
+class GoodAtLoad(Frozen):
+    """One arm at one load, all its cases together. A request that failed is not good."""
+
+    level: Level
+    requests: int = Field(ge=1)
+    good: Count
+    """Requests that completed and kept to every limit."""
+    goodput: float | None
+    """Good requests / seconds of load."""
+
+    @property
+    def share(self) -> float:
+        """Of all requests."""
+        return self.good / self.requests
+
+
+class Objective(Frozen):
+    """One arm and the objective."""
+
+    variant: str
+    loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
+    """The smallest first."""
+    keeps: Level | None
+    """Largest measured load up to which each keeps the objective; None: not even the smallest."""
+
+    @model_validator(mode="after")
+    def _of_its_loads(self) -> Self:
+        if self.keeps is not None and self.keeps not in [each.level for each in self.loads]:
+            raise ValueError(f"{self.variant} keeps a load that it has no figures of: {self.keeps}")
+        return self
+
+
+def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Objective, ...]:
+    """One for each arm that was measured; none where no objective is asked for."""
+    if not experiment.workload.slo.asked:
+        return ()
+    found = []
+    for variant in experiment.variants:
+        loads = [
+            _at(at.level, own)
+            for at in sorted(levels, key=lambda each: each.level.value)
+            if (own := [each for (name, _), each in at.arms.items() if name == variant.name])
+        ]
+        if loads:
+            keeps = _keeps(loads, experiment.workload.slo.share)
+            found.append(Objective(variant=variant.name, loads=tuple(loads), keeps=keeps))
+    return tuple(found)
+
+
+def _at(level: Level, cases: Sequence[Measured]) -> GoodAtLoad:
+    seconds = math.fsum(each.arm.load_seconds for each in cases)
+    good = sum(good_requests(each.block) for each in cases)
+    requests = sum(each.arm.requests for each in cases)
+    return GoodAtLoad(level=level, requests=requests, good=good, goodput=good / seconds if seconds > 0 else None)
+
+
+def _keeps(loads: Sequence[GoodAtLoad], share: float) -> Level | None:
+    kept = None
+    for each in loads:
+        if each.share < share:
+            break
+        kept = each.level
+    return kept
+
+
+def limits(slo: Slo) -> str:
+    """`TTFT at most 500 ms, TPOT at most 20 ms, for 95% of the requests`."""
+    asked = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("end-to-end latency", slo.e2e_s))
+    parts = [f"{name} at most {_time(seconds)}" for name, seconds in asked if seconds is not None]
+    return f"{', '.join(parts)}, for {100 * slo.share:g}% of the requests"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def carried(found: Objective) -> str:
+    """`base carries 16 at a time (100% good, 34 a second)`; `sd does not keep it at 1 at a time (62% good)`."""
+    if found.keeps is None:
+        first = found.loads[0]
+        return f"{found.variant} does not keep it at {first.level} ({_figures(first)})"
+    at = next(each for each in found.loads if each.level == found.keeps)
+    return f"{found.variant} carries {at.level} ({_figures(at)})"
+
+
+def _figures(at: GoodAtLoad) -> str:
+    pace = f", {at.goodput:.3g} good a second" if at.goodput is not None and at.good else ""
+    return f"{100 * at.share:.0f}% good{pace}"

@@ -1,0 +1,80 @@
+"""What a gate says: for the terminal, for a pull request (Markdown) and for whatever reads JUnit's XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree as Xml
+
+from specdecode.analysis.gate import WRONG, Decision, Gate, GateCheck
+from specdecode.escape import line, markdown
+
+MARKS = {Decision.PASSED: "✓", Decision.FAILED: "✗", Decision.CANNOT_TELL: "?"}
+
+
+def gate_text(found: Gate) -> str:
+    """One line and its reason for each check, then what they rest on."""
+    lines = []
+    for check in found.checks:
+        lines.append(f"{MARKS[check.outcome]} {check.outcome.value}: {_title(check)}")
+        lines.append(f"    {line(_told(check))}")
+    return "\n".join([*lines, "", *map(line, _basis(found)), f"Gate: {found.outcome.value}"]) + "\n"
+
+
+def gate_markdown(found: Gate) -> str:
+    """A heading with the outcome, a table, and what it rests on."""
+    rows = [
+        f"| {MARKS[check.outcome]} {check.outcome.value} | {markdown(_title(check))} | {markdown(_told(check))} |"
+        for check in found.checks
+    ]
+    head = [f"### specdecode gate: {found.outcome.value}", "", "| | limit | found |", "|---|---|---|"]
+    return "\n".join([*head, *rows, "", *(f"{markdown(text)}  " for text in _basis(found))]) + "\n"
+
+
+def gate_junit(found: Gate) -> str:
+    """JUnit's XML: a failed check is a failure, one that cannot be told is skipped, with its reason."""
+    count = {outcome: sum(check.outcome is outcome for check in found.checks) for outcome in Decision}
+    totals = {
+        "name": "specdecode gate",
+        "tests": str(len(found.checks)),
+        "failures": str(count[Decision.FAILED]),
+        "errors": "0",
+        "skipped": str(count[Decision.CANNOT_TELL]),
+    }
+    root = Xml.Element("testsuites", totals)
+    suite = Xml.SubElement(root, "testsuite", totals)
+    for check in found.checks:
+        case = Xml.SubElement(suite, "testcase", {"classname": f"specdecode.gate.{check.arm}", "name": _title(check)})
+        if check.outcome is Decision.PASSED:
+            Xml.SubElement(case, "system-out").text = line(_told(check))
+        else:
+            kind = "failure" if check.outcome is Decision.FAILED else "skipped"
+            Xml.SubElement(case, kind, {"message": line(_told(check))})
+    Xml.indent(root)
+    return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _title(check: GateCheck) -> str:
+    return f"{check.arm}, {check.about}: {check.limit}"
+
+
+def _told(check: GateCheck) -> str:
+    return f"{_figure(check)}: {check.reason}" if check.ratio is not None else check.reason
+
+
+def _figure(check: GateCheck) -> str:
+    """`1.98× (1.91–2.05)` of a speed-up, `-5.1% (-6.7% to -3.5%)` of a throughput."""
+    if check.ratio is None or check.low is None or check.high is None:
+        return ""
+    if check.speedup:
+        return f"{check.ratio:.3g}× ({check.low:.3g}–{check.high:.3g})"
+    return f"{check.ratio - 1:+.1%} ({check.low - 1:+.1%} to {check.high - 1:+.1%})"
+
+
+def _basis(found: Gate) -> Iterator[str]:
+    against = f" against {', '.join(found.against)}" if found.against else ""
+    yield f"{', '.join(found.runs)}{against}."
+    yield (
+        f"The intervals of all checks ({len(found.checks)}) hold together: red although a limit is kept, or green "
+        f"although it is broken, comes in at most {WRONG:.0%} of such gates."
+    )
+    yield from found.notes

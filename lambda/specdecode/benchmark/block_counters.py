@@ -1,0 +1,46 @@
+"""The engine's counters of whole blocks: of a part of a block's requests they would mislead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from specdecode.benchmark.counters import SpeculationCounters
+from specdecode.records import BlockKey, EngineCounters
+
+
+class BlockCounters:
+    """Adds up what each part of a block counted."""
+
+    def __init__(self) -> None:
+        self._counted: dict[BlockKey, tuple[SpeculationCounters | None, int]] = {}
+
+    def add(self, block: BlockKey, counters: SpeculationCounters | None, *, already: int, now: int) -> None:
+        """`counters`: of the requests that the block has `now` and had not `already`."""
+        before, counted = self._counted.get(block, (None, 0))
+        if counters is None or counted != already:
+            self._counted[block] = None, -1
+        else:
+            self._counted[block] = counters if before is None else before.plus(counters), now
+
+    @property
+    def blocks(self) -> Collection[BlockKey]:
+        """Those of which requests were sent."""
+        return self._counted.keys()
+
+    def whole(self, *, trusted: bool) -> tuple[EngineCounters, ...]:
+        """Of the blocks of which nothing is missing. `trusted`: whether the engine counts as it should."""
+        return tuple(
+            EngineCounters(
+                variant=variant,
+                case=case,
+                round=round_,
+                level=level,
+                drafts=counters.drafts,
+                draft_tokens=counters.draft_tokens,
+                accepted_tokens=counters.accepted_tokens,
+                accepted_per_position=counters.accepted_per_position,
+                trusted=trusted,
+            )
+            for (variant, case, round_, level), (counters, _) in self._counted.items()
+            if counters is not None
+        )

@@ -1,0 +1,71 @@
+"""How many requests each case sends: as many as asked, or as many as settle its speed-up."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.level import PER_STREAM, Level
+from specdecode.experiment.model import TestCase
+from specdecode.measures.base import NoValue
+from specdecode.measures.metrics.request_output_throughput import RequestOutputThroughput
+from specdecode.measures.settled import difference, looks, settled
+from specdecode.measures.units import Asked, asked
+from specdecode.records import RequestRecord
+
+
+class Enough:
+    """Knows what was measured of each arm, case and level, and when it is enough."""
+
+    def __init__(self, spec: BenchmarkSpec) -> None:
+        self._spec = spec
+        here = {arm.variant for arm in spec.arms}
+        self._pairs = [(arm.compare_to, arm.variant) for arm in spec.arms if arm.compare_to in here]
+        self._logs: dict[tuple[str, str, str], dict[Asked, float]] = defaultdict(dict)
+        self._earlier: dict[tuple[str, str, str], int] = defaultdict(int)
+
+    def add(self, record: RequestRecord) -> None:
+        """Take note of a measured request, of this round or of one before it."""
+        levels = self._spec.workload.levels
+        key = record.variant, record.case, record.level or levels[0].name
+        if record.warmup:
+            return
+        if record.round != self._spec.round:
+            self._earlier[key] = max(self._earlier[key], record.index + 1)
+            return
+        try:
+            value = RequestOutputThroughput.value(record)
+        except NoValue:
+            return
+        if record.error is None and value > 0.0:
+            self._logs[key][asked(record)] = math.log(value)
+
+    def looks(self, case: TestCase, level: Level) -> Iterator[int]:
+        """How many requests to have sent on every arm: again and again, until its speed-up is settled.
+
+        A later round sends those of the round before it, so that each request is measured as often as the others.
+        """
+        load = self._spec.workload
+        most = load.requests_of(case, level)
+        if load.requests.precision is None or not self._pairs:
+            yield most
+        elif before := self._of_earlier_rounds(case.name, level):
+            yield before
+        else:
+            for count in looks(load.fewest_of(case, level), most, max(4, PER_STREAM * (level.concurrency or 1))):
+                yield count
+                if self._settled(case.name, level, load.requests.precision):
+                    return
+
+    def _of_earlier_rounds(self, case: str, level: Level) -> int:
+        """0 where an arm is measured for the first time."""
+        counts = [self._earlier[other, case, level.name] for _, other in self._pairs]
+        return max(counts) if all(counts) else 0
+
+    def _settled(self, case: str, level: Level, precision: float) -> bool:
+        return all(
+            settled(difference(self._logs[base, case, level.name], self._logs[other, case, level.name]), precision)
+            for base, other in self._pairs
+        )

@@ -1,0 +1,36 @@
+"""What the shell offers at the tab key: presets, runs that lie here, test cases. Nothing asks the network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from specdecode.benchmark.adhoc import case_names
+from specdecode.experiment import preset_names
+
+RESULTS = Path("results")
+"""Where runs' folders are written unless --out says otherwise."""
+
+
+def experiments(incomplete: str) -> list[str]:
+    """Presets, and YAML files of the folder that is typed."""
+    folder = Path(incomplete).parent if "/" in incomplete else Path()
+    files = sorted(str(path) for path in folder.glob("*.yaml")) if folder.is_dir() else []
+    return [name for name in (*preset_names(), *files) if name.startswith(incomplete)]
+
+
+def runs(incomplete: str) -> list[str]:
+    """Folders below results/ that hold a report; the last part of what commas or `..` join."""
+    cut = max(incomplete.rfind(",") + 1, incomplete.rfind("..") + 2 if ".." in incomplete else 0)
+    done, begun = incomplete[:cut], incomplete[cut:]
+    found = sorted(str(path.parent) for path in RESULTS.glob("*/report.json"))
+    return [done + name for name in found if name.startswith(begun)]
+
+
+def experiments_or_runs(incomplete: str) -> list[str]:
+    """Presets, then runs."""
+    return [*experiments(incomplete), *runs(incomplete)]
+
+
+def cases(incomplete: str) -> list[str]:
+    """Test cases and their groups."""
+    return [name for name in case_names() if name.startswith(incomplete)]

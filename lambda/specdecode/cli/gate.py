@@ -1,0 +1,128 @@
+"""`specdecode gate`: a limit that a pipeline goes red for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from specdecode.analysis.gate import BETWEEN_RUNS, Decision, Limits, Unfit
+from specdecode.analysis.gate import gate as judge
+from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
+from specdecode.analysis.result import Comparison
+from specdecode.cli import completion
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
+from specdecode.cli.report_sources import find
+from specdecode.cli.runs_deployment import Deployment
+
+ENDS = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
+BETWEEN = re.compile(r"(?<=[^./,])\.\.")
+"""The dots of BEFORE..AFTER; those of a path like ../results have a slash, a comma or nothing before them."""
+MOST_SHARE = 0.99
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(gate)
+
+
+def gate(
+    runs: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|BEFORE..AFTER",
+            help="Run ids, runs' folders or report.json files; repeated runs of a side with commas: A1,A2..B1,B2.",
+            autocompletion=completion.runs,
+        ),
+    ],
+    min_speedup: Annotated[
+        float | None, typer.Option(min=0.01, max=1000, help="Smallest speed-up of every arm over its baseline: 1.2.")
+    ] = None,
+    max_regression: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Most that an arm's own throughput may fall from BEFORE to AFTER: 3%."),
+    ] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Hold only this arm to the limits. Repeatable.")
+    ] = None,
+    each_case: Annotated[
+        bool, typer.Option("--each-case", help="Hold every case to the limits by itself, too.")
+    ] = False,
+    between_runs: Annotated[
+        str, typer.Option(metavar="PERCENT", help="What runs are assumed to vary by until repeats show it.")
+    ] = f"{BETWEEN_RUNS:.1%}",
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML to this file.")] = None,
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add a summary in Markdown to this file ($GITHUB_STEP_SUMMARY).")
+    ] = None,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Hold runs to a limit, for a pipeline that must go red: a speed-up to be reached, a regression not to be exceeded.
+
+    A speed-up is an arm's over its baseline in the same run. A regression is each arm's own throughput, AFTER against
+    BEFORE: an image that slows both arms down alike shows in it.
+
+        specdecode gate results/nightly --min-speedup 1.2
+        specdecode gate results/main..results/change --max-regression 3% --junit gate.xml
+
+    Exit codes: 0 every limit is kept, 1 one is broken, 2 bad input or runs that cannot be compared, 3 AWS cannot be
+    reached, 4 it cannot be told: the limit lies within an interval, or a figure is missing.
+    """
+    before, after = _sides(runs)
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+    try:
+        limits = Limits(
+            min_speedup=min_speedup,
+            max_regression=None if max_regression is None else _share("--max-regression", max_regression),
+            arms=tuple(arm or ()),
+            each_case=each_case,
+            between_runs=_share("--between-runs", between_runs),
+        )
+        found = judge(_found(after, deployment), limits, against=_found(before, deployment))
+    except Unfit as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    if as_json:
+        say_json({"outcome": found.outcome.value, **found.model_dump(mode="json")})
+    else:
+        say(gate_text(found), end="")
+    try:
+        if junit is not None:
+            junit.write_text(gate_junit(found), encoding="utf-8")
+        if summary is not None:
+            with summary.open("a", encoding="utf-8") as file:
+                file.write(gate_markdown(found))
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}")
+        raise typer.Exit(EXIT_USAGE) from None
+    raise typer.Exit(ENDS[found.outcome])
+
+
+def _found(runs: list[str], deployment: Deployment) -> list[Comparison]:
+    return [find(run, deployment=deployment) for run in runs]
+
+
+def _sides(runs: str) -> tuple[list[str], list[str]]:
+    """Before (none where a single side is given) and after. Ends the command where a side is empty."""
+    dots = BETWEEN.search(runs)
+    before, after = (runs[: dots.start()], runs[dots.end() :]) if dots else ("", runs)
+    sides = [part.strip() for part in before.split(",")] if dots else [], [part.strip() for part in after.split(",")]
+    if not all(part for side in sides for part in side):
+        raise stop_with(f"{runs}: write RUN, BEFORE..AFTER, or repeated runs with commas: A1,A2..B1,B2", EXIT_USAGE)
+    return sides
+
+
+def _share(option: str, text: str) -> float:
+    """A percentage as a share. Raises Unfit."""
+    try:
+        share = float(text.strip().removesuffix("%")) / 100.0
+    except ValueError:
+        share = -1.0
+    if not 0.0 <= share <= MOST_SHARE:
+        raise Unfit(f"{option} {text}: write a percentage from 0% to {MOST_SHARE:.0%}, for example 3%")
+    return share

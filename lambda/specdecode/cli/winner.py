@@ -1,0 +1,117 @@
+"""`specdecode winner`: the recommended arm of a run, as what one deploys next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+import yaml
+
+from specdecode.analysis import Comparison
+from specdecode.analysis.k_by_load import in_words
+from specdecode.analysis.recommend import recommended
+from specdecode.cli import completion
+from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_with
+from specdecode.cli.report_sources import find
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.escape import line
+from specdecode.experiment import Capacity
+from specdecode.manifests import RenderContext
+from specdecode.manifests.api_keys import ENTRY
+from specdecode.manifests.production import production
+from specdecode.names import NAMESPACE
+from specdecode.planning import Inventory, make_plan
+
+MOST_NAME = 50
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(winner)
+
+
+def winner(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="RUN",
+            help="A run id, a run's folder or a report.json; the newest run.",
+            autocompletion=completion.runs,
+        ),
+    ] = None,
+    arm: Annotated[str | None, typer.Option(metavar="NAME", help="This arm instead of the recommended one.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the Deployment and its Service; the arm's.")] = None,
+    replicas: Annotated[int, typer.Option(min=0, max=1000, help="Servers; each takes the arm's devices.")] = 1,
+    serve_line: Annotated[
+        bool, typer.Option("--serve-line", help="Print only how to serve it by hand: the `vllm serve` line.")
+    ] = False,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a List for scripts.")] = False,
+) -> None:
+    """Print what puts a run's winner into production: a Deployment and a Service, as `kubectl apply -f -` takes them.
+
+    They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
+    belongs to the run. How many of them, and when, is yours. With --serve-line only the `vllm serve` line.
+
+    Exit codes: 0 printed, 1 the run compared nothing, 2 bad input or servers that already ran, 3 AWS cannot be reached.
+    """
+    comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
+    chosen = arm or recommended(comparison)
+    if chosen is None:
+        raise stop_with(f"{comparison.run_id} compared nothing: say --arm NAME", EXIT_FAILED)
+    experiment = comparison.experiment
+    known = [variant.name for variant in experiment.variants]
+    if chosen not in known:
+        raise stop_with(f"{comparison.run_id} has no arm {chosen}: {', '.join(known)}", EXIT_USAGE)
+    if experiment.has_endpoints or experiment.name == "llmperf-import":
+        raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here", EXIT_USAGE)
+    if serve_line:
+        say(_recipe(comparison, chosen), end="")
+        return
+    called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
+    context = RenderContext(
+        run_id="production",
+        bucket="unused",
+        bundle_uri="s3://unused/bundle.zip",
+        bundle_sha256="0" * 64,
+        region="us-east-2",
+    )
+    plan = make_plan(experiment, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
+    objects = production(plan, chosen, name=called, replicas=replicas, ctx=context)
+    if as_json:
+        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    say("".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called)), end="")
+    say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
+
+
+def _recipe(comparison: Comparison, chosen: str) -> str:
+    found = next((item for item in comparison.context.served if item.variant == chosen), None)
+    if found is None:
+        raise stop_with(f"{comparison.run_id} does not say how {chosen} was served", EXIT_FAILED)
+    return found.recipe.rstrip("\n") + "\n"
+
+
+def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
+    """What a person must know before applying it."""
+    yield f"{chosen} of run {comparison.run_id}. {comparison.recommendation or comparison.answer}"
+    artifact = next((item.artifact for item in comparison.context.served if item.variant == chosen), "")
+    if artifact:
+        yield f"Artifact: {artifact} (keep it; the server refuses to start without it)"
+    for schedule in comparison.schedule:
+        yield f"Draft {schedule.draft}: {in_words(schedule)}"
+    yield (
+        f"First the key: kubectl create secret generic {name} --namespace {NAMESPACE} "
+        f'--from-literal={ENTRY}="$(openssl rand -hex 32)"'
+    )
+    yield (
+        "Nodes of this instance type must be yours: the pipeline's pool has none while nothing runs, and its watchdog "
+        "takes them away. The claim template, the volumes and the service account are SpecDecodeStack's."
+    )
+    yield f"Namespace {NAMESPACE} denies by default: allow your clients to port 8000 with a NetworkPolicy of yours."
+    yield "Replicas, rollout and scaling are yours; two servers on one node need the devices of both."

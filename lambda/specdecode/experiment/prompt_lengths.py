@@ -1,0 +1,160 @@
+"""How long prompts are in the model's own tokens: what is to be counted, what was, and which do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from specdecode import layout
+from specdecode.experiment.base import Frozen
+from specdecode.experiment.cases import PromptKind, TestCase
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.rules.prompts import FIX, Size, beyond, sent, sizes
+from specdecode.prompts import PromptRow, PromptSet, most_tokens
+
+TEMPLATE_TOKENS = 200
+"""What a chat template adds to a prompt at most, for leaving out the count: Llama 3.1's is the longest of the presets'
+models with some 40 tokens (its own system message with two dates). A longer one is found by the smoke step."""
+KEPT = 100
+"""Longest prompts of a case whose lengths are kept."""
+
+
+class CountSpec(Frozen):
+    """Whose prompts are to be counted, and how they will be sent."""
+
+    schema_version: Literal[1] = 1
+    model: str
+    """Prefix of the staged model whose tokenizer counts."""
+    cases: tuple[TestCase, ...]
+    requests: dict[str, int]
+    """Case -> its requests at all levels: so many turns of its prompts are sent, from the first on."""
+    answers: dict[str, int]
+    """Case -> longest answer, where a prompt says none."""
+    endpoint: Literal["completions", "chat"]
+    thinking: bool | None
+
+    @property
+    def key(self) -> str:
+        """Where the lengths lie in the bucket: the same question has the same answer."""
+        return layout.counted_key(sha256(self.model_dump_json().encode()).hexdigest())
+
+
+class PromptLength(Frozen):
+    """One prompt."""
+
+    id: Annotated[str, Field(max_length=256)]
+    tokens: Annotated[int, Field(ge=0)]
+    """Of a conversation all its questions, as they stand in the last request."""
+    answer: Annotated[int, Field(ge=1)]
+    """Longest answer to each turn."""
+    turns: Annotated[int, Field(ge=1)] = 1
+
+
+class PromptLengths(Frozen):
+    """What was counted."""
+
+    schema_version: Literal[1] = 1
+    exact: bool
+    """Counted with the model's own tokenizer; else nothing is known but `how`."""
+    how: Annotated[str, Field(max_length=1000)]
+    """Which files counted, or why none could."""
+    cases: dict[str, tuple[PromptLength, ...]]
+    """Case -> its KEPT longest prompts, longest first."""
+
+
+def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSpec | None:
+    """The cases of which a prompt may be too long; None where there are none.
+
+    `sets`: those of the bucket by key, as far as they are known. A prompt has at most as many tokens as bytes: where
+    those fit, nothing needs to be counted.
+    """
+    if experiment.has_endpoints:
+        return None
+    workload = experiment.workload
+    cases = tuple(case for case in workload.cases if _may_not_fit(case, experiment, sets))
+    if not cases:
+        return None
+    return CountSpec(
+        model=experiment.target.prefix,
+        cases=cases,
+        requests={case.name: workload.requests_of(case) for case in cases},
+        answers={case.name: workload.output_tokens_of(case) for case in cases},
+        endpoint=workload.endpoint,
+        thinking=workload.thinking,
+    )
+
+
+def _may_not_fit(case: TestCase, experiment: Experiment, sets: Mapping[str, PromptSet]) -> bool:
+    if case.kind not in (PromptKind.TEXT, PromptKind.SET):
+        return False
+    found = None
+    if case.prompts is not None:
+        found = shipped(case.prompts.set) or sets.get(case.prompts.key)
+        if found is None:
+            return True
+    room = experiment.serving.max_model_len
+    if experiment.workload.endpoint == "chat":
+        room -= TEMPLATE_TOKENS
+    return any(
+        tokens + answer * turns > room for _, tokens, answer, turns in sizes(case, found, experiment, most_tokens)
+    )
+
+
+class LongestPrompt(Frozen):
+    """The prompt that the smoke step sends to every arm."""
+
+    name: str
+    """Its case and its id there."""
+    messages: tuple[dict[str, Any], ...]
+    text: str
+    answer: int
+    """Longest answer that will be asked for."""
+    room: int | None
+    """Window of the arms; None of servers that already run, where it is not known."""
+    thinking: bool | None
+
+
+MOST_BYTES = 900_000
+"""Of the prompt that the smoke step sends: it comes in a ConfigMap, which holds 1 MiB (Kubernetes, "ConfigMaps")."""
+
+
+def longest_prompt(experiment: Experiment, sets: Mapping[str, PromptSet]) -> LongestPrompt | None:
+    """The longest prompt of kinds `text` and `set`, by bytes and its answer; None where there is none."""
+    workload, found = experiment.workload, []
+    for case in workload.cases:
+        for row in sent(_rows(case, sets), workload.requests_of(case)):
+            answer = row.output_tokens or workload.output_tokens_of(case)
+            size = len(row.text.encode())
+            if size <= MOST_BYTES:
+                found.append((size, answer, case.name, row))
+    if not found:
+        return None
+    _, answer, case_name, row = max(found, key=lambda item: (item[0] + item[1], item[2]))
+    return LongestPrompt(
+        name=case_name if row.id == case_name else f"{case_name}/{row.id}",
+        messages=tuple(row.messages()),
+        text=row.transcript(),
+        answer=answer,
+        room=None if experiment.has_endpoints else experiment.serving.max_model_len,
+        thinking=workload.thinking,
+    )
+
+
+def _rows(case: TestCase, sets: Mapping[str, PromptSet]) -> tuple[PromptRow, ...]:
+    if case.kind is PromptKind.TEXT:
+        return (PromptRow(id=case.name, category="text", turns=(case.text,)),)
+    given = case.prompts
+    found = (shipped(given.set) or sets.get(given.key)) if given else None
+    return found.of(given.category, given.length) if given and found else ()
+
+
+def do_not_fit(lengths: PromptLengths, experiment: Experiment) -> Iterator[str]:
+    """A line for each case with prompts that do not fit into the model's window."""
+    for name, counted in lengths.cases.items() if lengths.exact else ():
+        rows: Iterable[Size] = ((each.id, each.tokens, each.answer, each.turns) for each in counted)
+        if said := beyond(rows, experiment, counted="has"):
+            yield f"workload.cases.{name}: {said}; {FIX}"

@@ -1,0 +1,42 @@
+"""When enough was measured: an interval short enough, or one that cannot say anything else any more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from specdecode.measures.student import LogMean, over_prompts
+from specdecode.measures.units import Asked, differences
+
+RELEVANT = 1.05
+"""A speed-up nearer to 1 than this, either way, makes no difference to anybody: the margin of the equivalence test."""
+GROWTH = 1.25
+"""Requests at a look over those at the look before: looks cost the time in which a load grows and ends."""
+
+
+def looks(fewest: int, most: int, step: int) -> Iterator[int]:
+    """Numbers of requests after which to look: `fewest` first, `most` last, `step` apart at least."""
+    at = min(fewest, most)
+    while at < most:
+        yield at
+        at = max(at + step, math.ceil(at * GROWTH))
+    yield most
+
+
+def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> LogMean | None:
+    """Log speed-up of `other`, before the last look, over the prompts that both have: prompt -> ln(tokens/s)."""
+    found = differences(base, other)
+    return over_prompts(found)._replace(early=True) if found else None
+
+
+def settled(found: LogMean | None, precision: float) -> bool:
+    """Whether more requests are not needed: the whole interval says pays, costs or no relevant difference, or it
+    reaches no further than `precision` (0.05: 5%) to either side.
+    """
+    interval = found.interval() if found else None
+    if interval is None:
+        return False
+    low, high = interval
+    apart = low > 1.0 or high < 1.0
+    alike = low > 1.0 / RELEVANT and high < RELEVANT
+    return apart or alike or math.sqrt(high / low) <= 1.0 + precision

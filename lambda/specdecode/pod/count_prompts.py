@@ -1,0 +1,119 @@
+"""Count prompts with the tokenizer of a staged model: `python3 -m specdecode.pod.count_prompts --bucket B --spec FILE`.
+
+What does not fit is the pipeline's to judge: this program only counts.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from heapq import nlargest
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from specdecode.benchmark.tokens import TokenCounter, token_counter
+from specdecode.escape import clip, line
+from specdecode.exits import Exit
+from specdecode.experiment.cases import TestCase
+from specdecode.experiment.prompt_lengths import KEPT, CountSpec, PromptLength, PromptLengths
+from specdecode.experiment.prompt_sets import shipped
+from specdecode.experiment.rules.prompts import sent
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.chat_template import CONFIG, TEMPLATE, Chat, NoTemplate, chat_template
+from specdecode.pod.program import Parser, PodError, run, say
+from specdecode.prompts import PromptRow, PromptSet, read_set
+
+TOKENIZER = "tokenizer.json"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Count what the specification names and store the lengths."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--spec", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    try:
+        spec = CountSpec.model_validate_json(options.spec.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise PodError(Exit.BAD_SPECIFICATION, f"{options.spec}: {error}") from None
+    bucket = Bucket(options.bucket)
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="count-") as folder:
+        lengths = count(bucket, spec, Path(folder))
+        path = Path(folder) / "lengths.json"
+        path.write_text(lengths.model_dump_json(indent=1), encoding="utf-8")
+        bucket.upload(path, spec.key)
+    say(f"{sum(map(len, lengths.cases.values()))} lengths, {lengths.how} -> s3://{bucket.name}/{spec.key}")
+
+
+def count(bucket: Bucket, spec: CountSpec, folder: Path) -> PromptLengths:
+    """The lengths of the longest prompts of each case; none, and why, where the model's tokenizer cannot be used."""
+    there = bucket.listing(spec.model)
+    for name in (TOKENIZER, CONFIG, TEMPLATE):
+        if name in there:
+            bucket.download(spec.model + name, folder / name)
+    counter, problem = token_counter(str(folder))
+    if problem or not counter.exact:
+        return PromptLengths(exact=False, how=_line(problem or counter.description), cases={})
+    how = "counted with the model's tokenizer"
+    render = None
+    if spec.endpoint == "chat":
+        try:
+            render = chat_template(folder, thinking=spec.thinking)
+            render([{"role": "user", "content": "?"}])
+            how += " and chat template"
+        except NoTemplate as error:
+            how, render = _line(f"{how}, without its chat template: {error}"), None
+    cases = {case.name: _longest(bucket, case, spec, counter, render) for case in spec.cases}
+    return PromptLengths(exact=True, how=how, cases=cases)
+
+
+def _longest(
+    bucket: Bucket, case: TestCase, spec: CountSpec, counter: TokenCounter, render: Callable[[Chat], str] | None
+) -> tuple[PromptLength, ...]:
+    lengths = (
+        PromptLength(
+            id=row.id,
+            tokens=counter.count(_last_request(row, render)),
+            answer=row.output_tokens or spec.answers[case.name],
+            turns=len(row.turns),
+        )
+        for row in sent(_rows(bucket, case), spec.requests[case.name])
+    )
+    return tuple(nlargest(KEPT, lengths, key=lambda each: each.tokens + each.answer * each.turns))
+
+
+def _last_request(row: PromptRow, render: Callable[[Chat], str] | None) -> str:
+    """The text that the server makes of a prompt's last turn, its answers left out; of one that its template refuses,
+    the bare texts.
+    """
+    answers = [""] * (len(row.turns) - 1)
+    if render is None:
+        return row.transcript(answers)
+    try:
+        return render(row.messages(answers))
+    except NoTemplate:
+        return row.transcript(answers)
+
+
+def _rows(bucket: Bucket, case: TestCase) -> Sequence[PromptRow]:
+    given = case.prompts
+    if given is None:
+        return (PromptRow(id=case.name, category="text", turns=(case.text,)),)
+    return (shipped(given.set) or _fetched(bucket, given.key, given.set)).of(given.category, given.length)
+
+
+def _fetched(bucket: Bucket, key: str, name: str) -> PromptSet:
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="set-") as folder:
+        path = Path(folder) / "set.jsonl"
+        bucket.download(key, path)
+        return read_set(path.read_bytes(), name=name)
+
+
+def _line(text: str) -> str:
+    return clip(line(json.dumps(text, ensure_ascii=False)[1:-1]), 1000)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,98 @@
+"""Which (draft, k) to compile next where several loads are measured, and which is best at each.
+
+Each load has a best k of its own (`advisor.advise`), and a deployment can use each at its load. So what a compile is
+worth is its expected improvement over the best arm of each load, on average over the loads with equal weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from specdecode.experiment.level import Level
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.speculation.advisor import PRIOR_A, WORTH, Advice, Belief, Candidate, Observation, advise
+
+
+class LoadsAdvice(NamedTuple):
+    """What to do next for all loads together, and what is known of each."""
+
+    together: Advice
+    """`best`: the arm with the largest mean of the measured log speed-ups; `best_speedup`: geometric mean over loads
+    of the best arm of each; `beliefs`: geometric means over the loads."""
+    levels: tuple[tuple[Level, Advice], ...]
+    """The smallest load first."""
+
+
+def advise_over_loads(
+    candidates: Sequence[Candidate],
+    seen: Mapping[Level, Sequence[Observation]],
+    *,
+    most: MostTokens,
+    prior_a: float = PRIOR_A,
+) -> LoadsAdvice:
+    """As `advise`, after what was `seen` at each load (one load at least, each with an observation)."""
+    each = {
+        level: advise(candidates, seen[level], most=most, prior_a=prior_a)
+        for level in sorted(seen, key=lambda level: level.value)
+    }
+    compiled = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
+    believed = [{belief.candidate: belief for belief in advice.beliefs} for advice in each.values()]
+    left = [candidate for candidate in candidates if candidate not in compiled]
+    beliefs = sorted(
+        (_mean(candidate, [known[candidate] for known in believed]) for candidate in left),
+        key=lambda belief: -belief.improvement,
+    )
+    best = _best(list(seen.values()))
+    gain = math.exp(_average([math.log(advice.best_speedup) for advice in each.values()]))
+    remaining = max((belief.high / gain - 1.0 for belief in beliefs), default=0.0)
+    chosen = beliefs[0].candidate if beliefs and beliefs[0].improvement >= WORTH else None
+    again = tuple(dict.fromkeys(item for advice in each.values() for item in advice.measure_again))
+    together = Advice(
+        compile_next=chosen,
+        best=best,
+        best_speedup=gain,
+        remaining_gain=max(0.0, remaining),
+        reason=_reason(chosen, beliefs, best, len(each)),
+        beliefs=tuple(beliefs),
+        measure_again=() if chosen else again,
+    )
+    return LoadsAdvice(together, tuple(each.items()))
+
+
+def _mean(candidate: Candidate, found: Sequence[Belief]) -> Belief:
+    """Of one arm over the loads. What is not known of it is common to the loads: the bounds are not narrowed."""
+    speedup, low, high = (
+        math.exp(_average([math.log(value) for value in values]))
+        for values in zip(*((each.speedup, each.low, each.high) for each in found), strict=True)
+    )
+    return Belief(candidate, speedup, low, high, _average([each.improvement for each in found]))
+
+
+def _best(loads: Sequence[Sequence[Observation]]) -> Candidate | None:
+    """The arm of most use at all loads, a load without it counting as plain decoding; None: none is faster."""
+    sums: dict[Candidate, float] = {}
+    for found in loads:
+        for candidate in {Candidate(item.draft, item.k) for item in found}:
+            own = [math.log(item.speedup) for item in found if (item.draft, item.k) == candidate]
+            sums[candidate] = sums.get(candidate, 0.0) + _average(own)
+    top = max(sums.values(), default=0.0)
+    return min((c for c in sums if sums[c] == top), key=lambda c: c.k) if top > 0.0 else None
+
+
+def _reason(chosen: Candidate | None, beliefs: Sequence[Belief], best: Candidate | None, loads: int) -> str:
+    over = f"over the {loads} loads" if loads > 1 else "at the one load that was measured"
+    if not beliefs:
+        return "Every candidate is measured" + ("." if best else f", and none is faster than plain decoding {over}.")
+    first = beliefs[0]
+    if chosen is None:
+        return f"Stop: another compile is expected to gain {first.improvement:.1%} on average {over}."
+    return (
+        f"Compile {chosen.draft} with k={chosen.k}: expected to gain {first.improvement:.1%} on average {over}, "
+        "against the best arm of each."
+    )
+
+
+def _average(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

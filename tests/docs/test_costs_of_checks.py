@@ -1,0 +1,32 @@
+"""docs/how-to/check-your-account.md says what the plans say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from specdecode.experiment import Capacity, load_preset
+from specdecode.planning import Inventory, make_bill, make_plan
+
+PAGE = " ".join((Path(__file__).parents[2] / "docs" / "how-to" / "check-your-account.md").read_text("utf-8").split())
+
+
+@pytest.mark.parametrize(
+    ("preset", "price", "says"),
+    [
+        ("account-check", None, "the node for {low_min:.0f} to {high_min:.0f} minutes"),
+        ("account-check", None, "and ${most:.0f} at most"),
+        ("account-check", None, "the cluster costs ${resting:.2f} an hour"),
+        ("llama-3.1-8b-eagle3-small", 2.57, "for {low_h:.1f} to {high_h:.1f} hours of the node"),
+        ("llama-3.1-8b-eagle3-small", 2.57, "That is ${low:.2f} to ${high:.2f}, and ${most:.0f} at most"),
+    ],
+)
+def test_the_figures_of_the_page_are_those_of_the_plans(preset: str, price: float | None, says: str) -> None:
+    capacity = Capacity(price_per_node_hour=price)
+    bill = make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity), capacity)
+    hours = bill.node_hours
+    text = says.format(
+        low_min=hours.low * 60, high_min=hours.high * 60, low_h=hours.low, high_h=hours.high, low=bill.node.low,
+        high=bill.node.high, most=bill.most, resting=bill.resting_per_hour,
+    )  # fmt: skip
+    assert text in PAGE

@@ -1,0 +1,66 @@
+"""A rehearsal of each kind of engine: a draft that is always right reads 100 % on both, through the real state machine.
+
+Not part of `make test` (two to four minutes):
+
+    .venv/bin/pytest -s tests/rehearsal_kinds.py
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from specdecode import layout
+from specdecode.experiment import load_preset
+
+from rehearsal import tools
+from rehearsal.console import Progress
+from rehearsal.rehearse import rehearsal
+from tests.rehearsal_cloud import Cloud
+
+pytestmark = pytest.mark.timeout(600)
+K = 7
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    tools.check()
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+        running.deploy()
+        running.import_models(load_preset("rehearsal"))
+        yield Cloud(running)
+    assert running.left() == []
+    running.forget()
+
+
+@pytest.mark.parametrize(
+    ("preset", "most", "source"),
+    [
+        ("rehearsal", K + 1, "engine counters"),
+        ("rehearsal-nxdi", K, "estimated from tokens per streamed chunk"),
+    ],
+)
+def test_a_draft_that_is_always_right_is_accepted_wholly(cloud: Cloud, preset: str, most: int, source: str) -> None:
+    """The first token comes with the prompt; every step after it is a whole one, so that no answer cuts one short."""
+    changes = {
+        "variants.sd.speculation.num_speculative_tokens": K,
+        "workload.cases": ["count"],
+        "workload.output_tokens": 1 + 8 * most,
+        "workload.requests": 4,
+    }
+    run = cloud.running.start(f"kind-{most}", {"experiment": preset, "set": changes})
+    end = run.follow(cloud.running.progress)
+    assert end.status == "SUCCEEDED", end.cause
+    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    (arm,) = (arm for arm in report["arms"] if arm["variant"] == "sd")
+    steps, acceptance = arm["metrics"]["tokens_per_step"]["p50"], arm["totals"]["acceptance_rate"]
+    print(f"{preset}: {steps:g} of {most} tokens a step, acceptance {acceptance:.1%} ({arm['acceptance_source']})")
+    assert (steps, acceptance) == (most, pytest.approx(1.0))
+    assert arm["acceptance_source"] == source
+    shown = cloud.stored(layout.run_key(run.run_id, "report.md")).decode()
+    assert "| Draft acceptance rate | – | 100% |" in shown
+    (pair,) = report["pairs"]
+    assert [case["equality"]["identical"] for case in pair["cases"]] == [8], "4 requests in each of two rounds"

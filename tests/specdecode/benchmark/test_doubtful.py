@@ -1,0 +1,80 @@
+"""A load at which the load generator fell behind is marked: by the rule, and in a real run whose client stalls."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.analysis import compare
+from specdecode.benchmark.client import Client
+from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.progress import PlainProgress
+from specdecode.benchmark.runner import Benchmark
+from specdecode.experiment.model import PromptKind
+from specdecode.measures.client import DOUBTFUL_S, doubtful
+from specdecode.records import RequestRecord
+
+from benchmarks.client_levels import LEVELS, aims
+from benchmarks.reference.processes import reference_server
+from tests.specdecode.analysis.simulate import context, experiment
+from tests.specdecode.benchmark.making import case, record, spec
+from tests.specdecode.benchmark.running import records
+
+
+def late(count: int, of: int = 512) -> list[RequestRecord]:
+    made = record([0.1, 0.2], tokens=2)
+    return [made.model_copy(update={"time_doubt_s": 0.006 if number < count else 0.0}) for number in range(of)]
+
+
+def test_a_load_that_is_not_marked_has_99_percent_of_its_requests_within_the_tightest_p99_bound() -> None:
+    assert not doubtful(late(5)) and doubtful(late(6)), "of 512, as at 256 streams: above 1%"
+    assert doubtful(late(1, of=24)) and not doubtful(late(0, of=24))
+    assert min(limits["chunk_p99_ms"] for limits in map(aims, LEVELS) if "chunk_p99_ms" in limits) == DOUBTFUL_S * 1000
+
+
+def test_every_load_has_the_bounds_of_the_next_larger_one() -> None:
+    assert aims(1) == aims(4) != aims(16) == aims(64) and aims(256) == aims(512) == {
+        "chunk_mean_ms": 3.0,
+        "chunk_p99_ms": 10.0,
+    }
+
+
+def test_a_client_that_stalls_at_one_load_marks_that_load_in_the_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process serves; the client's own loop stands still three times while eight streams run."""
+    plain = Client.request
+
+    async def stalling(self: Client, plan: Any, deliver: Any, scheduled_s: float | None = None) -> None:
+        if plan.level == "c8":
+            asyncio.get_running_loop().call_later(0.15, time.sleep, 0.06)
+        await plain(self, plan, deliver, scheduled_s)
+
+    monkeypatch.setattr(Client, "request", stalling)
+    prompt = case("sonnet", text="hello", kind=PromptKind.TEXT)
+    given = spec(
+        arms=("base", "sd"),
+        model="reference",
+        cases=(prompt,),
+        requests=8,
+        output_tokens=60,
+        concurrency=(1, 8),
+        warmup_requests=0,
+    )
+    with reference_server() as url:
+        endpoints = {arm.variant: Endpoint.of(url) for arm in given.arms}
+        benchmark = Benchmark(given, endpoints, Options(folder=tmp_path), PlainProgress(io.StringIO()))
+        assert not asyncio.run(benchmark.run()).problems
+    measured = [each for arm in ("base", "sd") for each in records(tmp_path, arm, "sonnet")]
+    late_at = {name: [r for r in measured if r.level == name and r.time_doubt_s > 0.03] for name in ("c1", "c8")}
+    assert len(late_at["c8"]) >= 8, "a stall of 60 ms brings several chunks of 20 ms at once"
+    tested = experiment()
+    tested = tested.model_copy(update={"workload": given.workload})
+    points = compare(experiment=tested, records=measured, context=context()).curve[0].points
+    assert points[1].level.name == "c8" and points[1].doubtful
+    assert points[0].doubtful == doubtful([each for each in measured if each.level == "c1"]), "the machine may be busy"

@@ -1,0 +1,76 @@
+"""What a server says of an answer's drafts: read as vLLM writes it, passed over where it cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from specdecode.benchmark.answer import Answer
+from specdecode.benchmark.drafted import drafted_of
+from specdecode.records import Drafted
+
+VLLM = {
+    "mean_acceptance_length": 1.2325581395348837,
+    "draft_acceptance_rate": 0.07751937984496124,
+    "acceptance_histogram": [39, 1, 0, 3],
+    "num_spec_steps": 43,
+    "num_accepted_draft_tokens": 10,
+    "num_draft_tokens": 129,
+    "num_spec_tokens": 3,
+}
+"""The example of vLLM's pull request 48915."""
+
+
+def test_the_example_of_vllm() -> None:
+    assert drafted_of({"time_to_first_token_ms": 1.0, "speculative_decoding": VLLM}) == Drafted(
+        drafts=43, draft_tokens=129, accepted_tokens=10, accepted_per_position=(4, 3, 3)
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"acceptance_histogram": {"0": 39, "1": 1}},  # an earlier form of the field
+        {"acceptance_histogram": [39, 1, 0, -3]},
+        {"acceptance_histogram": [39.0, 1, 0, 3]},
+        {"acceptance_histogram": [1] * 100},
+        {"acceptance_histogram": []},
+        {"num_draft_tokens": None},
+        {"num_draft_tokens": 9},  # fewer than were accepted
+        {"num_draft_tokens": 130},  # more than 3 a step
+        {"num_spec_steps": 44},
+        {"num_accepted_draft_tokens": 11},
+        {"acceptance_histogram": [2**53, 2**53, 0, 0], "num_draft_tokens": 2**53},
+    ],
+)
+def test_what_cannot_be_is_passed_over(changed: dict[str, object]) -> None:
+    assert drafted_of({"speculative_decoding": {**VLLM, **changed}}) is None
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda part: st.lists(part) | st.dictionaries(st.sampled_from([*VLLM, "speculative_decoding"]), part),
+    )
+)
+def test_whatever_a_server_says_is_a_count_or_nothing(said: object) -> None:
+    found = drafted_of(said)
+    assert found is None or found.accepted_tokens <= found.draft_tokens
+
+
+def test_the_usage_chunk_brings_both_counts() -> None:
+    answer = Answer()
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 4}}
+    answer.take(json.dumps({"choices": [], "usage": usage, "metrics": {"speculative_decoding": VLLM}}).encode(), 1.0)
+    assert answer.drafted is not None
+    assert (answer.drafted.drafts, answer.cached_tokens) == (43, 4)
+
+
+@pytest.mark.parametrize("cached", [-1, 8, "4", None, True])
+def test_cached_tokens_that_cannot_be_are_unknown(cached: object) -> None:
+    answer = Answer()
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": cached}}
+    answer.take(json.dumps({"choices": [], "usage": usage}).encode(), 1.0)
+    assert (answer.cached_tokens, answer.prompt_tokens) == (None, 7)

@@ -1,0 +1,115 @@
+"""Requests until a speed-up is settled, over real HTTP against servers of a known pace."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from specdecode.benchmark.outcome import Options
+from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.model import Workload
+from specdecode.records import Servers
+
+from tests.specdecode.benchmark.making import case, spec
+from tests.specdecode.benchmark.pace import Pace
+from tests.specdecode.benchmark.running import records, run
+
+UNTIL = {"min": 4, "max": 40, "precision": 0.01}
+COUNTERS = """vllm:spec_decode_num_drafts_total 10
+vllm:spec_decode_num_draft_tokens_total 30
+vllm:spec_decode_num_accepted_tokens_total 20
+"""
+
+
+def given(round_: int = 0, **workload: object) -> BenchmarkSpec:
+    made = spec(arms=("base", "sd"), **({"requests": UNTIL, "warmup_requests": 1} | workload))
+    arms = BenchmarkArm(variant="base", label="B"), BenchmarkArm(variant="sd", label="S", compare_to="base")
+    return made.model_copy(update={"arms": arms, "round": round_})
+
+
+def count(folder: Path, arm: str, round_: int = 0, name: str = "case") -> int:
+    found = [r for r in records(folder, arm, name) if not r.warmup and r.round == round_]
+    assert sorted(r.index for r in found) == list(range(len(found)))
+    return len(found)
+
+
+def test_a_clear_speed_up_ends_a_case_early_on_both_arms(tmp_path: Path) -> None:
+    run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
+    assert 4 <= count(tmp_path, "base") == count(tmp_path, "sd") <= 16
+
+
+def test_two_arms_that_differ_by_chance_are_measured_to_the_end(tmp_path: Path) -> None:
+    """Neither pays, and 0.01 % is never narrow enough."""
+    until = {"min": 4, "max": 12, "precision": 0.0001}
+    jumpy = [Pace(first_s=0.002), Pace(first_s=0.002)]
+    run(given(requests=until), Options(folder=tmp_path), *jumpy)
+    assert count(tmp_path, "base") == count(tmp_path, "sd") <= 12
+
+
+def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path) -> None:
+    until = {"min": 4, "max": 12, "precision": 0.000001}
+    run(given(requests=until), Options(folder=tmp_path), Pace(first_s=0.02), Pace(first_s=0.02))
+    both = [r for arm in ("base", "sd") for r in records(tmp_path, arm)]
+    in_order = sorted((r for r in both if not r.warmup), key=lambda r: r.sent_s)
+    turns = [(arm, len(list(those))) for arm, those in groupby(in_order, lambda r: r.variant)]
+    assert turns == [("base", 4), ("sd", 8), ("base", 8), ("sd", 4)], "4, 8 and 12: base sd, sd base, base sd"
+    assert Counter(r.variant for r in both if r.warmup) == {"base": 1, "sd": 1}
+
+
+def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path) -> None:
+    run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
+    first = count(tmp_path, "sd")
+    run(given(round_=1), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.04))
+    assert (count(tmp_path, "base", 1), count(tmp_path, "sd", 1)) == (first, first), "equal arms would go on for long"
+
+
+def test_an_arm_that_is_compared_with_none_here_is_measured_to_the_end(tmp_path: Path) -> None:
+    alone = given().model_copy(update={"arms": (BenchmarkArm(variant="sd", label="S", compare_to="base"),)})
+    run(alone, Options(folder=tmp_path), Pace())
+    assert count(tmp_path, "sd") == 40
+
+
+def test_counters_are_of_all_looks_together_or_not_kept(tmp_path: Path) -> None:
+    until = {"min": 4, "max": 8, "precision": 0.000001}
+    run(given(requests=until), Options(folder=tmp_path), Pace(metrics=COUNTERS), Pace(metrics=COUNTERS))
+    kept = Servers.model_validate_json((tmp_path / "servers.json").read_bytes()).counters
+    assert {item.block for item in kept} == {("base", "case", 0, "c1"), ("sd", "case", 0, "c1")}
+    for arm in ("base", "sd"):
+        path = tmp_path / "raw" / arm / "case.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:-1]))
+    run(given(requests=until), Options(folder=tmp_path), Pace(metrics=COUNTERS), Pace(metrics=COUNTERS))
+    assert Servers.model_validate_json((tmp_path / "servers.json").read_bytes()).counters == ()
+
+
+def test_one_number_is_written_as_one_number_and_a_precision_as_it_was_given() -> None:
+    plain = spec(requests=7).workload
+    assert plain.model_dump(mode="json")["requests"] == 7
+    assert Workload.model_validate_json(plain.model_dump_json(), strict=True) == plain
+    until = given().workload
+    assert until.model_dump(mode="json")["requests"] == UNTIL
+    assert Workload.model_validate_json(until.model_dump_json(), strict=True) == until
+    assert (until.requests_of(case()), until.fewest_of(case(), until.levels[0])) == (40, 4)
+    assert str(until.requests) == "4 to 40 requests (until ±1.0% or a verdict)"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"requests": {"min": 9, "max": 8, "precision": 0.1}}, "min 9 is more than max 8"),
+        ({"requests": {"min": 9, "max": 18}}, "min is for requests with a precision"),
+        ({"requests": {"max": 18, "precision": 0}}, "greater than 0"),
+        ({"requests": {"precision": 0.1}}, "Field required"),
+        ({"requests": 0}, "a whole number of 1 to 100,000, or {min, max, precision}"),
+        ({"requests": "8"}, "a whole number"),
+        ({"requests": True}, "a whole number"),
+        ({"requests": {"max": 18, "precision": 0.1}, "load": "sequential"}, "load must not be sequential"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(wrong: dict, says: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(says)):
+        Workload.model_validate({**spec().workload.model_dump(), **wrong})

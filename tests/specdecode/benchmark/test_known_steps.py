@@ -1,0 +1,108 @@
+"""From HTTP to the curve: servers whose step time is known have the crossover that follows from it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.analysis.result import Comparison
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+from benchmarks.reference.processes import reference_server, truth
+from benchmarks.reference.steps import StepTime
+
+TOKENS, LEVELS = 64, (1, 4, 20)
+BASE = StepTime(base_s=0.006, per_sequence_s=0.00006)
+CROSSES = StepTime(base_s=0.008, per_sequence_s=0.0006, k=5, acceptance=0.55)
+FASTER = StepTime(base_s=0.008, per_sequence_s=0.00006, k=5, acceptance=0.55)
+
+
+@contextmanager
+def serving(steps: StepTime) -> Iterator[str]:
+    numbers = ["--step-ms", steps.base_s * 1000, "--sequence-ms", steps.per_sequence_s * 1000]
+    with reference_server(*map(str, [*numbers, "--k", steps.k, "--acceptance", steps.acceptance])) as url:
+        yield url
+
+
+def compared(folder: Path, other: StepTime) -> Comparison:
+    """What `specdecode bench` says of the two servers at all levels."""
+    levels = ",".join(map(str, LEVELS))
+    with serving(BASE) as base, serving(other) as sd:
+        given = ["--concurrency", levels, "--requests", "16", "--output-tokens", str(TOKENS), "--case", "repeat-line"]
+        command = ["bench", f"base={base}", f"sd={sd}", *given, "--warmup", "0", "--out", str(folder / "out")]
+        result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    return Comparison.model_validate_json((folder / "out" / "report.json").read_text())
+
+
+def crossing(other: StepTime) -> float:
+    """Requests under way at which an answer takes the same time on both, by bisection."""
+
+    def slower(at: float) -> float:
+        return other.request_s(at, TOKENS) - BASE.request_s(at, TOKENS)
+
+    return zero(slower, LEVELS[0], LEVELS[-1])
+
+
+def zero(function: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return low
+
+
+def test_the_crossover_of_two_servers_is_the_one_that_their_step_times_have(tmp_path: Path) -> None:
+    found = compared(tmp_path, CROSSES).curve[0]
+    true = crossing(CROSSES)
+    assert 6 < true < 12
+    (place,) = found.crossovers
+    assert place.direction == "stops" and place.load == pytest.approx(true, rel=0.2)
+    for point in found.points:
+        at = point.level.value
+        assert point.speedup.ratio == pytest.approx(
+            BASE.request_s(at, TOKENS) / CROSSES.request_s(at, TOKENS), rel=0.15
+        )
+        ratio = CROSSES.step_s(at) / BASE.step_s(at)
+        assert point.break_even == pytest.approx(ratio, rel=0.15) and point.acceptance_length is not None
+        assert point.acceptance_length == pytest.approx(mean_yield(CROSSES), rel=0.15)
+
+
+def mean_yield(steps: StepTime) -> float:
+    """Tokens of a step after the first, by answer."""
+    rng = random.Random(1)
+    answers = [steps.sizes(TOKENS, rng)[1:] for _ in range(2_000)]
+    return statistics.fmean(sum(sizes) / len(sizes) for sizes in answers)
+
+
+def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, FASTER)
+    assert comparison.curve[0].crossovers == ()
+    assert re.match("Speculate at every load measured|No crossover is shown up to 20", comparison.answer)
+    assert all(point.speedup.ratio > 1.1 for point in comparison.curve[0].points)
+
+
+def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path) -> None:
+    """Of the server alone, by its own clock: chunks are a step apart, and steps of three requests take longer."""
+    steps = StepTime(base_s=0.02, per_sequence_s=0.01, k=2, acceptance=1.0)
+    with serving(steps) as url:
+        command = ["bench", f"base={url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
+        assert (
+            CliRunner().invoke(app, [*command, "--case", "repeat-line", "--out", str(tmp_path / "out")]).exit_code == 0
+        )
+        sent: list[dict[str, Any]] = truth(url)
+    for answer in sent:
+        *sizes, last = answer["tokens"]
+        assert sizes == [1, 3, 3, 3, 3, 3][: len(sizes)] and 1 <= last <= 3
+    gaps = [
+        after - before for answer in sent for before, after in zip(answer["sent_s"], answer["sent_s"][1:], strict=False)
+    ]
+    near = {size: sum(abs(gap - steps.step_s(size)) < 0.004 for gap in gaps) for size in (1, 2, 3)}
+    assert near[1] > 8 and near[3] > 8, json.dumps(gaps)

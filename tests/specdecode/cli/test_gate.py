@@ -1,0 +1,79 @@
+"""`specdecode gate` on folders: exit codes, files, and how runs are named."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as Xml
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.analysis.report import write_report
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+from tests.specdecode.analysis.test_gate import simulated
+
+
+def call(*arguments: object, code: int) -> Any:
+    result = CliRunner().invoke(app, ["gate", *map(str, arguments)])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    for name, slow in (("a1", 1.0), ("a2", 1.0), ("same", 1.0), ("slow", 1.2), ("near", 1.031)):
+        write_report(simulated(len(list(root.iterdir())) + 1, slow=slow), root / name)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("after", "outcome", "code"), [("same", "passed", 0), ("slow", "failed", 1), ("near", "cannot tell", 4)]
+)
+def test_each_outcome_has_its_own_exit_code(runs: Path, after: str, outcome: str, code: int) -> None:
+    result = call(f"{runs}/a1..{runs}/{after}", "--max-regression", "3%", code=code)
+    assert result.stdout.endswith(f"Gate: {outcome}\n")
+    document = json.loads(call(f"{runs}/a1..{runs}/{after}", "--max-regression", "3%", "--json", code=code).stdout)
+    assert document["outcome"] == outcome
+    assert {check["arm"] for check in document["checks"]} == {"base", "sd"}
+
+
+def test_both_files_are_written_and_the_summary_is_added_to(runs: Path, tmp_path: Path) -> None:
+    junit, summary = tmp_path / "gate.xml", tmp_path / "summary.md"
+    summary.write_text("# before\n")
+    call(
+        f"{runs}/a1..{runs}/slow", "--max-regression", "3%", "--min-speedup", "1.2",
+        "--junit", junit, "--summary", summary, code=1,
+    )  # fmt: skip
+    assert [len(list(Xml.parse(junit).iter(kind))) for kind in ("testcase", "failure")] == [3, 2]
+    text = summary.read_text()
+    assert text.startswith("# before\n")
+    assert "### specdecode gate: failed" in text
+
+
+def test_paths_with_dots_and_repeats_are_understood(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = runs / "a1"
+    monkeypatch.chdir(inside)
+    document = json.loads(call("../a1/report.json,../a2..../same", "--max-regression", "5%", "--json", code=0).stdout)
+    assert (document["against"], document["runs"]) == (["run-1-1", "run-2-1"], ["run-3-1"])
+    call("../same", "--min-speedup", "1.2", code=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["A"], "no such file"),
+        (["a..", "--max-regression", "3%"], "write RUN, BEFORE..AFTER"),
+        (["RUNS/a1,", "--min-speedup", "1"], "write RUN, BEFORE..AFTER"),
+        (["RUNS/a1..RUNS/same", "--max-regression", "much"], "write a percentage from 0% to 99%"),
+        (["RUNS/a1..RUNS/same", "--max-regression", "nan"], "write a percentage"),
+        (["RUNS/a1"], "no limit is given"),
+        (["RUNS/a1..RUNS/same", "--max-regression", "3%", "--junit", "/no/such/folder/x.xml"], "No such file"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_in_one_message(runs: Path, words: list[str], said: str) -> None:
+    result = call(*(word.replace("RUNS", str(runs)).replace("A", "/nowhere/a") for word in words), code=2)
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,95 @@
+"""The winner of a run as what one deploys: its text, and that a Kubernetes API takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from specdecode import names
+from specdecode.analysis import compare
+from specdecode.analysis.context import Served
+from specdecode.analysis.report import write_report
+from specdecode.cli import app
+from specdecode.experiment import load_preset
+from typer.testing import CliRunner
+
+from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
+from tests.specdecode.analysis.simulate import context, run
+
+ARTIFACT = "s3://bucket/compiled/abc/"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the flagship preset, simulated, whose speculative arm wins."""
+    cases = ["repeat-line", "count"]
+    tested = load_preset("qwen3-32b", overrides={"workload.cases": cases, "workload.requests": 4})
+    served = tuple(
+        Served(variant=name, recipe=f"exec vllm serve models/{name}\n", artifact=ARTIFACT) for name in ("base", "sd")
+    )
+    records = run(tested, acceptance=dict.fromkeys(cases, 0.9), draft_cost=0.02)
+    found = compare(experiment=tested, records=records, context=context(served=served))
+    place = tmp_path_factory.mktemp("winner")
+    write_report(found, place)
+    return place
+
+
+def call(*words: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["winner", *map(str, words)])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.stdout if code == 0 else result.stderr
+
+
+def test_it_is_the_recommended_arm_and_nothing_of_the_run_is_on_it(folder: Path) -> None:
+    printed = call(folder)
+    deployment, service = yaml.safe_load_all(printed)
+    own = {"app.kubernetes.io/name": "qwen3-32b-sd", "app.kubernetes.io/part-of": "qwen3-32b"}
+    pod = deployment["spec"]["template"]
+    for labels in (
+        deployment["metadata"]["labels"], deployment["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"],
+        service["metadata"]["labels"], service["spec"]["selector"],
+    ):  # fmt: skip
+        assert labels == own
+    assert "ownerReferences" not in deployment["metadata"]
+    assert "run-1" not in yaml.safe_dump([deployment, service])
+    assert pod["spec"]["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn2.48xlarge"}
+    (main,) = pod["spec"]["containers"]
+    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= main.keys()
+    assert "--speculative-config" in str(main) or "speculative" in str(main)
+    assert pod["spec"]["resourceClaims"]
+    given = [each["valueFrom"] for each in main["env"] if "valueFrom" in each]
+    secrets = [each["secretKeyRef"]["name"] for each in given if "secretKeyRef" in each]
+    assert secrets == ["qwen3-32b-sd"]
+
+
+def test_the_head_says_what_must_be_done_first(folder: Path) -> None:
+    head = [line for line in call(folder).splitlines() if line.startswith("#")]
+    assert any("kubectl create secret generic qwen3-32b-sd --namespace specdecode" in line for line in head)
+    assert any(ARTIFACT in line for line in head)
+    assert any("scaling are yours" in line for line in head)
+
+
+def test_only_the_serve_line_where_that_is_enough(folder: Path) -> None:
+    assert call(folder, "--serve-line") == "exec vllm serve models/sd\n"
+    assert call(folder, "--serve-line", "--arm", "base") == "exec vllm serve models/base\n"
+
+
+def test_name_replicas_and_arm_are_the_users(folder: Path) -> None:
+    items = json.loads(call(folder, "--arm", "base", "--name", "chat", "--replicas", "3", "--json"))["items"]
+    assert [item["metadata"]["name"] for item in items] == ["chat", "chat"]
+    assert items[0]["spec"]["replicas"] == 3
+    assert "speculative" not in json.dumps(items[0]["spec"]["template"]["spec"]["containers"][0]["command"])
+
+
+def test_an_unknown_arm_is_refused(folder: Path) -> None:
+    assert "has no arm other: base, sd" in call(folder, "--arm", "other", code=2)
+
+
+def test_kubectl_accepts_it(folder: Path, double, kubectl) -> None:  # noqa: F811
+    if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
+        double.namespace(names.NAMESPACE)
+    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=call(folder)).stdout.splitlines()
+    assert [line.split()[0] for line in said] == ["deployment.apps/qwen3-32b-sd", "service/qwen3-32b-sd"]
+    assert all(line.endswith("created (server dry run)") for line in said)

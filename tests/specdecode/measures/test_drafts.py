@@ -1,0 +1,102 @@
+"""Acceptance by the answers' own counts, by the engine's counters and by chunks: equal, or the difference is said."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.measures.arm import ArmCase, Terms, measure_arm
+from specdecode.measures.drafts import by_chunks
+from specdecode.records import Drafted, EngineCounters, ErrorKind, RequestError, RequestRecord
+
+from tests.specdecode.benchmark.making import record
+
+K = 5
+FARED = Drafted(drafts=10, draft_tokens=50, accepted_tokens=30, accepted_per_position=(10, 8, 6, 4, 2))
+
+
+def answer(index: int = 0, drafted: Drafted | None = FARED, **fields: object) -> RequestRecord:
+    """41 tokens: the prompt's, and 10 steps of 4 on average."""
+    made = record([0.1 * n for n in range(1, 12)], chunk_tokens=[1] + [4] * 10, tokens=41)
+    return made.model_copy(update={"index": index, "drafted": drafted, **fields})
+
+
+def counters(times: int, **changed: object) -> EngineCounters:
+    return EngineCounters.model_validate(
+        {
+            "variant": "base",
+            "case": "case",
+            **{name: getattr(FARED, name) * times for name in ("drafts", "draft_tokens", "accepted_tokens")},
+            "accepted_per_position": tuple(n * times for n in FARED.accepted_per_position),
+            **changed,
+        }
+    )
+
+
+def arm(records: list[RequestRecord], *given: EngineCounters, most: MostTokens = MostTokens.K_PLUS_1) -> ArmCase:
+    return measure_arm(records, terms=Terms(k=K, most=most), counters=given).arm
+
+
+def test_the_sum_over_requests_is_the_counters_change() -> None:
+    found = arm([answer(0), answer(1)], counters(2))
+    assert found.drafted_by_answers == found.drafted_by_counters != None  # noqa: E711
+    assert (found.drafted_gap, found.acceptance_source) == ("", "engine counters")
+    assert found.acceptance_length == 1 + 30 / 10
+    assert found.metrics["acceptance_length"].n == 2
+
+
+def test_a_difference_is_said_with_its_size() -> None:
+    found = arm([answer(0), answer(1)], counters(2, drafts=21, draft_tokens=105, accepted_tokens=60))
+    assert "60 of 100 drafted tokens accepted in 20 steps, the engine's counters 60 of 105" in found.drafted_gap
+    missing = arm(
+        [answer(0), answer(1)],
+        counters(2, accepted_tokens=64, accepted_per_position=(20, 18, 14, 8, 4)),
+    )
+    assert "6.25% fewer accepted tokens in the answers" in missing.drafted_gap
+
+
+def test_failed_requests_are_named_where_only_the_counters_have_theirs() -> None:
+    cut = answer(1, None, error=RequestError(kind=ErrorKind.RESET, message="gone"))
+    assert "1 requests failed, and only the counters have theirs" in arm([answer(0), cut], counters(2)).drafted_gap
+
+
+@pytest.mark.parametrize("given", [(), (counters(2, trusted=False),), (counters(1, round=1),)])
+def test_without_counters_the_answers_count(given: tuple[EngineCounters, ...]) -> None:
+    """None, known to miscount, or of a part of the requests only (a round that was resumed)."""
+    found = arm([answer(0), answer(1)], *given)
+    assert (found.acceptance_source, found.acceptance_length) == ("the answers' own counts", 4.0)
+    assert found.acceptance_rate == 60 / 100
+    assert found.accepted_per_position == pytest.approx((1.0, 0.8, 0.75, 4 / 6, 0.5))
+
+
+def test_one_answer_that_says_nothing_leaves_them_all_out() -> None:
+    short = record([0.1, 0.2], chunk_tokens=[1, 1], tokens=2, index=1)  # too short to contradict the sum of the others
+    found = arm([answer(0), short])
+    assert found.drafted_by_answers is None
+    assert found.acceptance_source == "estimated from tokens per streamed chunk"
+
+
+def test_answers_that_contradict_themselves_are_not_believed() -> None:
+    lie = Drafted(drafts=100, draft_tokens=500, accepted_tokens=300, accepted_per_position=(100, 80, 60, 40, 20))
+    found = arm([answer(0, lie)])
+    assert found.drafted_by_answers is None
+    assert any("the answers' own counts of drafts contradict the answers" in said for said in found.impossible)
+
+
+def test_answers_of_another_k_are_not_believed() -> None:
+    wide = Drafted(drafts=10, draft_tokens=60, accepted_tokens=30, accepted_per_position=(10, 8, 6, 4, 2, 0))
+    assert any("wrong k?" in said for said in arm([answer(0, wide)]).impossible)
+
+
+def test_chunks_tell_where_nothing_else_does() -> None:
+    """Ten steps of four tokens: three drafts accepted in each, on both kinds of engine."""
+    found = arm([answer(0, None)])
+    assert (found.acceptance_length, found.accepted_per_position) == (4.0, (1.0, 1.0, 1.0, 0.0))
+    nxdi = arm([answer(0)], most=MostTokens.K)
+    assert nxdi.drafted_by_answers is None
+    assert (nxdi.acceptance_length, nxdi.verified_drafts, nxdi.acceptance_rate) == (4.0, K - 1, 3 / (K - 1))
+    assert nxdi.acceptance_lengths == nxdi.metrics["tokens_per_step"]
+
+
+def test_a_chunk_that_is_no_step_tells_no_position() -> None:
+    assert by_chunks({4: 10, 7: 1}, K) is None
+    assert by_chunks({4: 10}, None) is None
