@@ -15,6 +15,8 @@ from tests.specdecode.benchmark.chaos import Peer, delta, sse, usage
 @dataclass
 class Pace:
     first_s: float = 0.0
+    in_turn_s: tuple[float, ...] = (0.0,)
+    """What each request waits besides, one after the other and again from the first."""
     gap_s: float = 0.0
     chunk_tokens: tuple[int, ...] = (1, 3, 4)
     slots: int = 1000
@@ -58,7 +60,7 @@ async def paced_server(pace: Pace) -> AsyncIterator[str]:
         await peer.stream([], end=False)
         if pace.prompts[-1] in pace.breaks:
             raise ConnectionResetError
-        await asyncio.sleep(pace.first_s)
+        await asyncio.sleep(pace.first_s + pace.in_turn_s[len(pace.prompts) % len(pace.in_turn_s)])
         total = 0
         for number, tokens in enumerate(pace.chunk_tokens):
             if number:

@@ -25,6 +25,10 @@ vllm:spec_decode_num_accepted_tokens_total 20
 """
 
 
+UNDECIDED = (0.0, 0.03), (0.03, 0.0)
+"""Waits by which now one arm is much faster and now the other: no verdict at any look."""
+
+
 def given(round_: int = 0, **workload: object) -> BenchmarkSpec:
     made = spec(arms=("base", "sd"), **({"requests": UNTIL, "warmup_requests": 1} | workload))
     arms = BenchmarkArm(variant="base", label="B"), BenchmarkArm(variant="sd", label="S", compare_to="base")
@@ -52,7 +56,7 @@ def test_two_arms_that_differ_by_chance_are_measured_to_the_end(tmp_path: Path) 
 
 def test_the_arms_take_turns_at_each_look_and_are_warmed_once(tmp_path: Path) -> None:
     until = {"min": 4, "max": 12, "precision": 0.000001}
-    run(given(requests=until), Options(folder=tmp_path), Pace(first_s=0.02), Pace(first_s=0.02))
+    run(given(requests=until), Options(folder=tmp_path), *(Pace(in_turn_s=waits) for waits in UNDECIDED))
     both = [r for arm in ("base", "sd") for r in records(tmp_path, arm)]
     in_order = sorted((r for r in both if not r.warmup), key=lambda r: r.sent_s)
     turns = [(arm, len(list(those))) for arm, those in groupby(in_order, lambda r: r.variant)]
@@ -75,14 +79,15 @@ def test_an_arm_that_is_compared_with_none_here_is_measured_to_the_end(tmp_path:
 
 def test_counters_are_of_all_looks_together_or_not_kept(tmp_path: Path) -> None:
     until = {"min": 4, "max": 8, "precision": 0.000001}
-    run(given(requests=until), Options(folder=tmp_path), Pace(metrics=COUNTERS), Pace(metrics=COUNTERS))
+    paces = [Pace(metrics=COUNTERS, in_turn_s=waits) for waits in UNDECIDED]
+    run(given(requests=until), Options(folder=tmp_path), *paces)
     kept = Servers.model_validate_json((tmp_path / "servers.json").read_bytes()).counters
     assert {item.block for item in kept} == {("base", "case", 0, "c1"), ("sd", "case", 0, "c1")}
     for arm in ("base", "sd"):
         path = tmp_path / "raw" / arm / "case.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:-1]))
-    run(given(requests=until), Options(folder=tmp_path), Pace(metrics=COUNTERS), Pace(metrics=COUNTERS))
+    run(given(requests=until), Options(folder=tmp_path), *paces)
     assert Servers.model_validate_json((tmp_path / "servers.json").read_bytes()).counters == ()
 
 
