@@ -26,7 +26,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
             "-q",
             "-p",
             "no:cacheprovider",
-            "tests/conformance/test_controllers.py",
+            "tests/conformance/until_stopped.py",
         ]
         with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as suite:
             double.wait("/api/v1/nodes", lambda found: len(found["items"]) > len(before["nodes"]), seconds=60)
