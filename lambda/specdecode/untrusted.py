@@ -6,7 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Of one file that is read whole: results of other tools, prompts, records of a case."""
@@ -42,14 +42,16 @@ def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
         raise Unreadable("not UTF-8 text") from None
 
 
-def parse_json(data: bytes | str) -> Any:
+def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
     """The value of a JSON document of whole characters. Raises Unreadable.
 
-    NaN and infinities, which Python's programs write and JSON does not have, are None.
+    NaN and infinities, which Python's programs write and JSON does not have, are None; with `finite` they are refused.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
-        value = json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
+        value = json.loads(
+            text, parse_constant=_refused if finite else _missing, parse_float=_number if finite else _finite
+        )
     except UnicodeDecodeError:
         raise Unreadable("not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
@@ -86,6 +88,19 @@ def _bytes(text: str) -> bytes:
 def _finite(text: str) -> float | None:
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refused(text)
+
+
+def _missing(_: str) -> None:
+    return None
+
+
+def _refused(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
 
 
 def _size(limit: int) -> str:

@@ -144,10 +144,22 @@ def _compare_case(
         method=pairing.STOPPED_EARLY if base.stopped_early or other.stopped_early else pairing.METHOD,
         same=same,
         distinct_prompts=len(prompts),
-        notes=[*_notes(base.arm, other.arm, same, len(prompts)), *_stopped(experiment, case, base, other)],
+        notes=[
+            *_notes(base.arm, other.arm, same, len(prompts)),
+            *_repeated(other),
+            *_stopped(experiment, case, base, other),
+        ],
         drift=drift,
     )
     return result, stats
+
+
+def _repeated(other: Measured) -> list[str]:
+    ids = {record.prompt_id for record in other.block.records}
+    asked = len({record.index - record.turn for record in other.block.records})
+    if None in ids or not 1 < len(ids) < asked:
+        return []
+    return [f"{asked} prompts were sent, {len(ids)} of them different: each of these counts once in the interval."]
 
 
 def _stopped(experiment: Experiment, case: TestCase, base: Measured, other: Measured) -> list[str]:

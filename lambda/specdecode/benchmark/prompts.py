@@ -44,8 +44,9 @@ class Prompt:
     """Overrides the workload's."""
     messages: tuple[dict[str, Any], ...] | None = None
     set: str | None = None
-    """NAME@SHA256 of the set that it is of, and its id there."""
+    """NAME@SHA256 of the set that it is of."""
     id: str | None = None
+    """In the set; of prompts of a case that say the same, the first one's: they are one observation."""
     row: PromptRow | None = None
     """Of a conversation: all of it."""
     turn: int = 0
@@ -185,6 +186,7 @@ def _of_set(case: TestCase, workload: Workload, counter: TokenCounter) -> list[P
             f"case {case.name}: {row.id} is a conversation, and its next turn holds the first arm's answer, which is "
             "not there while all arms are loaded at once; set workload.load to interleaved or sequential"
         )
+    first: dict[str, str] = {}
     return [
         Prompt(
             text=row.text if not turn else row.turns[turn],
@@ -192,7 +194,7 @@ def _of_set(case: TestCase, workload: Workload, counter: TokenCounter) -> list[P
             output_tokens=row.output_tokens,
             messages=tuple(row.messages()) if chat and not (row.is_plain and len(row.turns) == 1) else None,
             set=given.reference,
-            id=row.id,
+            id=first.setdefault(row.asks, row.id),
             row=row if len(row.turns) > 1 else None,
             turn=turn,
         )

@@ -146,6 +146,7 @@ def summary(found: PromptSet) -> dict[str, Any]:
         "sha256": found.sha256,
         "prompts": len(found.rows),
         "skipped": found.skipped,
+        "labels": [{"category": name, "in_file": label} for name, label in found.labels],
         "categories": {
             category: {
                 "prompts": len(own := found.of(category)),
@@ -174,11 +175,15 @@ def categories_table(found: PromptSet) -> Table:
 
 
 def _lines(found: PromptSet) -> list[str]:
-    skipped = [f"{found.skipped} conversations in which nobody asks anything were passed over"] if found.skipped else []
+    passed = "conversations were passed over: nobody asks anything in them, or a question is empty"
+    skipped = [f"{found.skipped} {passed}"] if found.skipped else []
+    labels = [f"category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
+    if repeats := sum(len(own) - len({row.asks for row in own}) for own in map(found.of, found.categories)):
+        labels.append(f"{repeats} prompts say the same as another one of their category: an interval counts them once")
     several = [row for row in found.rows if len(row.turns) > 1]
     turns = sum(len(row.turns) for row in several)
     said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""
-    return [*skipped, *([said] if said else [])]
+    return [*skipped, *labels, *([said] if said else [])]
 
 
 def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[PromptRow, int]]:

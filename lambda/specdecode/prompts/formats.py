@@ -16,23 +16,20 @@ OpenAI       {"messages": [{"role", "content"}, …], "max_tokens"?}: the last o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
-from specdecode.prompts.model import PromptRow
+from specdecode.prompts.categories import category_of
+from specdecode.prompts.model import PromptRow, unsendable, words_of
 
-NOT_STATED = "prompts"
-"""Category of records that have none."""
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """How a turn of SPEED-Bench begins whose text must still be fetched (TURNS_PLACEHOLDER in datasets/speed.py)."""
-ROLES = ("system", "developer", "user", "assistant", "tool")
 ASKS, ANSWERS, INSTRUCTS = ("human", "user"), ("gpt", "chatgpt", "assistant", "bing", "bard"), ("system",)
 """Names that ShareGPT's files give the speakers."""
 
 
 class NoQuestion(ValueError):
-    """A conversation in which nobody asks anything."""
+    """A conversation in which nobody asks anything, or a question is empty."""
 
 
 def row_of(entry: Any, *, line: int) -> PromptRow:
@@ -46,15 +43,6 @@ def row_of(entry: Any, *, line: int) -> PromptRow:
             fields = {"id": f"line-{line}", **read(entry)}
             return PromptRow.model_validate_json(json.dumps(fields))
     raise ValueError(f"has none of the keys {', '.join(FORMATS)}")
-
-
-def category_of(value: Any) -> str:
-    """A category as a name: `Math Reasoning`, `math_reasoning` -> `math-reasoning`."""
-    if value is None:
-        return NOT_STATED
-    if not isinstance(value, str):
-        raise ValueError("category is no text")
-    return re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:40].strip("-") or NOT_STATED
 
 
 def _turns(entry: dict[str, Any]) -> dict[str, Any]:
@@ -80,16 +68,19 @@ def _conversations(entry: dict[str, Any]) -> dict[str, Any]:
             turns.append(text)
         elif who in INSTRUCTS:
             system = text
-    if len(said) < 2 or not any(turn.strip() for turn in turns):
-        raise NoQuestion("nobody asks anything")
+    if len(said) < 2 or not turns or not all(turn.strip() for turn in turns):
+        raise NoQuestion("nobody asks anything, or a question is empty")
     row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": turns}
     return row if system is None else {**row, "system": system}
 
 
 def _messages(entry: dict[str, Any]) -> dict[str, Any]:
     messages = entry["messages"]
-    if not isinstance(messages, list) or not all(isinstance(m, dict) and m.get("role") in ROLES for m in messages):
-        raise ValueError(f"messages is no list of messages, each with a role ({', '.join(ROLES)})")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise ValueError("messages is no list of messages")
+    for number, message in enumerate(messages, 1):
+        if why := unsendable(message):
+            raise ValueError(f"messages: message {number} {why}")
     if not messages or messages[-1]["role"] != "user":
         raise ValueError("messages: the last one must be the user's, it is what is asked")
     *before, last = messages
@@ -100,15 +91,8 @@ def _messages(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(message: dict[str, Any]) -> str:
-    """The text of a message; its parts joined where they are all text."""
-    content = message.get("content")
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
-        if len(texts) == len(content) and all(isinstance(text, str) for text in texts):
-            return "\n".join(map(str, texts))
-    if not isinstance(content, str):
-        raise ValueError("messages: a content is neither text nor a list of text parts (images cannot be sent)")
-    return content
+    """The text of a message that becomes a part of our own format."""
+    return words_of(message) or ""
 
 
 def _prompt(entry: dict[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from specdecode.prompts.bound import fewest_tokens
 
@@ -19,8 +20,11 @@ LONG_FROM = 2000
 """Characters from which on a prompt is long: some 500 tokens of English."""
 MAX_TEXT = 2**20
 """Characters of one turn."""
+ROLES = ("system", "developer", "user", "assistant", "tool")
+"""Of messages (OpenAI's API reference, chat completions)."""
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"\S")]
+VISIBLE = r"\S"
+Text = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=VISIBLE)]
 
 
 class _Frozen(BaseModel):
@@ -41,6 +45,14 @@ class PromptRow(_Frozen):
     history: tuple[dict[str, Any], ...] = ()
     """Messages before the first turn that are sent as they are (OpenAI `messages`, a recorded conversation)."""
 
+    @field_validator("history")
+    @classmethod
+    def _can_be_sent(cls, history: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        for number, message in enumerate(history, 1):
+            if why := unsendable(message):
+                raise ValueError(f"message {number} {why}")
+        return history
+
     def messages(self, answers: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The turn that follows so many answers, as a chat: system message, history, and what was said so far."""
         system = [] if self.system is None else [{"role": "system", "content": self.system}]
@@ -53,7 +65,12 @@ class PromptRow(_Frozen):
 
     def transcript(self, answers: Sequence[str] = ()) -> str:
         """The same as one text, each part on a line of its own: what a model without a chat template goes on with."""
-        return "\n".join(part.strip("\n") for message in self.messages(answers) if (part := _content(message)))
+        return "\n".join(part.strip("\n") for message in self.messages(answers) if (part := words_of(message)))
+
+    @property
+    def asks(self) -> str:
+        """Equal in two prompts that send the same."""
+        return json.dumps([self.system, self.history, self.turns], sort_keys=True)
 
     @property
     def is_plain(self) -> bool:
@@ -63,7 +80,7 @@ class PromptRow(_Frozen):
     @property
     def text(self) -> str:
         """All that the first request carries, without the chat template."""
-        return "\n".join(part for message in self.messages() if (part := _content(message)))
+        return "\n".join(part for message in self.messages() if (part := words_of(message)))
 
     @property
     def is_long(self) -> bool:
@@ -84,11 +101,25 @@ class PromptRow(_Frozen):
         return fewest_tokens(self.whole_text) + answer * len(self.turns)
 
 
-def _content(message: dict[str, Any]) -> str:
+def unsendable(message: dict[str, Any]) -> str | None:
+    """Why a message of a chat cannot be sent; None where it can."""
+    role = message.get("role")
+    if role not in ROLES:
+        return f"has the role {role!r}; known are {', '.join(ROLES)}"
+    calls = role == "assistant" and message.get("tool_calls") and message.get("content") is None
+    if words_of(message) is None and not calls:
+        return "has a content that is neither text nor a list of text parts (images cannot be sent)"
+    return None
+
+
+def words_of(message: dict[str, Any]) -> str | None:
+    """The text of a message, its parts a line each; None where it is not all text."""
     content = message.get("content")
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return content if isinstance(content, str) else ""
+    if isinstance(content, list) and content:
+        texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+        if len(texts) == len(content) and all(isinstance(text, str) for text in texts):
+            return "\n".join(map(str, texts))
+    return content if isinstance(content, str) else None
 
 
 class PromptSet(_Frozen):
@@ -105,7 +136,9 @@ class PromptSet(_Frozen):
     """Categories whose answers are predictable, as the header says."""
     rows: Annotated[tuple[PromptRow, ...], Field(min_length=1)]
     skipped: int = 0
-    """Conversations without a question, which vLLM's ShareGPT reader passes over too."""
+    """Conversations in which nobody asks anything, or a question is empty, as ShareGPT's files have them."""
+    labels: tuple[tuple[SetName, str], ...] = ()
+    """Categories of the file that would have had the same name: the name of each, and how the file calls it."""
 
     @property
     def categories(self) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from specdecode.prompts.categories import Named, told_apart
 from specdecode.prompts.formats import NoQuestion, row_of
-from specdecode.prompts.model import PromptRow, PromptSet, SetName
+from specdecode.prompts.model import VISIBLE, PromptRow, PromptSet, SetName
 from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, json_lines, parse_json
 
 MAX_ROWS = 200_000
@@ -70,6 +71,7 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
     text = _text(data, name)
     header, skipped = Header(name=name), 0
     rows: list[PromptRow] = []
+    named: list[Named] = []
     problems: list[BadLine] = []
     seen: dict[str, int] = {}
     is_array = text.lstrip().startswith("[")  # its entries may share a line: those without an id are numbered
@@ -85,6 +87,7 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
                 raise ValueError(f"id {row.id!r} is that of line {seen[row.id]} already")
             seen[row.id] = line
             rows.append(row)
+            named.append((row.category, entry.get("category") if isinstance(entry, dict) else None))
         except NoQuestion:
             skipped += 1
         except ValueError as error:
@@ -94,16 +97,24 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
     if problems:
         raise BadPromptSet(name, problems)
     if not rows:
-        raise BadPromptSet(name, [BadLine(0, "no prompt in it (`specdecode prompts check --help` shows the formats)")])
-    return _whole(header, rows, skipped, data, name)
+        passed = f" but {skipped} conversations without a question, or with an empty one" if skipped else ""
+        fix = "`specdecode prompts check --help` shows the formats"
+        raise BadPromptSet(name, [BadLine(0, f"no prompt in it{passed} ({fix})")])
+    other = told_apart(named)
+    rows = [
+        row.model_copy(update={"category": other[its]}) if its in other else row
+        for row, its in zip(rows, named, strict=True)
+    ]
+    labels = tuple((own, label or "") for (_, label), own in other.items())
+    return _whole(header, rows, {"sha256": digest(data), "skipped": skipped, "labels": labels}, name)
 
 
-def _whole(header: Header, rows: list[PromptRow], skipped: int, data: bytes, name: str) -> PromptSet:
+def _whole(header: Header, rows: list[PromptRow], known: dict[str, Any], name: str) -> PromptSet:
     found = {row.category for row in rows}
     if unknown := [category for category in header.structured if category not in found]:
         raise BadPromptSet(name, [BadLine(1, f"structured: no prompt is of category {', '.join(unknown)}")])
     try:
-        return PromptSet(**header.model_dump(), sha256=digest(data), rows=tuple(rows), skipped=skipped)
+        return PromptSet(**header.model_dump(), rows=tuple(rows), **known)
     except ValidationError as error:
         raise BadPromptSet(name, [BadLine(1, _said(error))]) from None
 
@@ -128,7 +139,7 @@ def _records(text: str) -> Iterator[tuple[int, Any]]:
         return
     for number, line in json_lines(text):
         try:
-            yield number, parse_json(line)
+            yield number, parse_json(line, finite=True)
         except Unreadable as error:
             yield number, error
 
@@ -148,7 +159,7 @@ def _array(text: str) -> Iterator[tuple[int, Any]]:
             yield line, Unreadable(f"not JSON ({error if isinstance(error, ValueError) else 'nested too deeply'})")
             return
         try:
-            yield line, parse_json(text[at:end])
+            yield line, parse_json(text[at:end], finite=True)
         except Unreadable as error:
             yield line, error
         at = separator.match(text, end).end()  # type: ignore[union-attr]
@@ -163,4 +174,6 @@ def _said(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {first['msg']}"
+    empty = first["type"] == "string_too_short" or first.get("ctx", {}).get("pattern") == VISIBLE
+    said = "is empty" if empty else first["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, first['loc'])) or 'record'}: {said}"

@@ -151,6 +151,17 @@ def test_rounds_of_one_prompt_are_one_piece_of_evidence() -> None:
     assert result.headline.n == 8, "not 24"
 
 
+def test_prompts_that_are_sent_again_count_once_and_it_is_said() -> None:
+    """Repeats, and prompts of other ids with the same text, which are sent under the first one's id."""
+    records = [r.model_copy(update={"prompt_id": f"p{r.index % 3}"}) for r in run(experiment())]
+    result = case(simulated(records), "repeat")
+    assert result.headline is not None
+    assert result.headline.n == 3
+    assert any("8 prompts were sent, 3 of them different" in note for note in result.notes)
+    unlike = [r.model_copy(update={"prompt_id": f"p{r.index}"}) for r in records]
+    assert not any("of them different" in note for note in case(simulated(unlike), "repeat").notes)
+
+
 def groups(*, swapped: bool) -> tuple[DeviceGroup, ...]:
     halves = (("neuron0", "neuron7"), ("neuron8", "neuron15"))
     return tuple(

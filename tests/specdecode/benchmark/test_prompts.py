@@ -87,6 +87,15 @@ def test_prompts_from_json_lines(tmp_path: Path) -> None:
     assert body["messages"] == [{"role": "user", "content": "three"}]
 
 
+def test_prompts_that_say_the_same_are_sent_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    talk = '"category": "c", "turns": ["Hi", "Why?"]'
+    path.write_text(f'{{"id": "a", {talk}}}\n{{"id": "b", {talk}, "system": "Short."}}\n{{"id": "c", {talk}}}\n')
+    (given,) = cases_of(named=[], prompts=[], files=[path])
+    prompts = prompts_of(given, workload(), EstimatedTokens(), count=6)
+    assert [(prompt.id, prompt.turn) for prompt in prompts] == [(i, t) for i in "aba" for t in (0, 1)]
+
+
 @pytest.mark.parametrize("text", ["{", '{"messages": "x"}', "", "[1]"])
 def test_bad_prompt_files_are_explained(tmp_path: Path, text: str) -> None:
     path = tmp_path / "prompts.jsonl"

@@ -70,6 +70,15 @@ def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:
         assert run("check", str(missing)).exit_code == 2
 
 
+def test_what_a_reader_would_stumble_over_is_said(file: Path) -> None:
+    rows = [("a", "C++"), ("a", "C++"), ("a", "C#"), ("b", "C#")]
+    file.write_text("".join(json.dumps({"prompt": text, "category": name}) + "\n" for text, name in rows))
+    said = " ".join(run("check", str(file)).stdout.split())
+    assert "category c: C++ in the file category c-2: C# in the file" in said
+    assert "1 prompts say the same as another one of their category: an interval counts them once" in said
+    assert json.loads(run("check", str(file), "--json").stdout)["labels"][1] == {"category": "c-2", "in_file": "C#"}
+
+
 @pytest.mark.parametrize("place", ["a turn", "a call of a tool before it"])
 def test_a_credential_among_the_prompts_is_not_stored_nor_repeated(file: Path, place: str) -> None:
     token = "hf_" + "aB3" * 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import shlex
 from typing import Any
 
@@ -17,6 +18,10 @@ OWN = [
     {"id": "a", "category": "triage", "turns": ["Which team?"], "system": "Answer with a word.", "output_tokens": 8},
     {"id": "b", "category": "chat", "turns": ["Hello.", "And now?"]},
 ]
+
+
+ASKED = {"role": "user", "content": "?"}
+IMAGE = [{"type": "text", "text": "what is"}, {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]
 
 
 def lines(*records: Any) -> bytes:
@@ -117,6 +122,52 @@ def test_openai_messages_are_sent_as_they_are() -> None:
     assert row.output_tokens == 20
 
 
+def test_a_conversation_with_an_empty_question_is_passed_over() -> None:
+    talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": ""}, {"from": "human", "value": " "}]
+    found = read(lines({"id": "whole", "conversations": talk[:2]}, {"id": "broken", "conversations": talk}))
+    assert ([row.id for row in found.rows], found.skipped) == (["whole"], 1)
+    assert problems(lines({"conversations": talk}))[0][1].startswith("no prompt in it but 1 conversations")
+
+
+def test_categories_that_would_share_a_name_are_told_apart() -> None:
+    names = [
+        "C++",
+        "C#",
+        "c++",
+        "翻译",
+        "数学",
+        None,
+        "c-2",
+        "Math Reasoning",
+        "math_reasoning",
+        "x" * 40 + "1",
+        "x" * 40,
+    ]
+    found = read(lines(*({"prompt": str(at), "category": name} for at, name in enumerate(names))))
+    same = "math-reasoning"
+    expected = ["c", "c-3", "c", "prompts", "prompts-2", "prompts-3", "c-2", same, same, "x" * 40, "x" * 38 + "-2"]
+    assert [row.category for row in found.rows] == expected
+    assert dict(found.labels)["c-3"] == "C#"
+    assert found.categories == tuple(dict.fromkeys(expected))
+
+
+def test_names_of_our_own_format_stay() -> None:
+    found = read(lines(*({"id": name, "category": name, "turns": ["?"]} for name in ("a.b", "a-b"))))
+    assert (found.categories, found.labels) == (("a.b", "a-b"), ())
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(names=st.lists(st.none() | st.text("aAbB -_+#é翻译1", max_size=45), min_size=1, max_size=12))
+def test_two_categories_have_one_name_only_if_they_are_spelled_alike(names: list[str | None]) -> None:
+    found = read(lines(*({"prompt": str(at), "category": name} for at, name in enumerate(names))))
+    spelled = [
+        "" if name is None else " ".join(name.lower().replace("-", " ").replace("_", " ").split()) for name in names
+    ]
+    for own, row in zip(spelled, found.rows, strict=True):
+        for other, twin in zip(spelled, found.rows, strict=True):
+            assert (own == other) == (row.category == twin.category)
+
+
 def test_an_array_on_one_line_without_ids() -> None:
     """As json.dump writes it."""
     found = read(json.dumps([{"prompt": "a"}, {"prompt": "b"}]).encode())
@@ -137,7 +188,17 @@ def test_an_array_on_one_line_without_ids() -> None:
         ({"prompt": ["a"]}, "prompt is no text"),
         ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, "last one"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "images"),
-        ({"messages": [{"role": "robot", "content": "a"}]}, "role"),
+        ({"messages": [{"role": "robot", "content": "a"}]}, "'robot'"),
+        ({"messages": [{"role": "user", "content": IMAGE}, ASKED]}, "message 1 has a content"),
+        ({"messages": [{"role": "user", "content": []}, ASKED]}, "message 1 has a content"),
+        ({"messages": [{"role": "tool", "content": None}, ASKED]}, "message 1 has a content"),
+        ({"messages": [ASKED, "a"]}, "no list of messages"),
+        ({"id": "a", "category": "x", "turns": ["a"], "history": [{"role": "robot", "content": "a"}]}, "'robot'"),
+        ({"id": "a", "category": "x", "turns": ["a"], "history": [{"role": "user", "content": IMAGE}]}, "images"),
+        ({"id": "a", "category": "x", "turns": ["a"], "output_tokens": math.nan}, "NaN is no number"),
+        ({"prompt": "a", "output_tokens": math.nan}, "NaN is no number"),
+        ({"prompt": "a", "max_tokens": -math.inf}, "-Infinity is no number"),
+        ({"messages": [{"role": "system", "content": ""}, ASKED]}, "system: is empty"),
         ({"conversations": [{"from": "alien", "value": "a"}, {"from": "human", "value": "a"}]}, "from"),
         ({"set": {"name": "late"}}, "none of the keys"),
     ],
@@ -186,11 +247,17 @@ def malformed(name: str) -> st.SearchStrategy[bytes]:
     key, _ = FORMATS[name]
     good = record_of(name, 999)
     line = json.dumps(good).encode()
+    infinite = st.sampled_from([math.nan, math.inf, -math.inf])
+    message = st.sampled_from([7, None, {}, {"role": "robot", "content": "a"}, {"role": "user", "content": IMAGE}])
+    before = {"own": "history", "OpenAI": "messages"}.get(name)
+    worse = [message.map(lambda one: json.dumps({**good, before: [one, ASKED]}).encode())] if before else []
     wrong = st.sampled_from([7, -1.5, True, None, {}, [7], [None], [[]], [{}], ["", " "], {"a": "b"}])
     return st.one_of(
         st.integers(1, len(line) - 1).map(lambda cut: line[:cut]),
         wrong.map(lambda value: json.dumps({**good, key: value}).encode()),
         st.integers(1, len(line) - 2).map(lambda at: line[:at] + b"\xff" + line[at:]),
+        infinite.map(lambda number: json.dumps({**good, "output_tokens": number}).encode()),
+        *worse,
         st.binary(max_size=30).map(lambda junk: b"{" + junk.replace(b"\n", b"").replace(b"\r", b"")),
     )
 
