@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.experiment.prompt_sets import CHARACTERS_PER_TOKEN, set_names, shipped
-from specdecode.prompts import LONG_FROM, PromptRow, PromptSet
+from specdecode.experiment.prompt_sets import set_names, shipped
+from specdecode.prompts import CHARACTERS_PER_TOKEN, LONG_FROM, TOKENS_PER_WIDE, PromptRow, PromptSet, about_tokens
 
 from tools.reference import page, table
 
@@ -14,8 +14,9 @@ SHOWN = 420
 
 INTRODUCTION = f"""What ships in `assets/prompts/sets`. `specdecode prompts show SET` prints every prompt. How to
 measure one, and your own: [own prompts](../how-to/own-prompts.md). A prompt is long from {LONG_FROM:,} characters on.
-Lengths in tokens are estimated here, at {CHARACTERS_PER_TOKEN:g} characters a token (English; other languages and code
-need more). They are lengths of the first request: its system message and its first turn."""
+Lengths in tokens are estimated here: {CHARACTERS_PER_TOKEN:g} characters of English are one, a Chinese, Japanese or
+Korean character is {TOKENS_PER_WIDE:g} of one; code needs more. They are lengths of the first request: its system
+message and its first turn."""
 
 
 def render() -> str:
@@ -33,7 +34,7 @@ def _set(found: PromptSet) -> list[str]:
             str(sum(len(row.turns) > 1 for row in own)),
             _range([row.fewest_tokens for row in own]),
             _range([len(row.text) for row in own]),
-            _range([round(len(row.text) / CHARACTERS_PER_TOKEN) for row in own]),
+            _range([round(about_tokens(row.text)) for row in own]),
         )
         for category in found.categories
     ]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from specdecode.experiment.prompt_sets import CHARACTERS_PER_TOKEN
+from specdecode.prompts import CHARACTERS_PER_TOKEN, about_tokens
 
 
 class TokenCounter(Protocol):
@@ -27,13 +27,13 @@ class TokenCounter(Protocol):
 
 
 class EstimatedTokens:
-    """A count from the number of characters."""
+    """A count from the characters."""
 
     exact = False
     description = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
 
     def count(self, text: str) -> int:
-        return max(1, math.ceil(len(text) / CHARACTERS_PER_TOKEN))
+        return max(1, math.ceil(about_tokens(text)))
 
     def cut(self, text: str, tokens: int) -> str:
         return text[: int(tokens * CHARACTERS_PER_TOKEN)]

@@ -12,8 +12,8 @@ from specdecode import layout
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
 from specdecode.experiment import credentials
-from specdecode.experiment.prompt_sets import CHARACTERS_PER_TOKEN, set_names, shipped
-from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, PromptsOf, read_set, set_name
+from specdecode.experiment.prompt_sets import set_names, shipped
+from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, PromptsOf, about_tokens, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -153,9 +153,11 @@ def summary(found: PromptSet) -> dict[str, Any]:
                 "long": sum(row.is_long for row in own),
                 "several_turns": sum(len(row.turns) > 1 for row in own),
                 "words": [min(row.fewest_tokens for row in own), max(row.fewest_tokens for row in own)],
+                "tokens_about": [round(min(about)), round(max(about))],
                 "characters": [min(len(row.text) for row in own), max(len(row.text) for row in own)],
             }
             for category in found.categories
+            for about in [[about_tokens(row.text) for row in found.of(category)]]
         },
     }
 
@@ -167,7 +169,7 @@ def categories_table(found: PromptSet) -> Table:
     for column in ("category", "prompts", "long", "several turns", "words", "tokens, about"):
         table.add_column(column, justify="left" if column == "category" else "right")
     for category, each in summary(found)["categories"].items():
-        low, high = (round(characters / CHARACTERS_PER_TOKEN) for characters in each["characters"])
+        low, high = each["tokens_about"]
         words = f"{each['words'][0]}-{each['words'][1]}"
         counts = (each["prompts"], each["long"], each["several_turns"])
         table.add_row(category, *map(str, counts), words, f"{low}-{high}")

@@ -14,7 +14,7 @@ from specdecode.experiment.cases import PromptKind, TestCase
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, Size, beyond, sent, sizes
-from specdecode.prompts import PromptRow, PromptSet, most_tokens
+from specdecode.prompts import PromptRow, PromptSet, about_tokens, most_tokens
 
 TEMPLATE_TOKENS = 200
 """What a chat template adds to a prompt at most, for leaving out the count: Llama 3.1's is the longest of the presets'
@@ -105,12 +105,14 @@ def _may_not_fit(case: TestCase, experiment: Experiment, sets: Mapping[str, Prom
 
 
 class LongestPrompt(Frozen):
-    """The prompt that the smoke step sends to every arm."""
+    """The request that the smoke step sends to every arm: the longest that will be sent."""
 
     name: str
-    """Its case and its id there."""
-    messages: tuple[dict[str, Any], ...]
-    text: str
+    """Its case and its id there; of a conversation also its turn, and how long the answers before it are made."""
+    messages: tuple[dict[str, Any], ...] = ()
+    """With the chat endpoint."""
+    text: str = ""
+    """With the completions endpoint."""
     answer: int
     """Longest answer that will be asked for."""
     room: int | None
@@ -119,28 +121,40 @@ class LongestPrompt(Frozen):
 
 
 MOST_BYTES = 900_000
-"""Of the prompt that the smoke step sends: it comes in a ConfigMap, which holds 1 MiB (Kubernetes, "ConfigMaps")."""
+"""Of what the smoke step sends, as JSON: it comes in a ConfigMap, which holds 1 MiB (Kubernetes, "ConfigMaps"). Longer
+prompts, of some 200,000 tokens, are left to the count before."""
+WORD = " and"
+"""One token in the vocabularies of the presets' models: stands for answers that nobody has given yet."""
 
 
 def longest_prompt(experiment: Experiment, sets: Mapping[str, PromptSet]) -> LongestPrompt | None:
-    """The longest prompt of kinds `text` and `set`, by bytes and its answer; None where there is none."""
+    """The longest prompt of kinds `text` and `set` by an estimate, its answers included; None where there is none.
+
+    Of a conversation the last turn, with as much before it as the answers may be long.
+    """
     workload, found = experiment.workload, []
     for case in workload.cases:
         for row in sent(_rows(case, sets), workload.requests_of(case)):
             answer = row.output_tokens or workload.output_tokens_of(case)
-            size = len(row.text.encode())
-            if size <= MOST_BYTES:
-                found.append((size, answer, case.name, row))
-    if not found:
-        return None
-    _, answer, case_name, row = max(found, key=lambda item: (item[0] + item[1], item[2]))
+            found.append((about_tokens(row.whole_text) + answer * len(row.turns), case.name, answer, row))
+    for _, case_name, answer, row in sorted(found, key=lambda item: item[:2], reverse=True):
+        longest = _last_request(row, case_name, answer, experiment)
+        if len(longest.model_dump_json().encode()) <= MOST_BYTES:
+            return longest
+    return None
+
+
+def _last_request(row: PromptRow, case: str, answer: int, experiment: Experiment) -> LongestPrompt:
+    answers = [WORD * answer] * (len(row.turns) - 1)
+    chat = experiment.workload.endpoint == "chat"
+    name = case if row.id == case else f"{case}/{row.id}"
     return LongestPrompt(
-        name=case_name if row.id == case_name else f"{case_name}/{row.id}",
-        messages=tuple(row.messages()),
-        text=row.transcript(),
+        name=name + (f" (turn {len(row.turns)}, the answers before it of {answer} tokens each)" if answers else ""),
+        messages=tuple(row.messages(answers)) if chat else (),
+        text="" if chat else row.transcript(answers),
         answer=answer,
         room=None if experiment.has_endpoints else experiment.serving.max_model_len,
-        thinking=workload.thinking,
+        thinking=experiment.workload.thinking,
     )
 
 

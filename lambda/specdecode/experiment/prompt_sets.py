@@ -12,11 +12,9 @@ from pydantic import ValidationError
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment, TestCase
-from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, read_set
+from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_tokens, read_set
 
 Document = dict[str, Any]
-CHARACTERS_PER_TOKEN = 4.0
-"""Of English text with a vocabulary of 32,000 to 150,000 tokens."""
 
 
 def set_names() -> list[str]:
@@ -50,8 +48,7 @@ def mean_input_tokens(case: TestCase, answer: int) -> float | None:
     if case.prompts is None or found is None:
         return None
     sizes = [
-        (len(row.text) + sum(map(len, row.turns[1 : turn + 1]))) / CHARACTERS_PER_TOKEN
-        + turn * (row.output_tokens or answer)
+        about_tokens(row.text) + sum(map(about_tokens, row.turns[1 : turn + 1])) + turn * (row.output_tokens or answer)
         for row in found.of(case.prompts.category, case.prompts.length)
         for turn in range(len(row.turns))
     ][: case.requests]

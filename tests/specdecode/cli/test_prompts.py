@@ -46,6 +46,8 @@ def test_what_ships_is_listed_and_shown() -> None:
     (work,) = [found for found in json.loads(run("list", "--json").stdout) if found["name"] == "work"]
     assert work["categories"]["chat"]["several_turns"] == work["categories"]["chat"]["prompts"] >= 20
     shown = run("show", "work", "--id", "math/dice-sum")
+    pair = next(found for found in json.loads(run("list", "--json").stdout) if found["name"] == "pair")
+    assert pair["categories"]["lists"]["tokens_about"] == [10, 13]
     assert "at least 15" in shown.stdout
     assert run("show", "work", "--category", "cooking").exit_code == 2
 
@@ -72,6 +74,8 @@ def test_a_file_is_checked_as_a_run_reads_it(file: Path) -> None:
 
 def test_what_a_reader_would_stumble_over_is_said(file: Path) -> None:
     rows = [("a", "C++"), ("a", "C++"), ("a", "C#"), ("b", "C#")]
+    file.write_text(json.dumps({"prompt": "写" * 100}))
+    assert "60-60" in run("check", str(file)).stdout
     file.write_text("".join(json.dumps({"prompt": text, "category": name}) + "\n" for text, name in rows))
     said = " ".join(run("check", str(file)).stdout.split())
     assert "category c: C++ in the file category c-2: C# in the file" in said

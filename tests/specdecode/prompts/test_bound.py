@@ -9,7 +9,7 @@ import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specdecode.prompts import fewest_tokens, most_tokens, read_set
+from specdecode.prompts import about_tokens, fewest_tokens, most_tokens, read_set
 
 from rehearsal.engine.tokenizer import Tokenizer
 
@@ -59,6 +59,13 @@ def test_the_pairs_own_tokenizer_and_every_prompt_that_ships() -> None:
     for path in (ROOT / "assets/prompts/sets").glob("*.jsonl"):
         for row in read_set(path.read_bytes(), name=path.stem).rows:
             assert row.fewest_tokens <= len(tokenizer.encode(row.text)), row.id
+
+
+def test_the_estimate_knows_wide_characters() -> None:
+    assert about_tokens("word" * 10) == 10
+    assert about_tokens("这是一个提示词例子啊") == pytest.approx(6)
+    assert about_tokens("これ ok.") == pytest.approx(2 * 0.6 + 1)
+    assert about_tokens("éééé") == 1
 
 
 def test_it_is_no_trifle() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from specdecode import manifests, names
-from specdecode.experiment.prompt_lengths import CountSpec, PromptLength, PromptLengths, count_spec
+from specdecode.experiment import from_document
+from specdecode.experiment.prompt_lengths import CountSpec, PromptLength, PromptLengths, count_spec, longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets
-from specdecode.prompts import digest
+from specdecode.prompts import PromptSet, digest, read_set
 from specdecode.tasks.errors import InvalidExperiment, PromptsRefused, StagingFailed
 from specdecode.tasks.run import load_run, render_context
 
@@ -208,4 +209,34 @@ def test_the_smoke_step_gets_the_longest_of_all_prompts() -> None:
     (config,) = (each for each in world.cluster.all("ConfigMap") if each["metadata"]["name"].endswith("smoke"))
     sent = json.loads(config["data"]["prompt.json"])
     assert (sent["name"], sent["room"], sent["answer"]) == ("triage/r99", 1024, 64)
-    assert sent["messages"] == [{"role": "user", "content": "wörd " * 99}]
+    assert (sent["text"], sent["messages"]) == ("wörd " * 99, []), "the rehearsal asks for completions"
+
+
+def own(workload: dict[str, Any], *rows: dict[str, Any]) -> tuple[Any, dict[str, PromptSet]]:
+    data = "".join(json.dumps({"category": "a", **row}) + "\n" for row in rows).encode()
+    given = {"set": f"own@{digest(data)}", "categories": ["a"], "per_category": 100}
+    asked = from_document({"extends": "rehearsal", "workload": {"cases": [], "prompts": [given], **workload}})
+    return asked, {asked.workload.cases[0].prompts.key: read_set(data, name="own")}
+
+
+def test_the_smoke_step_sends_a_whole_conversation_as_long_as_it_may_become() -> None:
+    """Three answers of 64 tokens make it longer than a text of 125 tokens."""
+    talk = {"id": "talk", "turns": ["one", "two", "three"]}
+    longest = longest_prompt(*own({"endpoint": "chat"}, {"id": "text", "turns": ["word " * 100]}, talk))
+    assert longest is not None
+    assert longest.name == "a/talk (turn 3, the answers before it of 64 tokens each)"
+    said = " and" * 64
+    assert [message["content"] for message in longest.messages] == ["one", said, "two", said, "three"]
+    assert longest.text == "", "nothing is sent twice"
+    completions = longest_prompt(*own({"endpoint": "completions"}, talk))
+    assert completions is not None
+    assert (completions.messages, completions.text) == ((), "\n".join(["one", said, "two", said, "three"]))
+
+
+@pytest.mark.parametrize("letter", ["a", '"', "é"])
+def test_what_the_smoke_step_is_given_fits_into_a_configmap(letter: str) -> None:
+    rows = [{"id": f"r{size}", "turns": [letter * size]} for size in (200, 420_000, 890_000, 950_000)]
+    longest = longest_prompt(*own({}, *rows))
+    assert longest is not None
+    assert longest.name == ("a/r890000" if letter == "a" else "a/r420000")
+    assert 400_000 < len(longest.model_dump_json().encode()) < 900_001
