@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from aws_cdk import Acknowledgment, Stack, Validations
+from aws_cdk import Acknowledgment, Annotations, Stack, Validations
 from constructs import IConstruct
 
 
@@ -24,6 +24,11 @@ def acknowledge_managed(construct: IConstruct, *policies: str, reason: str) -> N
     """Acknowledge AWS-managed policies by name."""
     prefix = "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy"
     acknowledge(construct, *(f"{prefix}/{policy}]" for policy in policies), reason=reason)
+
+
+def acknowledge_warning(construct: IConstruct, warning: str, *, reason: str) -> None:
+    """Acknowledge one of the CDK's own warnings on `construct` and all below it."""
+    Annotations.of(construct).acknowledge_warning(warning, reason)
 
 
 def _as_nag_writes(value: Any) -> str:

@@ -12,7 +12,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
-from constructs_lib.acknowledgements import acknowledge, acknowledge_managed, acknowledge_wildcards
+from constructs_lib.acknowledgements import (
+    acknowledge,
+    acknowledge_managed,
+    acknowledge_warning,
+    acknowledge_wildcards,
+)
 from constructs_lib.settings import Settings
 
 NODE_POLICIES = (
@@ -63,6 +68,12 @@ class Cluster(Construct):
                 kubectl_layer=KubectlV35Layer(self, "Kubectl"), memory=Size.gibibytes(2)
             ),
         )
+        if settings.vpc_id:
+            acknowledge_warning(
+                self.cluster,
+                "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet",
+                reason="The tag is for load balancers, of which the project makes none.",
+            )
         for index, arn in enumerate(settings.admin_role_arns):
             self.cluster.grant_access(
                 f"Admin{index}",

@@ -7,11 +7,12 @@ from constructs_lib.settings import Settings
 
 
 def resting_parts(settings: Settings) -> tuple[Part, ...]:
-    """Everything that is billed while no run holds a node."""
+    """Everything that is billed while no run holds a node. Of a VPC of yours, nothing is: it is paid for already."""
+    made = settings.vpc_id is None
     return standing_parts(
         system_node_type=settings.system_instance_type,
-        gateways=min(settings.nat_gateways, len(settings.zones)),
-        endpoints=len(settings.interface_endpoints) * len(settings.zones),
+        gateways=min(settings.nat_gateways, len(settings.zones)) if made else 0,
+        endpoints=len(settings.interface_endpoints) * len(settings.zones) if made else 0,
         keys=2 if settings.bucket_encryption == "kms" else 1,
     )
 

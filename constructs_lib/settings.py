@@ -8,55 +8,37 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from specdecode.experiment import credentials, shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
+from constructs_lib.settings_place import PlaceSettings, Texts, split
 from constructs_lib.settings_rules import problems_across
-from constructs_lib.versions import ADDONS
-from constructs_lib.zones import REGION_ZONES
 
 
 class SettingsError(ValueError):
     """The context holds something that cannot work; the message lists every problem."""
 
 
-def _split(value: Any) -> Any:
-    """`-c key=a,b` gives one string: split it."""
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
 def _pairs(value: Any) -> Any:
     """`-c tags=team=ml,stage=dev` gives one string: split it into a mapping."""
     if not isinstance(value, str):
         return value
-    parts = [part.partition("=") for part in _split(value)]
+    parts = [part.partition("=") for part in split(value)]
     if any(not separator for _, separator, _ in parts):
         raise ValueError("write it as key=value,key=value")
     return {key.strip(): text.strip() for key, _, text in parts}
 
 
 ClaimConstraint = Literal["devicegroup", "topology", "none"]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
 ARN = r"^arn:aws[a-z-]*:"
 
 
-class Settings(BaseModel):
+class Settings(PlaceSettings):
     """Every setting has a default: a deployment needs none. On-demand capacity unless a reservation is named."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    region: str = Field("us-east-2", description="AWS region of both stacks.")
-    account: str | None = Field(
-        None, pattern=r"^\d{12}$", description="Account that a deployment must go to; unset, that of the credentials."
-    )
-    availability_zones: Texts = Field(
-        (),
-        description="Zones of the network by id (`use2-az1`), two or three; unset, those that the project knows of the "
-        "region.",
-    )
     node_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
         "trn2.48xlarge", description="Instance type of the node with Neuron devices that runs hold: the trn2 node."
     )
@@ -66,26 +48,6 @@ class Settings(BaseModel):
     )
     trn2_zones: Texts = Field(
         (), description="Zones by id that have its type, where you know more than the project's table does."
-    )
-    vpc_cidr: str = Field("10.0.0.0/16", description="Address range of the network, /16 to /20.")
-    nat_gateways: int = Field(1, ge=1, le=3, description="NAT gateways; one is enough for experiments.")
-    interface_endpoints: Texts = Field(
-        (),
-        description="AWS services to reach by an interface endpoint instead of the NAT gateway "
-        "(`sts`, `logs`, `monitoring`, `ec2`, `sqs`, `states`, `lambda`).",
-    )
-    cluster_name: str = Field(
-        "specdecode", pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$", description="EKS cluster; prefix of literal names."
-    )
-    kubernetes_version: str = Field("1.35", description="Kubernetes version of the cluster.")
-    endpoint_public_cidrs: Texts = Field(
-        (),
-        description="IPv4 ranges that may reach the Kubernetes API from outside, a /8 together at most; unset, it is "
-        "private.",
-    )
-    admin_role_arns: Texts = Field((), description="IAM roles that administer the cluster with kubectl.")
-    system_instance_type: str = Field(
-        "m7i.xlarge", pattern=r"^[a-z0-9-]+\.[a-z0-9]+$", description="Instance type of the two system nodes (x86_64)."
     )
     engine_generation: str = Field(
         "sdk-2.26", description="Generation of engine images that the trn2 node is for; it decides the node's AMI."
@@ -156,11 +118,6 @@ class Settings(BaseModel):
     )
 
     @property
-    def zones(self) -> tuple[str, ...]:
-        """Zones of the network, by id."""
-        return self.availability_zones or REGION_ZONES.get(self.region, ())
-
-    @property
     def node_zones(self) -> tuple[str, ...]:
         """Zones in which the trn2 node may start, by id."""
         return self.capacity_zones or tuple(zone for zone in self.zones if zone in self.known_zones)
@@ -197,11 +154,6 @@ class Settings(BaseModel):
     def neuron_driver(self) -> str:
         """Kernel driver of that AMI. Raises KeyError for one that is not listed, which the rules refuse."""
         return NEURON_AMIS[self.ami].driver
-
-    @property
-    def addon_versions(self) -> Mapping[str, str]:
-        """Add-on -> pinned build for the cluster's Kubernetes version."""
-        return ADDONS[self.kubernetes_version]
 
     @classmethod
     def from_context(cls, context: Mapping[str, Any], *, now: datetime | None = None) -> Settings:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from constructs_lib import network_rules as network
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.versions import ADDONS
 from constructs_lib.zones import REGION_ZONES, problem_of
@@ -14,7 +15,6 @@ from constructs_lib.zones import REGION_ZONES, problem_of
 if TYPE_CHECKING:
     from constructs_lib.settings import Settings
 
-INTERFACE_ENDPOINTS = ("sts", "logs", "monitoring", "ec2", "sqs", "states", "lambda")
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
 """The retentions that CloudWatch Logs takes."""
 MOST_PUBLIC_ADDRESSES = 2**24
@@ -24,11 +24,10 @@ MOST_PUBLIC_ADDRESSES = 2**24
 def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
     """Every problem of `settings` that the fields' own types do not catch."""
     yield from _region_and_zones(settings)
-    yield from _addresses(settings)
+    yield from network.problems(settings)
+    yield from _public_addresses(settings.endpoint_public_cidrs)
     yield from _kubernetes_and_ami(settings)
     yield from _capacity(settings, now=now)
-    for name in sorted(set(settings.interface_endpoints) - set(INTERFACE_ENDPOINTS)):
-        yield f"interface_endpoints: {name} is not one of {', '.join(INTERFACE_ENDPOINTS)}"
     if settings.log_retention_days not in LOG_RETENTION_DAYS:
         yield f"log_retention_days: CloudWatch Logs takes {', '.join(map(str, LOG_RETENTION_DAYS))}"
 
@@ -40,8 +39,7 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
             "name its availability_zones and trn2_zones to use it"
         )
         return
-    if not 2 <= len(set(settings.zones)) <= 3:
-        yield f"availability_zones: EKS needs two zones and the network has room for three, not {len(settings.zones)}"
+    yield from network.number_of_zones(settings)
     for zone in settings.zones:
         problem = problem_of(zone, region=settings.region)
         if problem:
@@ -62,16 +60,6 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
             f"region: no zone of {settings.region} is known to have {settings.node_type} "
             f"(known: {', '.join(settings.shape.zones or ())}); name one with trn2_zones if you know better"
         )
-
-
-def _addresses(settings: Settings) -> Iterator[str]:
-    try:
-        prefix = ipaddress.IPv4Network(settings.vpc_cidr).prefixlen
-        if not 16 <= prefix <= 20:
-            yield f"vpc_cidr: {settings.vpc_cidr} must be between /16 and /20"
-    except ValueError as error:
-        yield f"vpc_cidr: {error}"
-    yield from _public_addresses(settings.endpoint_public_cidrs)
 
 
 def _public_addresses(cidrs: Iterable[str]) -> Iterator[str]:

@@ -4,12 +4,10 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 from specdecode import names
 from specdecode.experiment.assets import kubernetes_objects
+from specdecode.experiment.deployment_facts import PODS_CALL
 
 from constructs_lib.manifest import Manifest, apply, namespace
 from constructs_lib.settings import Settings
-
-CALLED = {"sts", "monitoring"}
-"""Services with an interface endpoint (setting `interface_endpoints`) that pods without an open egress call."""
 
 
 class Workspace(Construct):
@@ -33,7 +31,7 @@ class Workspace(Construct):
         )
         for bound in kubernetes_objects("bounds.yaml"):
             apply(self, bound["kind"], cluster=cluster, needs=(self.namespace,), manifest=bound)
-        endpoints = vpc_endpoints(settings.vpc_cidr) if CALLED & set(settings.interface_endpoints) else []
+        endpoints = vpc_endpoints(settings.vpc_cidr) if {*PODS_CALL} & {*settings.interface_endpoints} else []
         for policy in [*kubernetes_objects("network-policies.yaml"), *endpoints]:
             apply(self, policy["metadata"]["name"], cluster=cluster, needs=(self.namespace,), manifest=policy)
 

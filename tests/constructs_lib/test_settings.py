@@ -168,6 +168,49 @@ def test_a_companys_own_ranges_pass_however_often_they_are_named() -> None:
     assert len(Settings.from_context({"endpoint_public_cidrs": ranges}, now=NOW).endpoint_public_cidrs) == 3
 
 
+VPC = {"vpc_id": "vpc-0123456789abcdef0"}
+ONE, TWO = "subnet-0123456789abcdef0", "subnet-0123456789abcdef1"
+YOURS = VPC | {"subnet_ids": f"{ONE},{TWO}", "availability_zones": "use2-az1,use2-az3"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (VPC, ("subnet_ids", "describe-subnets --region us-east-2 --filters Name=vpc-id,Values=vpc-0", "Name=tag:")),
+        ({"subnet_ids": f"{ONE},{TWO}"}, ("subnet_ids", "vpc_id")),
+        (VPC | {"subnet_ids": f"{ONE},{TWO}"}, ("availability_zones", "name the zone of each of subnet_ids")),
+        (YOURS | {"subnet_ids": f"{ONE},{ONE}"}, ("subnet_ids", "named once")),
+        (YOURS | {"availability_zones": "use2-az1,use2-az2,use2-az3"}, ("zone", "2 subnet_ids and 3 zones")),
+        (YOURS | {"subnet_ids": f"{ONE},subnet-x"}, ("subnet_ids", "subnet-x")),
+        ({"vpc_id": "my-vpc", "vpc_cidr": "10.0.0.0/16"}, ("vpc_id", "my-vpc")),
+        (YOURS | {"nat_gateways": "2"}, ("nat_gateways", "leave it out")),
+        (YOURS | {"vpc_cidr": "10.0.0.0/30"}, ("vpc_cidr", "/28")),
+        ({"interface_endpoints": "s3"}, ("interface_endpoints", "s3 is not one of")),
+    ],
+)  # fmt: skip
+def test_a_vpc_of_yours_needs_its_subnets_and_their_zones(given: dict[str, str], words: tuple[str, ...]) -> None:
+    (line,) = problems(**given)
+    assert all(word in line for word in words), line
+
+
+def test_one_subnet_is_too_few() -> None:
+    lines = problems(**VPC, subnet_ids=ONE, availability_zones="use2-az3")
+    assert [line.partition(":")[0] for line in lines] == ["availability_zones", "subnet_ids"]
+
+
+def test_a_vpc_of_yours_may_have_any_range_and_four_zones() -> None:
+    four = {
+        "region": "us-west-2",
+        "availability_zones": "usw2-az1,usw2-az2,usw2-az3,usw2-az4",
+        "trn2_zones": "usw2-az4",
+    }
+    subnets = ",".join(f"subnet-0123456789abcdef{i}" for i in range(4))
+    settings = Settings.from_context(
+        {**VPC, **four, "subnet_ids": subnets, "vpc_cidr": "10.1.2.0/24", "price_per_node_hour": "30"}, now=NOW
+    )
+    assert settings.node_zones == ("usw2-az4",)
+
+
 def test_all_problems_come_at_once() -> None:
     lines = problems(
         regoin="x",

@@ -11,6 +11,10 @@ from specdecode.experiment import shapes
 EKS_REFUSES = ("use1-az3", "usw1-az2", "cac1-az3")
 """Zones in which no subnet of an EKS cluster may lie (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html)."""
 
+PODS_CALL = ("sts", "monitoring", "s3")
+"""Services that pods call which otherwise reach public addresses alone: an interface endpoint of one has an address of
+the VPC."""
+
 
 class DeploymentFacts(BaseModel):
     """Written by `python -m constructs_lib.facts` before a deployment and as the output `DeploymentFacts` by one.
@@ -31,6 +35,14 @@ class DeploymentFacts(BaseModel):
     node_zones: tuple[str, ...]
     """Where that node may start, by id."""
     nat_gateways: int
+    vpc: str | None = None
+    """One that exists; without, the deployment makes its own."""
+    subnets: tuple[str, ...] = ()
+    """Of that VPC, one in each of `zones`, in their order."""
+    vpc_cidr: str | None = None
+    """Where its interface endpoints lie: pods may reach that range."""
+    endpoints: tuple[str, ...] = ()
+    """Services that the network has an interface endpoint of."""
     system_type: str
     """Instance type of the two system nodes."""
     ami: str

@@ -43,7 +43,7 @@ def network_zones(facts: DeploymentFacts, names: Mapping[str, str]) -> Check:
     """`names`: the account's zones, id -> name. Zones that EKS refuses are refused as settings already."""
     unknown = [zone for zone in facts.zones if zone not in names]
     usable = ",".join(sorted(zone for zone in names if zone not in EKS_REFUSES)[:3])
-    fix = f"deploy with -c availability_zones={usable}"
+    fix = "name the zones of subnet_ids, by id" if facts.vpc else f"deploy with -c availability_zones={usable}"
     if unknown:
         return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
     return Check("zones", "ok", ", ".join(f"{zone} ({names[zone]})" for zone in facts.zones))

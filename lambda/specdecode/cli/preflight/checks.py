@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from specdecode import layout
-from specdecode.cli.preflight import alerts, builds, capacity, leftovers, models, quotas, registry
+from specdecode.cli.preflight import alerts, builds, capacity, leftovers, models, network, quotas, registry
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cluster.lease import Lease
@@ -38,7 +38,9 @@ def everything(
 
 def _network(ask: Ask) -> Iterator[Check]:
     """The quotas of the network, unless a deployment that did not end has its own: it would count as others'."""
-    if leftovers.owned(ask):
+    if ask.facts.vpc:
+        yield Check("network quotas", "ok", f"nothing is made in {ask.facts.vpc}")
+    elif leftovers.owned(ask):
         yield Check("network quotas", "ok", f"{leftovers.STACKS[1]} stands and has its network")
     else:
         yield from quotas.network(ask)
@@ -69,6 +71,7 @@ def _of_a_node(
     say("capacity")
     yield from capacity.shape(ask.facts, experiment.shape)
     yield from looked("zones", lambda: capacity.zones(ask, experiment.shape))
+    yield from looked("network", lambda: network.own(ask, experiment.shape))
     of_reservation = ask.facts.reservation is not None and experiment.shape.has_devices
     lease = _lease(ask, deployment) if ask.deployed and of_reservation else None
     if of_reservation:
