@@ -14,6 +14,7 @@ from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.experiment import Engine, Experiment
 from specdecode.planning import Bill, Plan
 from specdecode.planning.cost import LevelCost
+from specdecode.planning.room import apart
 
 
 class BlockDumper(yaml.CSafeDumper):
@@ -74,13 +75,16 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
     for artifact in plan.artifacts:
         missing.add_row(f"artifact of {artifact.arm.variant}", artifact.prefix, _state(artifact.compiled, "compile"))
     waves = Table(title="Waves (arms that are measured together)")
-    for column in ("wave", "round", "arms"):
+    for column in ("wave", "round", "arms", "devices"):
         waves.add_column(column)
+    claimed, there = plan.experiment.serving.devices, plan.experiment.shape.devices
     for wave in plan.waves:
-        waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms))
+        used = f"{len(wave.arms) * claimed} of {there}" if claimed and not plan.experiment.has_endpoints else "none"
+        waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
     elsewhere = [v for v in plan.experiment.variants if v.endpoint]
     lines = [
         *_sweep_lines(plan),
+        *_apart_lines(plan),
         *(f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere),
         *cost_lines(bill),
         *_part_lines(plan),
@@ -92,6 +96,16 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *_accepting(plan, bill),
     ]
     return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+
+
+def _apart_lines(plan: Plan) -> list[str]:
+    """Arms that are compared with what another wave measured."""
+    if not (found := apart(plan.experiment, plan.waves)):
+        return []
+    return [
+        f"waves     {', '.join(found)}: never on the node together with the arm that they are compared with; what "
+        "drifts between waves is in their speed-up (more workload.rounds bring more of them together)"
+    ]
 
 
 def _part_lines(plan: Plan) -> list[str]:

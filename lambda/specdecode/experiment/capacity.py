@@ -29,6 +29,8 @@ RESERVED_MEMORY_GIB = 8.0
 COPY_STREAMS = 16
 """Files that are copied at once. It also bounds the mount's memory: 2 GiB of read-ahead at most for each open file
 (doc/CONFIGURATION.md of Mountpoint 1.23)."""
+COPY_MARGIN = 1.1
+"""Local disk for a copy, in sizes of the weights: ranks hold some tensors each."""
 READ_AHEAD_GIB = 2.0
 """Memory that Mountpoint takes at most for each file that is open."""
 MOUNT_PODS_GIB = 8.0

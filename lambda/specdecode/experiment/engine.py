@@ -102,6 +102,8 @@ class Resources(Frozen):
     """Requests of one pod: CPUs, and GiB of memory and local disk beyond what the weights need."""
 
     cpu: float = Field(gt=0)
+    cpu_per_device: float | None = Field(default=None, gt=0)
+    """Of a server that claims few Neuron devices: it asks for so many CPUs a device, and `cpu` at most. None: `cpu`."""
     cpu_limit: float | None = None
     memory_gib: float = Field(gt=0)
     ephemeral_gib: float = Field(gt=0)
@@ -216,10 +218,13 @@ class Engine(Frozen):
     estimates: Estimates
     source: str
 
-    def on_node(self, node: str) -> Engine:
-        """The engine with the pods' sizes that it has for a node of that shape."""
-        sizes = self.resources_on.get(node)
-        return self if sizes is None else self.model_copy(update={"resources": sizes})
+    def on_node(self, node: str, devices: int) -> Engine:
+        """The engine with the pods' sizes that it has for a node of that shape and servers with so many devices."""
+        sizes = self.resources_on.get(node, self.resources)
+        if (each := sizes.serving.cpu_per_device) and devices:
+            serving = sizes.serving.model_copy(update={"cpu": min(sizes.serving.cpu, each * devices)})
+            sizes = sizes.model_copy(update={"serving": serving})
+        return self.model_copy(update={"resources": sizes})
 
     @property
     def on_neuron(self) -> bool:

@@ -277,7 +277,7 @@ class Experiment(Frozen):
 
     @property
     def side_by_side(self) -> int:
-        """How many arms are served at a time: those whose devices the node has; all, where they take none of it."""
+        """How many arms the node has devices for at a time; all, where they take none of them."""
         if self.has_endpoints or not self.serving.devices:
             return len(self.variants)
         return max(1, self.shape.devices // self.serving.devices)

@@ -12,7 +12,7 @@ from typing import Any
 
 from specdecode import layout, names
 from specdecode.exits import Exit
-from specdecode.experiment.capacity import COPY_STREAMS
+from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine, Probe, Resources
 from specdecode.experiment.model import EnvName
@@ -25,7 +25,7 @@ from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, artifact_path, serve_words
 from specdecode.planning import Arm, Plan
-from specdecode.planning.loading import COPY_MARGIN, is_copied, reads_weights
+from specdecode.planning.loading import is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""

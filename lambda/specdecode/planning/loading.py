@@ -19,8 +19,6 @@ LOCAL_STREAM = 2.5
 DISK_WRITE: dict[NodeStorage, float] = {"instance-store": 2.0, "ebs": 1.0}
 """GB/s onto four NVMe disks (an estimate, low on purpose: AWS states none), and onto gp3 at the most that it takes."""
 GB_PER_GIB = 2**30 / 1e9
-COPY_MARGIN = 1.1
-"""Local disk for a copy, in sizes of the weights: ranks hold some tensors each."""
 
 
 def mounted_seconds(gib: float, *, readers: int, link_gbps: float) -> float:

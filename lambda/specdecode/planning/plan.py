@@ -21,6 +21,7 @@ from specdecode.planning.events import (
     worst_case_events,
 )
 from specdecode.planning.inventory import Inventory
+from specdecode.planning.room import check_claim, check_room
 from specdecode.planning.sweep import (
     FEW_STEPS,
     SweepPlan,
@@ -122,7 +123,7 @@ def make_plan(
     `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm. Raises ExperimentError
     where nobody knows what the node costs.
     """
-    engine = (engine or load_engine(experiment.engine)).on_node(experiment.node)
+    engine = (engine or load_engine(experiment.engine)).on_node(experiment.node, experiment.serving.devices)
     given, capacity = capacity or Capacity(), (capacity or Capacity()).of(experiment.node)
     price = 0.0 if experiment.has_endpoints else capacity.price_per_node_hour
     if price is None:
@@ -195,6 +196,8 @@ def make_plan(
             *check_revisions(models.values()),
             *check_monitor(experiment),
             *check_history(events),
+            *check_room(experiment, engine),
+            *check_claim(experiment, engine),
             *check_start(experiment, engine, most, missing),
             *check_levels(experiment),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),

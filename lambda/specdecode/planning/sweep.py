@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Name
+from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.waves import Wave, make_wave
 
 MOST_STEPS = 16
@@ -73,7 +74,7 @@ def sweep_waves(experiment: Experiment, engine: Engine, arms: Sequence[str]) -> 
     is the same in all first rounds; a second round of an arm, in its step or in a later one, has the other order.
     """
     baseline = next(variant.name for variant in experiment.variants if variant.compare_to is None)
-    size, rounds = experiment.side_by_side, experiment.rounds
+    size, rounds = arms_at_once(experiment, engine), experiment.rounds
     groups: list[tuple[int, list[str]]] = []
     for step, arm in enumerate(arms):
         for turn in range(rounds):

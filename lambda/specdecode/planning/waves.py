@@ -6,7 +6,9 @@ from pydantic import Field
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Label, Name
+from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.packing import Pair, pack
 
 
 class Arm(Frozen):
@@ -34,19 +36,17 @@ class Wave(Frozen):
 
 
 def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
-    """The waves of an experiment.
+    """The waves of an experiment; `engine` has the sizes of its node.
 
-    As many arms as fit together are a wave, in the order of the variants. Every other round goes backwards, waves and
-    arms, so that the arms of a wave swap their device groups and what drifts with time weighs on all arms alike. One
-    round of several waves has every baseline once more at its very end (A-B-A), so that drift is measured; that wave
-    counts as the next round, with all its arms.
+    As many arms as fit together are a wave, each with those that it is compared with where that is possible. Every
+    other round goes backwards, so that what drifts with time weighs on all arms alike, and in each the arms have other
+    device groups (`specdecode.planning.packing`). One round of several waves has every baseline once more at its very
+    end (A-B-A), so that drift is measured; that wave counts as the next round, with all its arms.
     """
-    size, rounds = experiment.side_by_side, experiment.rounds
-    names = [variant.name for variant in experiment.variants]
-    forwards = _packed(names, size=size)
-    backwards = [group[::-1] for group in reversed(forwards)]
-    groups = [(r, group) for r in range(rounds) for group in (backwards if r % 2 else forwards)]
-    if rounds == 1 and len(forwards) > 1:
+    size, rounds = arms_at_once(experiment, engine), experiment.rounds
+    packed = pack([v.name for v in experiment.variants], compared(experiment), size=size, rounds=rounds)
+    groups = [(turn, group) for turn, waves in enumerate(packed) for group in waves]
+    if rounds == 1 and len(groups) > 1:
         for baseline in (variant.name for variant in experiment.variants if variant.compare_to is None):
             last = groups[-1][1]
             if len(last) < size and baseline not in last:
@@ -56,14 +56,15 @@ def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
     return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
 
 
+def compared(experiment: Experiment) -> tuple[Pair, ...]:
+    """The arms that are compared with each other, by twos."""
+    return tuple(frozenset({v.name, v.compare_to}) for v in experiment.variants if v.compare_to)
+
+
 def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
     """The arms of `wave` whose variants no earlier wave serves."""
     before = {arm.variant for earlier in waves[: wave.index] for arm in earlier.arms}
     return tuple(arm for arm in wave.arms if arm.variant not in before)
-
-
-def _packed(names: list[str], *, size: int) -> list[list[str]]:
-    return [names[at : at + size] for at in range(0, len(names), size)]
 
 
 def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:

@@ -66,6 +66,18 @@ def test_a_price_that_aws_does_not_publish_must_be_said(run):
     assert "as you gave it: AWS publishes none" in run("plan", "llama-3.1-8b-eagle3-small", "--price", "2.57").output
 
 
+def test_the_waves_say_how_many_devices_work_and_who_is_never_beside_its_baseline(run):
+    text = run("plan", "llama-3.1-8b-eagle3").output
+    assert text.count("base, sd, base-async │ 12 of 16") == 1 and "never on the node together" not in text
+    text = run("plan", "llama-3.1-8b-eagle3", "--set", "serving.devices=8").output
+    assert "16 of 16" in text and "8 of 16" in text and "never on the node together" not in text
+    text = run("plan", "llama-3.1-8b-eagle3", "--set", "serving.devices=8", "--set", "workload.rounds=1").output
+    assert "waves     base: never on the node together with the arm that they are compared with" in " ".join(
+        text.split("\n")
+    )
+    assert "none" in run("plan", "account-check").output
+
+
 def test_scripts_in_the_yaml_can_be_read(run):
     text = run("manifests", "rehearsal").output
     assert "        - |-\n          set -eu\n" in text

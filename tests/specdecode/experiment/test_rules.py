@@ -128,10 +128,10 @@ BROKEN = {
     ),
     "claim-size": (
         "qwen3-32b",
-        {"serving.devices": 4, "serving.tensor_parallel_size": 16},
+        {"serving.devices": 2, "serving.tensor_parallel_size": 8},
         None,
         "serving.devices",
-        "no claim template for 4",
+        "no claim template for 2",
     ),
     "device-memory": ("llama-3.1-405b", {"target.size_gib": 1600}, None, "variants.base", "1536 GiB of device memory"),
     "fits-node": ("llama-3.1-405b", {"target.size_gib": 1100}, None, "engine", "GiB of memory"),
@@ -323,8 +323,8 @@ GPT_OSS = ["--dtype", "bfloat16", "--max-num-batched-tokens", "512"]
         ({"serving.neuron_config.num_batched_tokens_buckets": [512, 256]}, "native-buckets", "must rise and end with"),
         ({"serving.neuron_config.num_batched_tokens_buckets": [512, 1024]}, "native-buckets", "which is 512"),
         ({"serving.neuron_config.num_seqs_buckets": [2]}, "native-buckets", "max_num_seqs, which is 1"),
-        ({"serving.tensor_parallel_size": 24}, "tensor-parallel", "a power of two, up to the 32"),
-        ({"serving.tensor_parallel_size": 64}, "tensor-parallel", "a power of two, up to the 32"),
+        ({"serving.tensor_parallel_size": 24}, "tensor-parallel", "a power of two, up to the 16"),
+        ({"serving.tensor_parallel_size": 64}, "tensor-parallel", "a power of two, up to the 16"),
         ({"serving.tensor_parallel_size": 8}, "device-memory", "do not fit into 192 GiB"),
         ({"variants.sd.env": {"VLLM_NEURON_CPU_COMPILE": "1"}}, "native-cpu-compile", "without devices"),
         (
@@ -362,12 +362,12 @@ def test_each_engine_and_the_amis_whose_driver_it_accepts(engine, good, bad):
     assert all(map(refused, bad))
 
 
-def test_two_arms_with_cpus_as_the_sample_asks_do_not_fit():
+def test_an_arm_that_asks_for_more_cpus_than_the_node_has_is_refused():
     engine = load_engine("0.9.1-sdk2.26.1")
     greedy = engine.model_copy(
         update={
             "resources": engine.resources.model_copy(
-                update={"serving": engine.resources.serving.model_copy(update={"cpu": 92})}
+                update={"serving": engine.resources.serving.model_copy(update={"cpu": 182, "cpu_per_device": None})}
             )
         }
     )

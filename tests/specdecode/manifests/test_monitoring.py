@@ -11,7 +11,7 @@ from specdecode import names
 from specdecode.cli import app
 from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment import capacity as node
-from specdecode.experiment.rules import check
+from specdecode.experiment.sizing import arms_at_once
 from specdecode.manifests import all_objects, serving
 from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
@@ -77,13 +77,11 @@ def test_its_requests_count():
     """A server's CPUs so chosen that two fit exactly, without a monitor."""
     engine, experiment = load_engine("0.9.1-sdk2.26.1"), load_preset("qwen3-32b")
     spare = experiment.shape.cpu - node.RESERVED_CPU - engine.resources.benchmark.cpu
-    resources = engine.resources.model_copy(
-        update={"serving": engine.resources.serving.model_copy(update={"cpu": spare / 2 - 0.1})}
-    )
-    tight = Engine.model_validate(engine.model_copy(update={"resources": resources}).model_dump())
-    assert check(experiment, tight, node.Capacity()) == []
-    watched = load_preset("qwen3-32b", overrides=ON)
-    assert [p.rule for p in check(watched, tight, node.Capacity())] == ["fits-node"]
+    serving = engine.resources.serving.model_copy(update={"cpu": spare / 2 - 0.1, "cpu_per_device": None})
+    tight = engine.model_copy(update={"resources": engine.resources.model_copy(update={"serving": serving})})
+    tight = Engine.model_validate(tight.model_dump())
+    assert arms_at_once(experiment, tight) == 2
+    assert arms_at_once(load_preset("qwen3-32b", overrides=ON), tight) == 1
 
 
 @pytest.mark.parametrize(("fetched", "ran"), [("exit 69", False), ("exit 65", False), ("true", True)])

@@ -28,7 +28,7 @@ RULES: dict[str, tuple[Rule, str]] = {
     "tensor-parallel": (node.tensor_parallel, f"{_DRA}: 8 physical cores a device"),
     "node-deployed": (node.deployed, "docs/settings.md: node_type"),
     "node-engine": (node.drives, "specdecode.experiment.shapes"),
-    "claim-size": (node.claim, f"{_DRA}: devicegroup1_id, devicegroup8_id, devicegroup16_id"),
+    "claim-size": (node.claim, f"{_DRA}: devicegroup1_id, devicegroup4_id, devicegroup8_id, devicegroup16_id"),
     "device-memory": (node.hbm, "Trainium2: 96 GiB of HBM a device"),
     "fits-node": (node.fits_node, "Karpenter's instance types: what pods can have"),
     "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
@@ -64,7 +64,7 @@ OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text", "pr
 
 def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
     """Every violation of every rule; empty where the experiment can run."""
-    case = Case(experiment, served_by.on_node(experiment.node), capacity)
+    case = Case(experiment, served_by.on_node(experiment.node, experiment.serving.devices), capacity)
     return [
         Problem(field=field, rule=name, message=message, source=source, fix=fix)
         for name, (rule, source) in RULES.items()

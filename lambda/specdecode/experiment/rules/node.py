@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment import capacity as node
 from specdecode.experiment.effective import family
-from specdecode.experiment.engine import Dialect, Reads
+from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules.case import Case, Finding
 from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
+from specdecode.experiment.sizing import compile_needs, lacking, serving_needs
 
 
 def deployed(case: Case) -> Iterator[Finding]:
@@ -81,45 +81,16 @@ def hbm(case: Case) -> Iterator[Finding]:
 
 
 def fits_node(case: Case) -> Iterator[Finding]:
-    """CPUs, memory and disk of everything that is on the node at once; silent where the arms cannot be on it at all."""
+    """CPUs, memory and disk of one arm, and of its compile; silent where the arms cannot be on the node at all."""
     if next(claim(case), None) or next(drives(case), None):
         return
-    resources, experiment, shape = case.engine.resources, case.experiment, case.experiment.shape
-    together = experiment.side_by_side
-    heaviest = sorted((case.experiment.weights_gib(v) for v in experiment.variants), reverse=True)[:together]
-    benchmark, monitor = resources.benchmark, node.MONITOR
-    monitors = len(heaviest) if experiment.serving.neuron_metrics else 0
-    serve = (
-        len(heaviest) * resources.serving.cpu + monitors * monitor.cpu + benchmark.cpu + node.RESERVED_CPU,
-        sum(map(resources.serving.memory_request_gib, heaviest))
-        + monitors * monitor.memory_gib
-        + benchmark.memory_gib
-        + node.RESERVED_MEMORY_GIB
-        + _mount_buffers_gib(case, arms=len(heaviest)),
-        sum(map(resources.serving.ephemeral_request_gib, heaviest))
-        + monitors * monitor.ephemeral_gib
-        + benchmark.ephemeral_gib,
-    )
-    works = {"serving a wave": serve}
-    if compiling := resources.compile:
-        works["compiling"] = (
-            compiling.cpu + node.RESERVED_CPU,
-            compiling.memory_request_gib(heaviest[0]) + node.RESERVED_MEMORY_GIB,
-            compiling.ephemeral_request_gib(heaviest[0]),
-        )
-    room = (shape.cpu, shape.memory_gib, shape.disk_gib)
+    experiment, engine, shape = case.experiment, case.engine, case.experiment.shape
+    compiling = compile_needs(experiment, engine)
+    works = {"serving an arm": serving_needs(experiment, engine, 1)} | ({"compiling": compiling} if compiling else {})
     for what, needs in works.items():
-        for need, there, unit in zip(needs, room, ("CPUs", "GiB of memory", "GiB of local disk"), strict=True):
-            if need > there:
-                message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
-                fix = "lower the engine's pod resources, or choose smaller models"
-                if shape.name != DEFAULT and shape.name not in case.engine.resources_on:
-                    fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
-                yield "engine", message, fix
-
-
-def _mount_buffers_gib(case: Case, *, arms: int) -> float:
-    """Memory for what Mountpoint pods read ahead while servers load: files that are copied, or that ranks read."""
-    readers = case.experiment.serving.tensor_parallel_size if case.engine.reads is Reads.RANKS else 1
-    at_once = node.COPY_STREAMS if case.experiment.shape.has_nvme else min(node.COPY_STREAMS, arms * readers)
-    return at_once * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB
+        for unit, need, there in lacking(experiment, needs):
+            message = f"{what} needs {need:.0f} {unit}, and a {shape.name} has {there:.0f} to give"
+            fix = "lower the engine's pod resources, or choose smaller models"
+            if shape.name != DEFAULT and shape.name not in engine.resources_on:
+                fix = f"give the engine's file sizes for that node (resources_on: {{{shape.name}: …}})"
+            yield "engine", message, fix

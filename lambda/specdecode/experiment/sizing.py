@@ -1,0 +1,77 @@
+"""What pods take of a node beside its devices, and how many arms are on it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.experiment import capacity as node
+from specdecode.experiment.engine import Engine, Reads
+from specdecode.experiment.model import Experiment
+
+Needs = tuple[float, float, float]
+"""CPUs, GiB of memory, GiB of local disk."""
+UNITS = ("CPUs", "GiB of memory", "GiB of local disk")
+
+
+def arms_at_once(experiment: Experiment, engine: Engine) -> int:
+    """How many arms are served at a time: as many as the node has devices for, and room for the heaviest of.
+
+    At least one: whether that fits is for the rule `fits-node` to say. `engine` has the sizes of the experiment's node.
+    """
+    most = min(experiment.side_by_side, len(experiment.variants))
+    if experiment.has_endpoints:
+        return most
+    return next(
+        (arms for arms in range(most, 1, -1) if not lacking(experiment, serving_needs(experiment, engine, arms))), 1
+    )
+
+
+def lacking(experiment: Experiment, needs: Needs) -> list[tuple[str, float, float]]:
+    """What the experiment's node has too little of: its unit, what is needed, and what pods can have."""
+    shape = experiment.shape
+    room = zip(UNITS, needs, (shape.cpu, shape.memory_gib, shape.disk_gib), strict=True)
+    return [(unit, need, there) for unit, need, there in room if need > there]
+
+
+def serving_needs(experiment: Experiment, engine: Engine, arms: int) -> Needs:
+    """Of a wave of the `arms` heaviest arms, with the benchmark and what the node needs for itself."""
+    heaviest = heaviest_gib(experiment)[:arms]
+    serving, benchmark, monitor = engine.resources.serving, engine.resources.benchmark, node.MONITOR
+    monitors = len(heaviest) if experiment.serving.neuron_metrics else 0
+    copies = node.COPY_MARGIN * sum(heaviest) if experiment.shape.has_nvme else 0
+    return (
+        len(heaviest) * serving.cpu + monitors * monitor.cpu + benchmark.cpu + node.RESERVED_CPU,
+        sum(map(serving.memory_request_gib, heaviest))
+        + monitors * monitor.memory_gib
+        + benchmark.memory_gib
+        + node.RESERVED_MEMORY_GIB
+        + _mount_buffers_gib(experiment, engine, arms=len(heaviest)),
+        sum(map(serving.ephemeral_request_gib, heaviest))
+        + copies
+        + monitors * monitor.ephemeral_gib
+        + benchmark.ephemeral_gib,
+    )
+
+
+def compile_needs(experiment: Experiment, engine: Engine) -> Needs | None:
+    """Of the compile of the heaviest arm; None where nothing is compiled. One arm is compiled at a time."""
+    compiling, heaviest = engine.resources.compile, heaviest_gib(experiment)[0]
+    if compiling is None:
+        return None
+    return (
+        compiling.cpu + node.RESERVED_CPU,
+        compiling.memory_request_gib(heaviest) + node.RESERVED_MEMORY_GIB,
+        compiling.ephemeral_request_gib(heaviest),
+    )
+
+
+def heaviest_gib(experiment: Experiment) -> Sequence[float]:
+    """GiB of weights of each arm, the most first."""
+    return sorted(map(experiment.weights_gib, experiment.variants), reverse=True)
+
+
+def _mount_buffers_gib(experiment: Experiment, engine: Engine, *, arms: int) -> float:
+    """Memory for what Mountpoint pods read ahead while servers load: files that are copied, or that ranks read."""
+    readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
+    each = node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)
+    return arms * each * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB

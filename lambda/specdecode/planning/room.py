@@ -1,0 +1,53 @@
+"""What a plan says of the room on the node: arms that share it less than they could, and arms that it keeps apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from specdecode.experiment.engine import Dialect, Engine
+from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.shapes import CORES_PER_DEVICE
+from specdecode.experiment.sizing import arms_at_once, lacking, serving_needs
+from specdecode.planning.waves import Wave
+
+
+def check_room(experiment: Experiment, engine: Engine) -> list[str]:
+    """Whether something else than the devices decides how many arms are on the node at once."""
+    most, arms = min(experiment.side_by_side, len(experiment.variants)), arms_at_once(experiment, engine)
+    if arms == most:
+        return []
+    unit, need, there = lacking(experiment, serving_needs(experiment, engine, arms + 1))[0]
+    return [
+        f"{_many(arms)} at a time, though there are devices for {most}: {arms + 1} need {need:.0f} {unit}, and a "
+        f"{experiment.node} has {there:.0f} to give; lower the engine's pod resources, or choose smaller models"
+    ]
+
+
+def check_claim(experiment: Experiment, engine: Engine) -> list[str]:
+    """Whether a smaller claim would hold the arms: the native plugin takes as many cores as it has ranks."""
+    serving = experiment.serving
+    if engine.dialect is not Dialect.NATIVE_PLUGIN or experiment.has_endpoints:
+        return []
+    used = math.ceil(serving.tensor_parallel_size * serving.logical_neuron_core / CORES_PER_DEVICE)
+    enough = min((claim for claim in experiment.shape.claims if claim >= used), default=serving.devices)
+    if enough >= serving.devices:
+        return []
+    return [
+        f"TP {serving.tensor_parallel_size} takes {used} of the {serving.devices} devices that an arm claims, and each "
+        f"token is priced at all of them: serving.devices={enough} is enough, and more arms share the node"
+    ]
+
+
+def apart(experiment: Experiment, waves: Sequence[Wave]) -> tuple[str, ...]:
+    """Variants that no wave has beside the one that they are compared with, where arms share the node."""
+    together = [{arm.variant for arm in wave.arms} for wave in waves]
+    if experiment.sweep is Sweep.ADAPTIVE or max(map(len, together)) == 1:
+        return ()
+    return tuple(
+        v.name for v in experiment.variants if v.compare_to and not any({v.name, v.compare_to} <= w for w in together)
+    )
+
+
+def _many(arms: int) -> str:
+    return f"{arms} arm{'s' if arms > 1 else ''}"
