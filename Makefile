@@ -24,7 +24,7 @@ CDK := node_modules/.bin/cdk
 ALERTS = $(if $(ALERT_EMAIL),-c "alert_email=$$ALERT_EMAIL") $(if $(ACCEPT_NO_ALERTS),-c "accept_no_alerts=$$ACCEPT_NO_ALERTS")
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench wheel clean need-python need-node need-preset need-vllm need-alerts
+.PHONY: help install install-rehearsal install-vllm lock audit rehearse test fuzz mutate upstream conformance validate synth deploy destroy bench wheel bundle clean need-python need-node need-preset need-vllm need-alerts
 
 help:
 	@echo 'Without an AWS account, on this machine:'
@@ -46,6 +46,7 @@ help:
 	@echo
 	@echo '  make install                      what the commands above do first, by themselves'
 	@echo '  make wheel                        the command alone, as a package that pip installs anywhere: dist/*.whl'
+	@echo '  make bundle                       what pods run of specdecode, as a zip: for a cluster without the stacks'
 	@echo '  make lock                         after a change of a requirements .in file: write locks, licence list and SBOM anew'
 	@echo '  make audit                        known vulnerabilities of what is locked, secrets in the checkout (needs the registries)'
 	@echo '  make clean                        remove what was installed and built here (results/ stays)'
@@ -110,6 +111,9 @@ bench: install-rehearsal
 	.venv/bin/python benchmarks/client_levels.py
 	.venv/bin/python benchmarks/advisor.py
 	.venv/bin/python benchmarks/statistics_coverage.py
+
+bundle: .venv/.installed
+	@.venv/bin/python -m constructs_lib.bundle
 
 wheel: .venv/.uv
 	@.venv/bin/uv build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist .

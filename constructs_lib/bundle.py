@@ -118,3 +118,8 @@ def _write(target: Path, entries: list[tuple[str, Path]]) -> None:
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, path.read_bytes())
     partial.replace(target)
+
+
+if __name__ == "__main__":
+    built = build_bundle()
+    print(f"{built.path}\nSHA-256 {built.sha256}")

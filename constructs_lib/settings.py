@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from specdecode.experiment import credentials, shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
+from specdecode.experiment.claims import ClaimConstraint
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
@@ -32,7 +33,6 @@ def _pairs(value: Any) -> Any:
     return {key.strip(): text.strip() for key, _, text in parts}
 
 
-ClaimConstraint = Literal["devicegroup", "topology", "none"]
 ARN = r"^arn:aws[a-z-]*:"
 
 

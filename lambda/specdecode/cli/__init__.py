@@ -25,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 value_names.use()
-for _part in ("experiments", "prompts", "preflight", "runs", "report", "gate", "winner", "bench"):
+for _part in ("experiments", "manifests", "prompts", "preflight", "runs", "report", "gate", "winner", "bench"):
     import_module(f"specdecode.cli.{_part}").register(app)
 
 

@@ -1,4 +1,4 @@
-"""Commands about experiments: see them, check them, plan them, render them. None of them needs an AWS account."""
+"""Commands about experiments: see them, check them, plan them. None of them needs an AWS account."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-import yaml
 from pydantic import ValidationError
 
 from specdecode.analysis.sweep import next_step
@@ -32,7 +31,6 @@ from specdecode.experiment import (
 from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
-from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.warnings import check_alike, check_families, check_levels, check_support
 
@@ -56,7 +54,7 @@ class Document(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the commands about experiments to `app`."""
-    for command in (presets, validate, plan, manifests, engines, schema):
+    for command in (presets, validate, plan, engines, schema):
         app.command()(command)
 
 
@@ -74,7 +72,7 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
 
     Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and its fix).
     """
-    with _refusing(as_json=as_json):
+    with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
     engine = None if experiment.has_endpoints else load_engine(experiment.engine)
     checks = (check_support, check_families, check_alike)
@@ -112,7 +110,7 @@ def plan(
     Without --bucket every model and artifact counts as missing. Exit codes: 0 planned, 2 the experiment cannot run,
     3 the bucket cannot be read.
     """
-    with _refusing(as_json=as_json):
+    with refusing(as_json=as_json):
         capacity = _capacity(
             ami=ami,
             price_per_node_hour=price,
@@ -131,40 +129,11 @@ def plan(
         show(*view.plan_tables(planned, bill))
 
 
-def manifests(
-    reference: Reference,
-    overrides: Overrides = None,
-    bucket: Annotated[str, typer.Option(help="Artifact bucket.")] = "YOUR-BUCKET",
-    region: Annotated[str, typer.Option(help="Region of the bucket.")] = "us-east-2",
-    bundle_uri: Annotated[str, typer.Option(help="Where the specdecode bundle lies.")] = "s3://YOUR-BUCKET/bundle.zip",
-    bundle_sha256: Annotated[str, typer.Option(help="SHA-256 of the bundle.")] = "0" * 64,
-    run_id: Annotated[str, typer.Option(help="Id of the run, in names and labels.")] = "manual",
-    as_json: AsJson = False,
-) -> None:
-    """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
-
-    The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
-    wave's arms are served only when its artifacts are compiled. The Secrets called as the Jobs are have `YOURS` where
-    keys belong that may use the bucket: as credentials.json, in the form of an AWS credential_process.
-    """
-    with _refusing(as_json=False):
-        experiment = load(reference, overrides=parse_overrides(overrides or []))
-        context = RenderContext(
-            run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
-        )
-        free = Capacity(price_per_node_hour=0)  # no object knows a price
-        objects = all_objects(make_plan(experiment, inventory=Inventory(), capacity=free), context)
-    if as_json:
-        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
-    else:
-        say(yaml.dump_all(objects, Dumper=view.BlockDumper, sort_keys=False, width=10_000), end="")
-
-
 def engines(
     name: Annotated[str | None, typer.Argument(help="Show this engine whole.")] = None, as_json: AsJson = False
 ) -> None:
     """List the container images that can serve, and what each can do; or show one of them whole."""
-    with _refusing(as_json=as_json):
+    with refusing(as_json=as_json):
         found = [load_engine(one) for one in ([name] if name else engine_names())]
     if as_json:
         shown: list[Any] = [engine.model_dump(mode="json") for engine in found]
@@ -203,7 +172,7 @@ def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profi
 
 
 @contextmanager
-def _refusing(*, as_json: bool) -> Iterator[None]:
+def refusing(*, as_json: bool) -> Iterator[None]:
     """Turn a refused experiment, or a malformed option, into one message and exit code 2."""
     try:
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -102,13 +102,17 @@ class Bucket:
                 ContentType="application/json",
             )
 
-    def fetch_folder(self, prefix: str, folder: Path) -> int:
-        """Download a finished folder, verify every file, and return its bytes. What is there and right is kept."""
+    def fetch_folder(self, prefix: str, folder: Path, *, only: Sequence[str] | None = None) -> int:
+        """Download a finished folder, verify every file, and return its bytes. What is there and right is kept.
+
+        `only`: these of its files, as far as it has them.
+        """
         entries = self.complete(prefix)
         if entries is None:
             raise PodError(
                 Exit.INCOMPLETE, f"s3://{self.name}/{prefix} has no {layout.COMPLETE}: it was never finished"
             )
+        entries = [entry for entry in entries if only is None or entry.path in only]
 
         def fetch(entry: FileEntry) -> None:
             path = folder / entry.path

@@ -2,9 +2,9 @@
 
 import pytest
 from cel_expr_python import cel as google
+from specdecode.experiment.claims import claim_template
 from specdecode.experiment.shapes import TRN2
 
-from constructs_lib.claims import claim_template
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from rehearsal.kubernetes import cel
 from rehearsal.kubernetes.controllers.slices import device

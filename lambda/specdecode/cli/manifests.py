@@ -1,0 +1,66 @@
+"""`specdecode manifests`: the Kubernetes objects of a run, for a cluster with SpecDecodeStack or for a bare one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+import yaml
+
+from specdecode.cli import standalone_view
+from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
+from specdecode.cli.experiments_view import BlockDumper
+from specdecode.cli.output import say, say_json
+from specdecode.experiment import Capacity, load, parse_overrides
+from specdecode.experiment.model import Sweep
+from specdecode.manifests import RenderContext, all_objects
+from specdecode.manifests.standalone import standalone
+from specdecode.planning import Inventory, make_plan
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(manifests)
+
+
+def manifests(
+    reference: Reference,
+    overrides: Overrides = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="All that a bare cluster with the Neuron DRA driver needs, and what to do."),
+    ] = False,
+    bucket: Annotated[str, typer.Option(help="Artifact bucket.")] = "YOUR-BUCKET",
+    region: Annotated[str, typer.Option(help="Region of the bucket.")] = "us-east-2",
+    bundle_uri: Annotated[str, typer.Option(help="Where the specdecode bundle lies.")] = "s3://YOUR-BUCKET/bundle.zip",
+    bundle_sha256: Annotated[str, typer.Option(help="SHA-256 of the bundle.")] = "0" * 64,
+    run_id: Annotated[str, typer.Option(help="Id of the run, in names and labels.")] = "manual",
+    as_json: AsJson = False,
+) -> None:
+    """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
+
+    The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
+    wave's arms are served only when its artifacts are compiled. The Secrets called as the Jobs are have `YOURS` where
+    keys belong that may use the bucket: as credentials.json, in the form of an AWS credential_process.
+
+    With --complete they need nothing of ours but a bucket: namespace, account and claims are among them, no S3 driver
+    is needed, nothing runs until you start it, and comments say what you fill in and the commands, in their order. An
+    adaptive sweep has all its arms.
+    """
+    with refusing(as_json=False):
+        experiment = load(reference, overrides=parse_overrides(overrides or []))
+        context = RenderContext(
+            run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
+        )
+        free = Capacity(price_per_node_hour=0)  # no object knows a price
+        if complete and experiment.sweep is Sweep.ADAPTIVE:
+            experiment = experiment.model_copy(update={"sweep": Sweep.GRID})  # nobody is there to ask the advisor
+        plan = make_plan(experiment, inventory=Inventory(), capacity=free)
+    found = standalone(plan, context) if complete else None
+    objects = list(found.objects) if found else all_objects(plan, context)
+    if as_json:
+        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    elif found:
+        say(standalone_view.text(found, plan, context), end="")
+    else:
+        say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")

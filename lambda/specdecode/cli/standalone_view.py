@@ -1,0 +1,141 @@
+"""The comments of `specdecode manifests --complete`: what the user fills in, and what is run, in its order.
+
+Lines that begin with COMMAND are shell source: together they are the whole run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from specdecode import layout
+from specdecode.cli.experiments_view import BlockDumper
+from specdecode.escape import line
+from specdecode.manifests import KubeObject, RenderContext
+from specdecode.manifests.api_keys import ENTRY
+from specdecode.manifests.pods import word
+from specdecode.manifests.standalone import (
+    ACCOUNT,
+    AWS_SECRET,
+    EXPERIMENT,
+    HUB_ENTRY,
+    HUB_SECRET,
+    KEY_SECRET,
+    Standalone,
+    Turn,
+)
+from specdecode.names import COMPONENT_LABEL, NAMESPACE, RUN_LABEL, WAVE_LABEL
+from specdecode.planning import Plan
+
+COMMAND = "# $ "
+KUBECTL = f"kubectl -n {NAMESPACE}"
+STEP = """\
+step() { for job; do
+  %k patch job "$job" -p '{"spec":{"suspend":false}}'
+  until %k get job "$job" -o 'jsonpath={.status.conditions[?(@.status=="True")].type}' | grep -qE 'Complete|Failed'
+  do sleep 5; done
+  %k wait job "$job" --for=condition=complete --timeout=1s ||
+    { %k logs job/"$job" --all-containers --tail=20; return 1; }
+done; }""".replace("%k", KUBECTL)
+"""Shell function: run Jobs one after the other. Of a Job that failed it prints the log, and fails."""
+
+
+def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
+    """The whole stream: YAML for `kubectl apply -f -`, with comments; all that is to do stands at the top."""
+    told = [*_head(plan, ctx), "", *(f"$ {part}" for part in STEP.splitlines())]
+    for number, turn in enumerate(found.turns, start=1):
+        told += [f"{number}. {line(turn.title)}", *_commands(turn)]
+        if number == 1:
+            told += _sets(found, ctx)
+    told += _answer(found, ctx, number=len(found.turns) + 1)
+    parts = ["".join(map(_comment, told)), _yaml(found.setup)]
+    parts += [f"---\n# {line(turn.title)}\n{_yaml(turn.objects)}" for turn in found.turns]
+    return "".join(parts)
+
+
+def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
+    experiment, serving = plan.experiment, plan.experiment.serving
+    yield f"{experiment.name} on a cluster of your own, whole: `kubectl apply -f -` takes it as it is."
+    yield "Nothing runs and nothing costs when it is applied: Jobs are suspended, servers have no replica."
+    yield "The cluster needs Kubernetes 1.34 or newer and nodes for linux/amd64."
+    if serving.devices and not experiment.has_endpoints:
+        yield f"It needs a {experiment.shape.name} with the Neuron DRA driver; each server claims {serving.devices} "
+        yield "devices. A claim that is never allocated: your driver has no device groups; delete its `constraints`."
+    yield ""
+    yield "What you fill in:"
+    yield f"- the bucket: {ctx.bucket} (--bucket) in {ctx.region} (--region). Weights, artifacts and results lie there."
+    yield f"- the bundle: {ctx.bundle_uri} (--bundle-uri) with the hash {ctx.bundle_sha256} (--bundle-sha256);"
+    yield "  `make bundle` in a checkout of specdecode makes it and prints both."
+    for model in plan.models_to_stage:
+        if model.import_prefix:
+            yield f"- weights of {model.id}: upload them to s3://{ctx.bucket}/{model.import_prefix}"
+    yield ""
+    yield "What you make once, after this is applied:"
+    yield f"- what may read and write the bucket: a role of IAM on the account {ACCOUNT} (IRSA),"
+    yield f"    {KUBECTL} annotate serviceaccount {ACCOUNT} eks.amazonaws.com/role-arn=ARN"
+    yield "  or, where there is none, an AWS config file whose [default] has keys:"
+    yield f"    {KUBECTL} create secret generic {AWS_SECRET} --from-file=config=FILE"
+    if not experiment.has_endpoints:
+        yield "- the key that the servers demand:"
+        yield f'    {KUBECTL} create secret generic {KEY_SECRET} --from-literal={ENTRY}="$(openssl rand -hex 32)"'
+    if any(model.gated for model in plan.models_to_stage):
+        yield "- a token of Hugging Face whose owner has accepted the licence of the models:"
+        yield f"    {KUBECTL} create secret generic {HUB_SECRET} --from-literal={HUB_ENTRY}=TOKEN"
+    yield ""
+    yield f"What you run then, in this order, are the lines that begin with `{COMMAND.rstrip()}`. All of them:"
+    yield f"    sed -n 's/^{COMMAND.replace('$', '[$]')}//p' FILE | bash -e"
+    yield f"A step that takes long: {KUBECTL} get pods. One that fails leaves its wave's servers: scale them to 0."
+    yield f"To give all up: kubectl delete namespace {NAMESPACE} (the bucket stays)."
+
+
+def _commands(turn: Turn) -> Iterator[str]:
+    if turn.before:
+        yield f"$ step {_names(turn.before)}"
+    for server in turn.servers:
+        yield f"$ {KUBECTL} scale deployment {_name(server)} --replicas=1"
+    for server in turn.servers:
+        limit = server["spec"]["progressDeadlineSeconds"]
+        yield f"$ {KUBECTL} rollout status deployment {_name(server)} --timeout={limit}s"
+    if turn.asking:
+        yield f"$ step {_names(turn.asking)}"
+    if turn.servers:
+        yield f"$ {KUBECTL} scale deployment {_names(turn.servers)} --replicas=0"
+        yield f"$ {KUBECTL} wait pod -l {_selector(turn.servers)} --for=delete --timeout=300s"
+
+
+def _sets(found: Standalone, ctx: RenderContext) -> Iterator[str]:
+    for key in found.own_sets:
+        own = f"{layout.run_prefix(ctx.run_id)}{key}"
+        yield f"$ aws s3 cp {word(f's3://{ctx.bucket}/{key}')} {word(f's3://{ctx.bucket}/{own}')}"
+
+
+def _answer(found: Standalone, ctx: RenderContext, *, number: int) -> Iterator[str]:
+    folder = word(f"results/{ctx.run_id}")
+    yield f"{number}. The answer, from a machine that reads the bucket"
+    yield f"$ aws s3 sync {word(f's3://{ctx.bucket}/{layout.run_prefix(ctx.run_id)}')} {folder}"
+    entry = EXPERIMENT.replace(".", "\\.")
+    yield f"$ {KUBECTL} get configmap {found.experiment_map} -o 'jsonpath={{.data.{entry}}}' > {folder}/{EXPERIMENT}"
+    yield f"$ specdecode report {folder}"
+
+
+def _selector(servers: tuple[KubeObject, ...]) -> str:
+    """Of the pods of these servers, which are of one wave."""
+    own = servers[0]["metadata"]["labels"]
+    return ",".join(f"{key}={own[key]}" for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL))
+
+
+def _names(objects: tuple[KubeObject, ...]) -> str:
+    return " ".join(map(_name, objects))
+
+
+def _name(obj: KubeObject) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def _comment(said: str) -> str:
+    return f"# {said}".rstrip() + "\n"
+
+
+def _yaml(objects: tuple[KubeObject, ...]) -> str:
+    return yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000)

@@ -1,0 +1,85 @@
+"""ResourceClaimTemplates: what an arm's pods ask of the Neuron DRA driver."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from specdecode import names
+from specdecode.experiment.shapes import NodeShape
+
+LOGICAL_NEURON_CORE = 2
+"""Two physical cores to a logical one: 8 devices of 8 cores are 32 logical cores, tensor parallelism 32."""
+
+DRIVER = "neuron.aws.com"
+
+TOPOLOGIES = (4, 8)
+"""Numbers of devices for which the driver has an attribute of the place in the torus (deploy/eks/dra.rst)."""
+
+ClaimConstraint = Literal["devicegroup", "topology", "none"]
+
+
+def together(constraint: ClaimConstraint, devices: int) -> tuple[str, ...]:
+    """Attributes that the devices of a claim share. One device shares everything with itself."""
+    if devices == 1 or constraint == "none":
+        return ()
+    if constraint == "devicegroup":
+        return (f"resource.aws.com/devicegroup{devices}_id",)
+    return (f"{DRIVER}/topology{devices}_id",) if devices in TOPOLOGIES else ()
+
+
+def claim_template(
+    devices: int, *, shape: NodeShape, driver: str | None = None, constraint: ClaimConstraint = "devicegroup"
+) -> dict[str, Any]:
+    """A claim for `devices` Neuron devices that share their device group.
+
+    With `driver` (`2.25`) only a node with a Neuron driver of that minor version is a match: with any other the pod
+    stays Pending with the reason in its events, where the runtime would crash. The attribute is text of four numbers
+    (aws-neuron-sdk, deploy/eks/dra.rst compares it with '2.25.4.0'). `constraint` says which attribute the devices
+    must share: the device group, or, where the driver publishes none, the position in the torus.
+    """
+    attributes = f"device.attributes['{DRIVER}']"
+    selectors = [f"{attributes}.instanceType == '{shape.name}'"]
+    if driver:
+        selectors.append(f"{attributes}.neuronDriverVersion.startsWith('{driver}.')")
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {
+            "name": names.claim_template(devices, LOGICAL_NEURON_CORE),
+            "namespace": names.NAMESPACE,
+        },
+        "spec": {
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {
+                            "name": "neurons",
+                            "exactly": {
+                                "deviceClassName": DRIVER,
+                                "allocationMode": "ExactCount",
+                                "count": devices,
+                                "selectors": [{"cel": {"expression": expression}} for expression in selectors],
+                            },
+                        }
+                    ],
+                    "constraints": [
+                        {"requests": ["neurons"], "matchAttribute": attribute}
+                        for attribute in together(constraint, devices)
+                    ],
+                    "config": [
+                        {
+                            "requests": ["neurons"],
+                            "opaque": {
+                                "driver": DRIVER,
+                                "parameters": {
+                                    "apiVersion": f"{DRIVER}/v1",
+                                    "kind": "NeuronConfig",
+                                    "logicalNeuronCore": LOGICAL_NEURON_CORE,
+                                },
+                            },
+                        }
+                    ],
+                }
+            }
+        },
+    }

@@ -1,0 +1,31 @@
+"""Folders of the bucket to the node's disk: `python3 -m specdecode.pod.fetch --bucket B --folder models/…/ …`.
+
+For servers on a cluster that does not mount the bucket: what this brings, the engine reads without credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from specdecode import layout
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import Parser, run, say
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Fetch the finished folders that the command line names, COMPLETE.json last."""
+    parser = Parser(description=__doc__)
+    parser.add_argument("--bucket", required=True)
+    parser.add_argument("--folder", action="append", required=True, help="a finished folder of the bucket; repeat")
+    parser.add_argument("--only", action="append", help="a file of each of them, instead of all; repeat")
+    options = parser.parse_args(arguments)
+    bucket = Bucket(options.bucket)
+    for prefix in options.folder:
+        size = bucket.fetch_folder(prefix, Path(prefix), only=options.only)
+        bucket.download(prefix + layout.COMPLETE, Path(prefix) / layout.COMPLETE)
+        say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
+
+
+if __name__ == "__main__":
+    run(main)

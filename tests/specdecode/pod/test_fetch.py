@@ -1,0 +1,55 @@
+"""Folders of the bucket to the disk, whole or some of their files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from specdecode.exits import Exit
+from specdecode.pod import fetch
+from specdecode.pod.bucket import Bucket
+from specdecode.pod.program import PodError
+
+from tests.specdecode.pod.fake_s3 import FakeS3
+
+FILES = {"config.json": b"{}", "deep/weights.safetensors": b"w" * 100, "tokenizer.json": b"[]"}
+
+
+@pytest.fixture
+def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeS3:
+    entries = [{"path": p, "size": len(b), "sha256": hashlib.sha256(b).hexdigest()} for p, b in FILES.items()]
+    made = FakeS3({f"models/m/{path}": body for path, body in FILES.items()})
+    made.objects["models/m/COMPLETE.json"] = json.dumps({"files": entries}).encode()
+    monkeypatch.setattr(fetch, "Bucket", lambda name: Bucket(name, made))
+    monkeypatch.chdir(tmp_path)
+    return made
+
+
+def there() -> set[str]:
+    return {path.relative_to("models/m").as_posix() for path in Path("models/m").rglob("*") if path.is_file()}
+
+
+def test_all_files_and_the_mark_that_they_are_all(s3: FakeS3) -> None:
+    fetch.main(["--bucket", "b", "--folder", "models/m/"])
+    assert there() == {*FILES, "COMPLETE.json"}
+
+
+def test_only_what_is_asked_for(s3: FakeS3) -> None:
+    fetch.main(["--bucket", "b", "--folder", "models/m/", "--only", "tokenizer.json", "--only", "none.json"])
+    assert there() == {"tokenizer.json", "COMPLETE.json"}
+
+
+def test_a_folder_that_was_never_finished_is_refused_and_has_no_mark(s3: FakeS3) -> None:
+    del s3.objects["models/m/COMPLETE.json"]
+    with pytest.raises(PodError, match="never finished") as refused:
+        fetch.main(["--bucket", "b", "--folder", "models/m/"])
+    assert refused.value.code == Exit.INCOMPLETE and not Path("models/m").exists()
+
+
+def test_damaged_bytes_are_refused_and_leave_no_mark(s3: FakeS3) -> None:
+    s3.objects["models/m/config.json"] = b"[]"
+    with pytest.raises(PodError, match="SHA-256"):
+        fetch.main(["--bucket", "b", "--folder", "models/m/"])
+    assert "COMPLETE.json" not in there()
