@@ -43,8 +43,14 @@ def _set(found: PromptSet) -> list[str]:
         f"Version {found.version}, {found.licence}, {len(found.rows)} prompts, SHA-256 `{found.sha256}`. "
         f"Answers that are predictable, and reported so: {', '.join(found.structured) or 'none'}."
     )
+    long = [
+        (row.id, *(f"{size:,}" for size in (row.fewest_tokens, len(row.text), round(about_tokens(row.text)))))
+        for row in found.rows
+        if row.is_long
+    ]
+    listed = ["The long ones:", table(("prompt", "words", "characters", "tokens, estimated"), long)] if long else []
     sample = [_shown(found.of(category)[0]) for category in found.categories]
-    return [f"## {found.name}", about, table(head, rows), "One of each, the first:", *sample]
+    return [f"## {found.name}", about, table(head, rows), *listed, "One of each, the first:", *sample]
 
 
 def _range(values: Sequence[int]) -> str:

@@ -36,8 +36,16 @@ def test_the_flagship_keeps_the_samples_cases_and_measures_the_kinds_of_work_too
         ({"prompts": []}, {}, 10),
         ({}, {"workload.prompts": []}, 10),
         ({"requests": 3}, {}, 23),
-        ({"cases": ["letter-a"], "prompts": [{"set": "work", "categories": ["math"]}]}, {}, ["letter-a", "math"]),
-        ({}, {"workload.cases": [], "workload.prompts": [{"set": "work", "categories": ["math"]}]}, ["math"]),
+        (
+            {"cases": ["letter-a"], "prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
+            {},
+            ["letter-a", "math"],
+        ),
+        (
+            {},
+            {"workload.cases": [], "workload.prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
+            ["math"],
+        ),
     ],
 )
 def test_who_names_cases_of_a_preset_pays_for_no_others(
@@ -86,7 +94,10 @@ def test_what_a_run_stores_is_read_back_equal() -> None:
 
 def test_a_set_alone_needs_no_cases_and_an_override_reaches_it() -> None:
     given = from_document(
-        {"extends": "qwen3-32b", "workload": {"cases": [], "prompts": [{"set": "work", "categories": ["math"]}]}},
+        {
+            "extends": "qwen3-32b",
+            "workload": {"cases": [], "prompts": [{"set": "work", "categories": ["math"], "length": "short"}]},
+        },
         overrides={"workload.prompts.0.per_category": 3},
     )
     assert [(case.name, case.requests) for case in given.workload.cases] == [("math", 3)]
@@ -111,8 +122,8 @@ def test_the_prompt_that_does_not_fit_is_named() -> None:
 def test_a_conversation_must_fit_with_all_its_answers() -> None:
     """Three turns of at least 50 tokens together: 3 x 320 leave no room for them, 3 x 300 do."""
     with pytest.raises(ExperimentError, match=r"chat/.* with 330 for each answer 10\d\d.*max_model_len is 1024"):
-        experiment({"set": "work", "categories": ["chat"], "output_tokens": 330})
-    assert experiment({"set": "work", "categories": ["chat"], "output_tokens": 300})
+        experiment({"set": "work", "categories": ["chat"], "length": "short", "output_tokens": 330})
+    assert experiment({"set": "work", "categories": ["chat"], "length": "short", "output_tokens": 300})
 
 
 def test_only_what_is_sent_must_fit() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import credentials
 from specdecode.experiment.prompt_sets import set_names, shipped
-from specdecode.prompts import PromptSet
+from specdecode.prompts import PromptSet, about_tokens
 
 ROOT = Path(__file__).resolve().parents[3]
 CATEGORIES = {
@@ -57,10 +57,18 @@ def test_no_two_prompts_are_alike(work: PromptSet) -> None:
 
 
 def test_short_and_long_are_far_apart(work: PromptSet) -> None:
-    """Short ones leave room for 600 tokens of answer in a window of 1,024; long ones are of some 1,000 tokens."""
-    lengths = [len(row.text) for row in work.rows]
-    assert not [length for length in lengths if 1200 < length < 3200]
-    assert sum(length > 3200 for length in lengths) >= 13
+    """Short ones leave room for 600 tokens of answer in a window of 1,024; long ones are of 1,000 to 4,000 tokens."""
+    lengths = {row.id: about_tokens(row.text) for row in work.rows}
+    assert not {name: length for name, length in lengths.items() if 300 < length < 1000 or length > 4000}
+    assert {row.is_long == (lengths[row.id] >= 1000) for row in work.rows} == {True}
+    assert sum(length >= 3000 for length in lengths.values()) >= 3
+
+
+def test_every_kind_of_work_has_long_ones(work: PromptSet) -> None:
+    long = {category: len(work.of(category, "long")) for category in CATEGORIES}
+    assert min(long.values()) >= 1
+    more = ("retrieval", "summarization", "extraction", "code-editing", "question-answering")
+    assert min(long[category] for category in more) >= 2
 
 
 def test_several_languages_and_conversations(work: PromptSet) -> None:
