@@ -78,7 +78,7 @@ class Plan(Frozen):
     """Of an adaptive sweep."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
-    """None where the engine compiles nothing."""
+    """Empty if the engine compiles nothing."""
     steps: tuple[Step, ...]
     poll_seconds: int
     """How long the state machine waits between two looks."""

@@ -142,9 +142,10 @@ def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, par
 
 
 def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) -> list[Claim]:
-    """Claims whose execution no longer runs; none where Step Functions cannot be asked. The listing of those that run
-    is one question however long the queue, but may lag behind: the holder, and whoever is missing in it, is asked for
-    by name.
+    """Claims whose execution no longer runs; none where Step Functions cannot be asked.
+
+    One call lists the executions that run, but its answer may be late. So the holder, and each run that the list lacks,
+    is looked up by name.
     """
     if running is None:
         return []
