@@ -28,7 +28,15 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
             "no:cacheprovider",
             "tests/conformance/until_stopped.py",
         ]
-        with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as suite:
+        with subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            # A shell that starts something in the background lets it ignore Ctrl-C, which children would inherit.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ) as suite:
             double.wait("/api/v1/nodes", lambda found: len(found["items"]) > len(before["nodes"]), seconds=60)
             double.wait(
                 "/api/v1/pods", lambda found: any("conformance-" in p["metadata"]["namespace"] for p in found["items"])

@@ -129,7 +129,7 @@ class Served:
     def stop(self) -> int:
         """End it by SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=5)
+        return self.process.wait(timeout=30)
 
 
 @contextmanager

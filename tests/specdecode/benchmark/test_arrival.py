@@ -50,7 +50,7 @@ def measure(*offsets: float) -> tuple[RequestRecord, list[float]]:
     records: list[RequestRecord] = []
 
     async def run() -> None:
-        asyncio.get_running_loop().call_later(0.1, time.sleep, BUSY_S)  # busy from 0.1 s to 0.4 s
+        asyncio.get_running_loop().call_later(0.3, time.sleep, BUSY_S)  # busy from 0.3 s to 0.6 s
         url = f"http://127.0.0.1:{server.listener.getsockname()[1]}"
         sender = client(url)
         watching = asyncio.create_task(sender.loop_lag.watch())
@@ -63,19 +63,19 @@ def measure(*offsets: float) -> tuple[RequestRecord, list[float]]:
 
 
 def test_a_busy_client_does_not_make_a_server_late() -> None:
-    record, sent = measure(0.05, 0.2)
+    record, sent = measure(0.05, 0.4)
     if record.client_lag_s == 0:
         pytest.skip("this kernel does not time what it receives")
-    assert [c.at_s for c in record.chunks] == pytest.approx(sent, abs=0.05)
+    assert [c.at_s for c in record.chunks] == pytest.approx(sent, abs=0.1)
     assert 0.15 < record.client_lag_s < 0.5
     assert record.time_doubt_s == 0
 
 
 def test_chunks_that_are_read_together_are_doubtful() -> None:
-    record, sent = measure(0.05, 0.15, 0.25)
+    record, sent = measure(0.05, 0.35, 0.45)
     if record.client_lag_s == 0:
         pytest.skip("this kernel does not time what it receives")
-    assert record.chunks[2].at_s == pytest.approx(sent[2], abs=0.05)
+    assert record.chunks[2].at_s == pytest.approx(sent[2], abs=0.1)
     assert record.chunks[1].at_s >= sent[1]
     assert record.time_doubt_s >= record.chunks[1].at_s - sent[1]
     assert record.time_doubt_s > 0.1

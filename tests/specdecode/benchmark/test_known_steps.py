@@ -91,7 +91,7 @@ def test_where_the_arm_is_faster_at_every_load_no_crossover_is_claimed(tmp_path:
 
 def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path) -> None:
     """Of the server alone, by its own clock: chunks are a step apart, and steps of three requests take longer."""
-    steps = StepTime(base_s=0.02, per_sequence_s=0.01, k=2, acceptance=1.0)
+    steps = StepTime(base_s=0.06, per_sequence_s=0.03, k=2, acceptance=1.0)
     with serving(steps) as url:
         command = ["bench", f"base={url}", "--concurrency", "1,3", "--requests", "3", "--output-tokens", "13"]
         assert (
@@ -104,5 +104,5 @@ def test_a_step_takes_its_time_and_yields_its_tokens(tmp_path: Path) -> None:
     gaps = [
         after - before for answer in sent for before, after in zip(answer["sent_s"], answer["sent_s"][1:], strict=False)
     ]
-    near = {size: sum(abs(gap - steps.step_s(size)) < 0.004 for gap in gaps) for size in (1, 2, 3)}
+    near = {size: sum(abs(gap - steps.step_s(size)) < 0.014 for gap in gaps) for size in (1, 2, 3)}
     assert near[1] > 8 and near[3] > 8, json.dumps(gaps)
