@@ -11,6 +11,8 @@ from specdecode.analysis.result import HEADLINE, CaseResult, Equality, GroupName
 from specdecode.analysis.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import ArmCase, Key, Measured
+from specdecode.measures.settled import settled
+from specdecode.measures.student import LogMean
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
 LENGTHS_DIFFER = 0.01
@@ -147,7 +149,7 @@ def _compare_case(
         notes=[
             *_notes(base.arm, other.arm, same, len(prompts)),
             *_repeated(other),
-            *_stopped(experiment, case, base, other),
+            *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
         drift=drift,
     )
@@ -162,12 +164,19 @@ def _repeated(other: Measured) -> list[str]:
     return [f"{asked} prompts were sent, {len(ids)} of them different: each of these counts once in the interval."]
 
 
-def _stopped(experiment: Experiment, case: TestCase, base: Measured, other: Measured) -> list[str]:
-    if not (base.stopped_early or other.stopped_early):
+def _sent(experiment: Experiment, case: TestCase, base: Measured, other: Measured, found: LogMean | None) -> list[str]:
+    """How many requests were sent where measuring may end early, and why no more or why all."""
+    precision = experiment.workload.requests.precision
+    if precision is None:
         return []
     sent = 1 + max(record.index for record in other.block.records)
     most = experiment.workload.requests_of(case, experiment.workload.levels[0])
-    return [f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled."]
+    if not (base.stopped_early or other.stopped_early):
+        return [f"All {sent} requests were sent: the speed-up was not settled before."]
+    why = settled(found, precision)
+    return [
+        f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled{f', {why}' * bool(why)}."
+    ]
 
 
 def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:

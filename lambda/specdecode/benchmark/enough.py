@@ -49,10 +49,12 @@ class Enough:
         """
         load = self._spec.workload
         most = load.requests_of(case, level)
-        if load.requests.precision is None or not self._pairs:
+        if load.requests.precision is None:
             yield most
         elif before := self._of_earlier_rounds(case.name, level):
             yield before
+        elif not self._pairs:
+            yield most
         else:
             for count in looks(load.fewest_of(case, level), most, max(4, PER_STREAM * (level.concurrency or 1))):
                 yield count
@@ -60,8 +62,9 @@ class Enough:
                     return
 
     def _of_earlier_rounds(self, case: str, level: Level) -> int:
-        """0 where an arm is measured for the first time."""
-        counts = [self._earlier[other, case, level.name] for _, other in self._pairs]
+        """0 where an arm is measured for the first time. Arms that are compared with none here count for themselves."""
+        names = [other for _, other in self._pairs] or [arm.variant for arm in self._spec.arms]
+        counts = [self._earlier[name, case, level.name] for name in names]
         return max(counts) if all(counts) else 0
 
     def _settled(self, case: str, level: Level, precision: float) -> bool:

@@ -29,14 +29,17 @@ def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> Log
     return over_prompts(found)._replace(early=True) if found else None
 
 
-def settled(found: LogMean | None, precision: float) -> bool:
-    """Whether more requests are not needed: the whole interval says pays, costs or no relevant difference, or it
-    reaches no further than `precision` (0.05: 5%) to either side.
+def settled(found: LogMean | None, precision: float) -> str | None:
+    """Why more requests are not needed: the whole interval says pays, costs or no relevant difference, or it reaches no
+    further than `precision` (0.05: 5%) to either side. None: they are.
     """
     interval = found.interval() if found else None
     if interval is None:
-        return False
+        return None
     low, high = interval
-    apart = low > 1.0 or high < 1.0
-    alike = low > 1.0 / RELEVANT and high < RELEVANT
-    return apart or alike or math.sqrt(high / low) <= 1.0 + precision
+    if low > 1.0 or high < 1.0:
+        return f"its whole interval is {'above' if low > 1.0 else 'below'} 1"
+    if low > 1.0 / RELEVANT and high < RELEVANT:
+        return f"its whole interval is within {RELEVANT - 1.0:.0%} of 1"
+    narrow = math.sqrt(high / low) <= 1.0 + precision
+    return f"its interval reaches no further than {precision:.1%} to either side" if narrow else None

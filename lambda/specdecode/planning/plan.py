@@ -21,7 +21,7 @@ from specdecode.planning.events import (
     worst_case_events,
 )
 from specdecode.planning.inventory import Inventory
-from specdecode.planning.room import check_claim, check_room
+from specdecode.planning.room import check_claim, check_precision, check_room
 from specdecode.planning.sweep import (
     FEW_STEPS,
     SweepPlan,
@@ -198,6 +198,7 @@ def make_plan(
             *check_history(events),
             *check_room(experiment, engine),
             *check_claim(experiment, engine),
+            *check_precision(experiment, most),
             *check_start(experiment, engine, most, missing),
             *check_levels(experiment),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),

@@ -39,6 +39,14 @@ def check_claim(experiment: Experiment, engine: Engine) -> list[str]:
     ]
 
 
+def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
+    """Whether a speed-up can be settled while it is measured: only where both arms are served at the same time."""
+    if experiment.workload.requests.precision is None or max(len(wave.arms) for wave in waves) > 1:
+        return []
+    most = experiment.workload.requests.max
+    return [f"workload.requests: no two arms are on the node together, so that none ends early: each sends {most}"]
+
+
 def apart(experiment: Experiment, waves: Sequence[Wave]) -> tuple[str, ...]:
     """Variants that no wave has beside the one that they are compared with, where arms share the node."""
     together = [{arm.variant for arm in wave.arms} for wave in waves]

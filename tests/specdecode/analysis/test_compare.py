@@ -419,6 +419,9 @@ def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
     assert early.headline.ratio == ordinary.headline.ratio and early.headline.n == 12
     assert early.headline.low < ordinary.headline.low and early.headline.high > ordinary.headline.high  # type: ignore[operator]
     assert "anytime-valid" in early.headline.method and "anytime-valid" not in ordinary.headline.method
-    assert "Measuring ended after 12 of at most 30 requests: the speed-up was settled." in early.notes
+    why = "its whole interval is above 1"
+    assert f"Measuring ended after 12 of at most 30 requests: the speed-up was settled, {why}." in early.notes
+    assert "All 30 requests were sent: the speed-up was not settled before." in case(found, "sonnet").notes
+    assert not [note for note in case(fixed, "repeat").notes if "requests were sent" in note or "ended after" in note]
     assert case(found, "sonnet").headline == case(fixed, "sonnet").headline, "what went to the end lost nothing"
     assert r"8 to 30 requests \(until ±5\.0% or a verdict\)" in render_markdown(found)

@@ -71,6 +71,14 @@ def test_a_later_round_sends_what_the_first_one_sent(tmp_path: Path) -> None:
     assert (count(tmp_path, "base", 1), count(tmp_path, "sd", 1)) == (first, first), "equal arms would go on for long"
 
 
+def test_an_arm_that_has_the_node_alone_in_a_later_round_sends_what_it_sent_before(tmp_path: Path) -> None:
+    """Its partner did, too, in a wave of its own."""
+    run(given(), Options(folder=tmp_path), Pace(first_s=0.04), Pace(first_s=0.01))
+    alone = given(round_=1).model_copy(update={"arms": given().arms[:1]})
+    run(alone, Options(folder=tmp_path), Pace(first_s=0.04))
+    assert count(tmp_path, "base", 1) == count(tmp_path, "base") < 40
+
+
 def test_an_arm_that_is_compared_with_none_here_is_measured_to_the_end(tmp_path: Path) -> None:
     alone = given().model_copy(update={"arms": (BenchmarkArm(variant="sd", label="S", compare_to="base"),)})
     run(alone, Options(folder=tmp_path), Pace())

@@ -49,11 +49,17 @@ def test_it_misses_the_truth_at_any_of_two_hundred_looks_as_seldom_as_it_says() 
 
 
 @pytest.mark.parametrize(
-    ("mean", "error", "ended"),
-    [(0.4, 0.05, True), (-0.4, 0.05, True), (0.0, 0.005, True), (0.1, 0.05, False), (0.1, 0.03, False)],
+    ("mean", "error", "why"),
+    [
+        (0.4, 0.05, "its whole interval is above 1"),
+        (-0.4, 0.05, "its whole interval is below 1"),
+        (0.0, 0.005, "its whole interval is within 5% of 1"),
+        (0.1, 0.05, None),
+        (0.1, 0.03, None),
+    ],
 )
-def test_a_case_ends_when_its_verdict_cannot_change(mean: float, error: float, ended: bool) -> None:
-    assert settled(LogMean(mean, error**2, 19.0, 20, early=True), precision=0.02) is ended
+def test_a_case_ends_when_its_verdict_cannot_change(mean: float, error: float, why: str | None) -> None:
+    assert settled(LogMean(mean, error**2, 19.0, 20, early=True), precision=0.02) == why
 
 
 def test_a_case_ends_when_its_interval_is_short_enough_and_not_before_it_has_one() -> None:
@@ -61,7 +67,8 @@ def test_a_case_ends_when_its_interval_is_short_enough_and_not_before_it_has_one
     low, high = undecided.interval() or (0.0, 0.0)
     assert low < RELEVANT < high
     reach = math.sqrt(high / low) - 1
-    assert settled(LogMean(0.03, 0.01**2, 19.0, 20, early=True), precision=reach * 1.01)
+    why = settled(LogMean(0.03, 0.01**2, 19.0, 20, early=True), precision=reach * 1.01)
+    assert why == f"its interval reaches no further than {reach * 1.01:.1%} to either side"
     assert not settled(LogMean(0.03, 0.01**2, 19.0, 20, early=True), precision=reach * 0.99)
     assert not settled(None, 1.0) and not settled(log_mean([0.1]), 1.0)
     assert difference({Asked(0, 0): 1.0}, {Asked(1, 0): 2.0}) is None

@@ -109,6 +109,16 @@ def test_the_three_arms_of_a_native_preset_share_the_node_in_both_rounds(preset)
     assert not [text for text in plan.warnings if "is enough" in text]
 
 
+def test_arms_that_never_share_the_node_cannot_end_early_and_the_plan_says_so():
+    until = {"workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
+    (told,) = [w for w in make_plan(load_preset("qwen3-32b-latency", overrides=until), inventory=Inventory()).warnings
+               if "none ends early" in w]  # fmt: skip
+    assert told.endswith("each sends 60")
+    for preset, overrides in (("qwen3-32b", until), ("qwen3-32b-latency", {})):
+        plan = make_plan(load_preset(preset, overrides=overrides), inventory=Inventory())
+        assert not [text for text in plan.warnings if "none ends early" in text]
+
+
 @fuzz(60)
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
