@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.cluster.errors import ClusterUnavailable
-from specdecode.experiment import load_preset, preset_names
+from specdecode.experiment import Capacity, load_preset, preset_names
 from specdecode.tasks import release, runtime, serve, stop_arms, watchdog
 from specdecode.tasks.errors import ServeNotReady
 
@@ -16,6 +16,7 @@ from tests.specdecode.tasks import cluster_fake
 from tests.specdecode.tasks.cluster_fake import status
 from tests.specdecode.tasks.test_faults import assert_nothing_left, never_ready
 from tests.specdecode.tasks.test_prompts import of, staging
+from tests.specdecode.tasks.two_pools import TwoPools
 from tests.specdecode.tasks.world import World, arn
 
 KINDS = ("Job", "Deployment", "Service", "ConfigMap")
@@ -40,14 +41,14 @@ def of_run(world: World, run_id: str) -> list[str]:
     )
 
 
-NODE = load_preset("qwen3-32b").node
-"""Of the world's only pool."""
-
-
-@pytest.mark.parametrize("preset", [name for name in preset_names() if load_preset(name).node == NODE])
+@pytest.mark.parametrize("preset", preset_names())
 def test_every_object_of_every_preset_is_owned_by_the_run_s_root(preset, monkeypatch):
+    """Each on a node of its own shape, with its devices and no more."""
     monkeypatch.setattr(cluster_fake, "_validate", lambda document: None)  # tests/specdecode/manifests does it
-    world = World()
+    shape = load_preset(preset).shape
+    world = TwoPools(devices=shape.devices)
+    deployed = Capacity(node=shape.name if shape.has_devices else None, price_per_node_hour=3)
+    world.rt.environ = {**world.rt.environ, "CAPACITY": deployed.model_dump_json()}
     staging(world, lengths=of(100))
     applied = []
     put = world.cluster.put

@@ -10,44 +10,15 @@ from specdecode import layout, names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseDamaged
-from specdecode.cluster.resources import KubeObject
 from specdecode.tasks import acquire, nodes, release, watchdog
 from specdecode.tasks.inspect import look
 from specdecode.tasks.replicas import set_replicas
 
-from tests.specdecode.tasks.world import MACHINE, World, arn, made_ready
+from tests.specdecode.tasks.two_pools import TwoPools
+from tests.specdecode.tasks.world import MACHINE, World, arn
 
 CHECK = {"experiment": "account-check"}
 TRN2, CPU = names.NODEPOOL, names.CPU_NODEPOOL
-
-
-class TwoPools(World):
-    """A world in which Karpenter has the pool of the CPU node too, and makes its node."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "cpu"}
-        spec = {"replicas": 0, "template": {"spec": {"nodeClassRef": reference}}}
-        self.cluster.put(made_ready({"kind": "EC2NodeClass", "metadata": {"name": "cpu"}, "spec": {}}))
-        self.cluster.put(made_ready({"kind": "NodePool", "metadata": {"name": CPU}, "spec": spec}))
-
-    @property
-    def held(self) -> dict[str, int]:
-        return {obj["metadata"]["name"]: obj["spec"]["replicas"] for obj in self.cluster.all("NodePool")}
-
-    def _node(self) -> None:
-        super()._node()
-        if self.held[CPU]:
-            labels = {"karpenter.sh/nodepool": CPU}
-            self.cluster.put(made_ready({"kind": "Node", "metadata": {"name": "cpu-node", "labels": labels}}))
-        else:
-            self.cluster.remove("Node", "cpu-node")
-
-    def _pod(self, owner: KubeObject, *, ready: bool) -> KubeObject:
-        pod = super()._pod(owner, ready=ready)
-        if self.held[CPU] and pod["spec"]:
-            pod["spec"]["nodeName"] = "cpu-node"
-        return pod
 
 
 def test_a_check_of_the_account_holds_the_node_without_devices_and_gives_it_back() -> None:

@@ -65,6 +65,8 @@ class World:
     time: datetime = datetime(2026, 8, 1, 12, tzinfo=UTC)
     node_comes: bool = True
     slices_published: bool = True
+    devices: int = DEVICES
+    """Of the node."""
     trouble: dict[str, Callable[[KubeObject], None]] = field(default_factory=dict)
     job_fails: dict[str, int] = field(default_factory=dict)
     """Component -> exit code with which its Jobs end."""
@@ -166,12 +168,13 @@ class World:
         for deployment in self.cluster.all("Deployment"):
             self._pod(deployment, ready=True)
         self._collect()
+        self._allocate()
 
     def _node(self) -> None:
         if self.replicas and self.node_comes:
             self.cluster.put(made_ready({"kind": "Node", "metadata": _meta(NODE, {"karpenter.sh/nodepool": "trn2"})}))
             if self.slices_published:
-                self.cluster.put(_slice())
+                self.cluster.put(_slice(self.devices))
         elif not self.replicas:
             self.cluster.remove("Node", NODE)
             self.cluster.remove("ResourceSlice", NODE)
@@ -214,8 +217,8 @@ class World:
                 known["spec"] = {}
             if ready:
                 made_ready(known)
-            if template["spec"].get("resourceClaims"):
-                self.cluster.put(_claim(name, len(self.cluster.all("ResourceClaim"))))
+            for claim in template["spec"].get("resourceClaims", ()):
+                self.cluster.put(_claim(name, claim["resourceClaimTemplateName"]))
         if component in self.trouble:
             self.trouble[component](known)
         return known
@@ -232,6 +235,18 @@ class World:
             pod = pods.get(claim["metadata"]["ownerReferences"][0]["name"])
             if pod is None or pod["status"].get("phase") == "Succeeded":
                 self.cluster.remove("ResourceClaim", claim["metadata"]["name"])
+
+    def _allocate(self) -> None:
+        """Each claim gets the first group of devices of its size that is free, or waits."""
+        claims = self.cluster.all("ResourceClaim")
+        taken = {result["device"] for claim in claims for result in _results(claim)}
+        for claim in (claim for claim in claims if not _results(claim)):
+            (size,) = map(int, re.findall(r"-(\d+)dev-", claim["spec"]["template"]))
+            groups = [[f"neuron-{n}" for n in range(at, at + size)] for at in range(0, self.devices, size)]
+            if free := next((group for group in groups if taken.isdisjoint(group)), None):
+                results = [{"driver": "neuron.aws.com", "pool": NODE, "device": device} for device in free]
+                claim["status"] = {"allocation": {"devices": {"results": results}}}
+                taken.update(free)
 
 
 def karpenter_objects() -> list[KubeObject]:
@@ -261,25 +276,26 @@ def _ended(code: int, reason: str = "Error") -> dict[str, Any]:
     return {"name": "main", "image": "engine", "state": {"terminated": {"exitCode": code, "reason": reason}}}
 
 
-def _slice() -> KubeObject:
+def _slice(count: int) -> KubeObject:
     devices = [
         {
             "name": f"neuron-{number}",
-            "attributes": {"resource.aws.com/devicegroup8_id": {"string": f"group-{number // 8}"}},
+            "attributes": {
+                f"resource.aws.com/devicegroup{size}_id": {"string": f"group-{number // size}"}
+                for size in (1, 4, 8, 16)
+            },
         }
-        for number in range(DEVICES)
+        for number in range(count)
     ]
     spec = {"driver": "neuron.aws.com", "nodeName": NODE, "pool": {"name": NODE}, "devices": devices}
     return {"kind": "ResourceSlice", "metadata": {"name": NODE}, "spec": spec}
 
 
-def _claim(pod: str, taken: int) -> KubeObject:
-    results = [
-        {"driver": "neuron.aws.com", "pool": NODE, "device": f"neuron-{number}"}
-        for number in range(8 * taken, 8 * taken + 8)
-    ]
-    return {
-        "kind": "ResourceClaim",
-        "metadata": {**_meta(f"{pod}-claim", {}, names.NAMESPACE), "ownerReferences": [{"kind": "Pod", "name": pod}]},
-        "status": {"allocation": {"devices": {"results": results}}},
-    }
+def _claim(pod: str, template: str) -> KubeObject:
+    owner = {"ownerReferences": [{"kind": "Pod", "name": pod}]}
+    metadata = {**_meta(f"{pod}-claim", {}, names.NAMESPACE), **owner}
+    return {"kind": "ResourceClaim", "metadata": metadata, "spec": {"template": template}, "status": {}}
+
+
+def _results(claim: KubeObject) -> list[dict[str, str]]:
+    return list(claim["status"].get("allocation", {}).get("devices", {}).get("results", ()))
