@@ -13,6 +13,7 @@ import aws_cdk as cdk
 
 from constructs_lib.bundle import Bundle, BundleError, build_bundle
 from constructs_lib.settings import Settings, SettingsError
+from scheduling import scheduled_run
 from stacks.spec_decode import SpecDecodeStack
 from stacks.trainium_cluster import TrainiumClusterStack
 
@@ -20,7 +21,8 @@ ROOT = Path(__file__).resolve().parent
 
 
 def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
-    """Put both stacks into `app`."""
+    """Put both stacks into `app`. Raises SettingsError where the settings have a run start that may not."""
+    scheduled = scheduled_run(settings)
     platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
     SpecDecodeStack(
         app,
@@ -30,6 +32,7 @@ def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
         karpenter_role=platform.karpenter_role,
         bundle=bundle,
         settings=settings,
+        scheduled=scheduled,
     )
 
 
@@ -46,14 +49,13 @@ def main() -> int:
     app = cdk.App(context=context_of_cdk_json(), outdir=of_cli or "cdk.out")
     try:
         settings = Settings.from_context(app.node.get_all_context())
-        bundle = build_bundle()
+        compose(app, settings=settings, bundle=build_bundle())
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
     except BundleError as error:
         print(error, file=sys.stderr)
         return 3
-    compose(app, settings=settings, bundle=bundle)
     app.synth()
     if not of_cli:
         print("The templates are in cdk.out; `npx cdk deploy SpecDecodeStack` deploys them.")

@@ -17,6 +17,7 @@ from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from constructs_lib.settings_place import PlaceSettings, Texts, split
 from constructs_lib.settings_rules import problems_across
+from constructs_lib.settings_schedule import ScheduleSettings
 
 
 class SettingsError(ValueError):
@@ -36,7 +37,7 @@ def _pairs(value: Any) -> Any:
 ARN = r"^arn:aws[a-z-]*:"
 
 
-class Settings(PlaceSettings):
+class Settings(ScheduleSettings, PlaceSettings):
     """Every setting has a default: a deployment needs none. On-demand capacity unless a reservation is named."""
 
     node_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(

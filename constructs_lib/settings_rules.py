@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from constructs_lib import network_rules as network
+from constructs_lib import settings_schedule
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.versions import ADDONS
 from constructs_lib.zones import REGION_ZONES, problem_of
@@ -28,6 +29,7 @@ def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
     yield from _public_addresses(settings.endpoint_public_cidrs)
     yield from _kubernetes_and_ami(settings)
     yield from _capacity(settings, now=now)
+    yield from settings_schedule.problems(settings)
     if settings.log_retention_days not in LOG_RETENTION_DAYS:
         yield f"log_retention_days: CloudWatch Logs takes {', '.join(map(str, LOG_RETENTION_DAYS))}"
 

@@ -21,6 +21,7 @@ from constructs_lib.pipeline import Pipeline
 from constructs_lib.pipeline_access import READER_GROUP
 from constructs_lib.pod_roles import PodRoles
 from constructs_lib.provider_logs import keep_provider_logs
+from constructs_lib.schedule import Schedule, ScheduledRun
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
 from constructs_lib.storage import ArtifactBucket
@@ -42,6 +43,7 @@ class SpecDecodeStack(ProjectStack):
         karpenter_role: iam.IRole,
         bundle: Bundle,
         settings: Settings,
+        scheduled: ScheduledRun | None = None,
     ) -> None:
         super().__init__(
             scope, id, settings=settings, description="Does speculative decoding pay on Trainium2? The pipeline"
@@ -122,6 +124,11 @@ class SpecDecodeStack(ProjectStack):
             },
         )
         teardown.node.add_dependency(workspace, claims, volumes, accounts, roles, pipeline, backstop)
+        alarms = []
+        if scheduled is not None:
+            schedule = Schedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
+            schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
+            alarms = schedule.alarms
         results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
         dashboard = Dashboard(
             self,
@@ -129,7 +136,7 @@ class SpecDecodeStack(ProjectStack):
             settings=settings,
             state_machine=pipeline.state_machine,
             cluster_name=settings.cluster_name,
-            alarms=[*pipeline.alarms, *backstop.alarms, *results.alarms],
+            alarms=[*pipeline.alarms, *backstop.alarms, *results.alarms, *alarms],
         )
         Outputs(
             self,

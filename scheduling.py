@@ -1,0 +1,90 @@
+"""The run of a deployment's schedule: planned and priced at synth, and refused there if it may cost too much.
+
+Beside the app, since neither stacks nor constructs know what a run costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from specdecode.experiment import Experiment, ExperimentError, load, preset_names
+from specdecode.planning import Bill, Inventory, make_bill, make_plan
+
+from constructs_lib.costs import capacity
+from constructs_lib.cron import firing
+from constructs_lib.schedule import ScheduledRun
+from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.settings_schedule import BLOCK, has_begun
+
+
+def scheduled_run(settings: Settings, *, now: datetime | None = None) -> ScheduledRun | None:
+    """What the settings have started by itself; None without a schedule, and once its block has begun.
+
+    Raises SettingsError where the experiment cannot run, could cost more than is accepted or in a month more than the
+    budget, or may not have ended when it is started again.
+    """
+    if settings.schedule is None or has_begun(settings, now=now or datetime.now(UTC)):
+        return None
+    terms, reference = capacity(settings), settings.schedule_experiment
+    try:
+        experiment = load(reference, capacity=terms)
+        bill = make_bill(make_plan(experiment, inventory=Inventory(), capacity=terms), terms)
+    except ExperimentError as error:
+        raise SettingsError(f"The settings cannot work:\n  - schedule_experiment: {error}") from None
+    problems = list(_problems(settings, experiment, bill))
+    if problems:
+        raise SettingsError("The settings cannot work:\n" + "\n".join(f"  - {problem}" for problem in problems))
+    document = reference if reference in preset_names() else experiment.model_dump(mode="json")
+    accepted = {"accept_cost": math.ceil(bill.to_accept)} if bill.to_accept is not None else {}
+    when = settings.capacity_start if settings.schedule == BLOCK else settings.schedule
+    assert when is not None  # noqa: S101 (the settings' rules refuse a block without its start)
+    return ScheduledRun(
+        experiment=experiment.name,
+        request={"experiment": document, **accepted, "started_by": f"schedule {settings.schedule}"},
+        when=when,
+        time_zone=settings.schedule_time_zone,
+        bound=_bound(settings, bill),
+    )
+
+
+def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterator[str]:
+    limit, name = settings.schedule_accept_cost_usd or settings.accept_cost_above_usd, experiment.name
+    if (most := _most(bill)) > limit:
+        yield (
+            f"schedule_accept_cost_usd: a run of {name} could cost ${most:,.0f}, if every step lasts until its "
+            f"deadline, and ${limit:,.0f} is accepted; accept {math.ceil(most)}, or shorten its deadlines in a file "
+            "that extends it"
+        )
+    if settings.schedule == BLOCK:
+        return
+    often = firing(str(settings.schedule))
+    if often.hours_apart < bill.longest_node_hours:
+        yield (
+            f"schedule: it starts a run {often.hours_apart:g} h after another, and one of {name} may hold the node for "
+            f"{bill.longest_node_hours:.1f} h: runs would queue up; start fewer, or shorten its deadlines"
+        )
+    if (month := often.a_month * most) > settings.budget_usd:
+        yield (
+            f"budget_usd: {often.a_month} runs a month of {name} could cost ${month:,.0f}, and the month's budget is "
+            f"${settings.budget_usd:,}; start fewer, or raise it to {math.ceil(month)} if you mean to pay that"
+        )
+
+
+def _most(bill: Bill) -> float:
+    """USD that a run may add to the bill: a reserved node is paid for, whoever uses it."""
+    return bill.most if bill.capacity == "on-demand" else bill.staging.high
+
+
+def _bound(settings: Settings, bill: Bill) -> str:
+    """What it costs at most."""
+    most = _most(bill)
+    if bill.capacity == "on-demand":
+        a_run = f"a run costs ${bill.node.low:,.0f} to ${bill.node.high:,.0f}, ${most:,.0f} at most"
+    else:
+        a_run = f"a run adds ${most:,.0f} at most to the node, which is paid for"
+    if settings.schedule == BLOCK:
+        return a_run
+    times = firing(str(settings.schedule)).a_month
+    return f"{a_run}; {times} runs a month at most, ${times * most:,.0f}"
