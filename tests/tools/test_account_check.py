@@ -74,6 +74,11 @@ def test_the_workflow_is_opt_in_has_no_secret_and_destroys_whatever_happened() -
     assert places == sorted(places)
     destroy = next(step for step in job["steps"] if "cdk destroy --all --force" in step.get("run", ""))
     assert destroy["if"] == "always() && steps.deploy.outcome != 'skipped'"
+    assert "-c removal_policy=destroy " in job["env"]["SETTINGS"], "or the bucket and its data stay, and are billed"
+    deployed = [run for run in runs if "cdk deploy" in run or "cdk destroy" in run]
+    assert len(deployed) == 2 and all("$SETTINGS" in run for run in deployed), "the same stacks are destroyed"
+    given_back = next(n for n, run in enumerate(runs) if "specdecode capacity --json" in run)
+    assert "jq --exit-status '.replicas == 0'" in runs[given_back] and places[3] < given_back < places[4]
     assert all(".ci/web-identity" in run for run in runs if "specdecode" in run or "cdk" in run)
     spent = sum(step.get("timeout-minutes", 0) for step in job["steps"])
     assert spent < job["timeout-minutes"], "the last step must have its time"

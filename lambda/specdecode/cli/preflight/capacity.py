@@ -61,7 +61,10 @@ def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> C
     there = ",".join(sorted(having))
     missing = ", ".join(zone for zone in where if zone not in having)
     verdict = "warn" if both else "fail"
-    fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}" if wanted.has_devices else "it starts there"
+    if wanted.has_devices:
+        fix = f"deploy with -c capacity_zones={there} -c trn2_zones={there}"
+    else:
+        fix = f"it starts in {', '.join(both)}" if both else f"deploy with -c availability_zones={there}"
     return Check(name, verdict, f"not offered in {missing}, but in {there}", fix)  # type: ignore[arg-type]
 
 
