@@ -107,7 +107,7 @@ class Workload(Frozen):
     """Order in which the arms of a wave are loaded."""
     rounds: int | None = Field(default=None, ge=1, le=20)
     """How often the whole set of cases is measured; arms swap device groups between rounds. By default 2 where arms
-    share the node, so that each runs on each device group, else 1; 1 in an adaptive sweep, whose arms share a group."""
+    share the node, so that each runs on two device groups, else 1; 1 in an adaptive sweep, whose arms share a group."""
     ignore_eos: bool = False
     """Ask for answers of exactly `output_tokens`."""
     slo: Slo = Slo()

@@ -7,7 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from specdecode import names
 from specdecode.analysis.context import Failure
-from specdecode.records import Chunk, RequestRecord
+from specdecode.experiment import Capacity, load_preset
+from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
+from specdecode.records import Chunk, RequestRecord, Servers
 from specdecode.runs.state import change_state, load_state
 from specdecode.tasks import release, report, run
 from specdecode.tasks.errors import InvalidExperiment, ReportFailed
@@ -82,6 +84,27 @@ def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
     assert fastest["artifact"] in world.s3.objects["runs/run-1/report.html"].decode()
     assert document["context"]["node_seconds"] > 0
     assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "deployed", "price", "shown"),
+    [
+        ("qwen3-32b", Capacity(), TRN2.prices["us-east-2"].usd, True),
+        ("qwen3-32b", Capacity(node=TRN2.name, price_per_node_hour=30), 30, True),
+        ("llama-3.1-8b-eagle3-small", Capacity(node=TRN2_SMALL.name, price_per_node_hour=3), 3, True),
+        ("rehearsal-small", Capacity(node=TRN2_SMALL.name, price_per_node_hour=3), 3, False),
+        ("account-check", Capacity(node=TRN2.name, price_per_node_hour=30), CPU.prices["us-east-2"].usd, True),
+    ],
+)
+def test_the_report_has_the_node_that_the_run_held_with_its_devices_and_its_price(preset, deployed, price, shown):
+    """The deployment's price is of its node with devices; an engine that opens none ran on no Trainium."""
+    world, shape = World(), load_preset(preset).shape
+    world.rt.environ = {**world.rt.environ, "CAPACITY": deployed.model_dump_json()}
+    world.plan(request={"experiment": preset})
+    held = run.load_run(world.rt.store, "run-1")
+    context = report.run_context(held.plan, held.state, world.rt, Servers(run_id="run-1"))
+    assert (context.node, context.devices_per_node) == (shape.name if shown else "", shape.devices)
+    assert (context.price_per_node_hour, context.capacity_type) == (price, "on-demand")
 
 
 def test_what_each_arm_carries_at_the_objective_is_in_the_output_and_in_cloudwatch():

@@ -1,8 +1,8 @@
-"""A rehearsal in which cases end when their speed-up is settled, through the real state machine, in two rounds.
+"""Rehearsals of two rounds: four arms that fill the node, and cases that end when their speed-up is settled.
 
-Not part of `make test` (two to four minutes):
+Not part of `make test` (three to six minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_precision.py
+    .venv/bin/pytest -s tests/rehearsal_waves.py
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CHANGES = {
     "workload.cases": CASES,
     "workload.requests": {"min": 4, "max": MOST, "precision": 0.05},
     "workload.output_tokens": 32,
+    "workload.prompts": [],
 }
 
 
@@ -42,6 +43,35 @@ def cloud() -> Iterator[Cloud]:
         yield Cloud(running)
     assert running.left() == []
     running.forget()
+
+
+def test_four_arms_fill_the_node_and_each_has_another_device_group_in_the_second_round(cloud: Cloud) -> None:
+    sd = load_preset("rehearsal").variants[1].model_dump(mode="json", exclude_none=True)
+    arms = [{"name": "base", "label": "Base"}]
+    for k in (3, 5, 7):
+        speculation = {**sd["speculation"], "num_speculative_tokens": k}
+        arms.append({**sd, "name": f"sd-{k}", "label": f"SD-{k}", "speculation": speculation})
+    changes = {
+        "variants": arms,
+        "serving.devices": 4,
+        "serving.tensor_parallel_size": 16,
+        "workload.cases": ["repeat-line"],
+        "workload.prompts": [],
+        "workload.requests": 4,
+        "workload.output_tokens": 32,
+    }
+    run = cloud.running.start("filled", {"experiment": "rehearsal", "set": changes})
+    end = run.follow(cloud.running.progress)
+    assert end.status == "SUCCEEDED", end.cause
+    held = run.deployment.state(run.run_id).device_groups
+    groups = {(each.variant, each.round): each.group for each in held}
+    for round_ in (0, 1):
+        own = [set(each.devices) for each in held if each.round == round_]
+        assert [len(devices) for devices in own] == [4] * 4 and len(set.union(*own)) == 16, "the whole node"
+    assert all(groups[arm["name"], 0] != groups[arm["name"], 1] for arm in arms)
+    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    assert [len(pair["cases"]) for pair in report["pairs"]] == [1, 1, 1]
+    print(groups)
 
 
 def test_a_run_sends_what_settles_each_case_and_its_report_says_how_much_and_why(cloud: Cloud) -> None:
