@@ -18,8 +18,9 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_w
 from specdecode.cli.report_sources import find
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
-from specdecode.experiment import Capacity
-from specdecode.manifests import RenderContext
+from specdecode.experiment import Capacity, Experiment
+from specdecode.experiment.model import Sweep
+from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.api_keys import ENTRY
 from specdecode.manifests.production import production
 from specdecode.names import NAMESPACE
@@ -74,6 +75,16 @@ def winner(
         say(_recipe(comparison, chosen), end="")
         return
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
+    objects = objects_of(experiment, chosen, name=called, replicas=replicas)
+    if as_json:
+        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
+        return
+    say("".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called)), end="")
+    say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
+
+
+def objects_of(experiment: Experiment, arm: str, *, name: str, replicas: int) -> list[KubeObject]:
+    """Deployment and Service of an arm, called `name`."""
     context = RenderContext(
         run_id="production",
         bucket="unused",
@@ -81,13 +92,9 @@ def winner(
         bundle_sha256="0" * 64,
         region="us-east-2",
     )
-    plan = make_plan(experiment, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
-    objects = production(plan, chosen, name=called, replicas=replicas, ctx=context)
-    if as_json:
-        say_json({"apiVersion": "v1", "kind": "List", "items": objects})
-        return
-    say("".join(f"# {line(text)}\n" for text in _head(comparison, chosen, called)), end="")
-    say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
+    every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone
+    plan = make_plan(every, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
+    return production(plan, arm, name=name, replicas=replicas, ctx=context)
 
 
 def _recipe(comparison: Comparison, chosen: str) -> str:

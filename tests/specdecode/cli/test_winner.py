@@ -11,8 +11,8 @@ from specdecode import names
 from specdecode.analysis import compare
 from specdecode.analysis.context import Served
 from specdecode.analysis.report import write_report
-from specdecode.cli import app
-from specdecode.experiment import load_preset
+from specdecode.cli import app, winner
+from specdecode.experiment import Capacity, load_preset, preset_names
 from typer.testing import CliRunner
 
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
@@ -93,3 +93,20 @@ def test_kubectl_accepts_it(folder: Path, double, kubectl) -> None:  # noqa: F81
     said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=call(folder)).stdout.splitlines()
     assert [line.split()[0] for line in said] == ["deployment.apps/qwen3-32b-sd", "service/qwen3-32b-sd"]
     assert all(line.endswith("created (server dry run)") for line in said)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_kubectl_accepts_every_arm_of_every_preset(preset: str, double, kubectl) -> None:  # noqa: F811
+    if double.request("GET", f"/api/v1/namespaces/{names.NAMESPACE}")[0] == 404:
+        double.namespace(names.NAMESPACE)
+    experiment = load_preset(preset, capacity=Capacity(price_per_node_hour=1))
+    arms = [variant.name for variant in experiment.variants]
+    objects = [
+        obj
+        for number, arm in enumerate(arms)
+        for obj in winner.objects_of(experiment, arm, name=f"arm-{number}", replicas=2)
+    ]
+    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(objects)).stdout.splitlines()
+    assert len(said) == 2 * len(arms)
+    assert all(line.endswith("created (server dry run)") for line in said)
+    assert "production" not in yaml.safe_dump_all(objects)
