@@ -77,6 +77,13 @@ def records(one: Experiment, found: PromptSet, *, seed: int = 1) -> Iterator[Req
                         yield _named(made, found, row.id, row.text, level, k)
 
 
+def as_talk(record: RequestRecord) -> RequestRecord:
+    """Requests of `chat` as turns of conversations, three each, with a prefix cache that knows the turns before."""
+    turn = record.index % 3 if record.case == "chat" else 0
+    known = {"turn": turn, "prompt_tokens": 40 + 250 * turn, "cached_tokens": 240 * turn}
+    return record.model_copy(update=known) if record.case == "chat" else record
+
+
 def _named(record: RequestRecord, found: PromptSet, name: str, text: str, level: Level, k: int) -> RequestRecord:
     """With its prompt, its load, and what the server says of its drafts."""
     steps = [chunk.tokens or 0 for chunk in record.chunks[1:]]
@@ -95,10 +102,12 @@ def _named(record: RequestRecord, found: PromptSet, name: str, text: str, level:
     )
 
 
-def by_work(*, concurrency: tuple[int, ...] = (4,), texts: bool = True) -> Comparison:
+def by_work(*, concurrency: tuple[int, ...] = (4,), texts: bool = True, talks: bool = False) -> Comparison:
     found = prompts()
     one = measured(found, concurrency=concurrency)
     key = one.workload.cases[0].prompts
     assert key is not None
     sets = {key.key: found} if texts else {}
-    return compare(experiment=one, records=records(one, found), context=context(), sets=sets)
+    made = map(as_talk, records(one, found)) if talks else records(one, found)
+    around = context(prefix_caching={"base": True, "sd": True}) if talks else context()
+    return compare(experiment=one, records=made, context=around, sets=sets)

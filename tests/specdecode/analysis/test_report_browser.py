@@ -51,10 +51,10 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def written(folder: Path, sweep: Sweep | str | None) -> Path:
-    """A report of three arms at one load, or without `sweep` of two arms at six loads; `work`: by kind of work."""
+    """A report of three arms at one load, without `sweep` of two at six loads; `work`: by kind of work, with turns."""
     path = folder / "report.html"
     if sweep == "work":
-        path.write_text(render_html(by_work(concurrency=(1, 8))))
+        path.write_text(render_html(by_work(concurrency=(1, 8), talks=True)))
         return path
     if sweep is None:
         path.write_text(render_html(at_loads()))

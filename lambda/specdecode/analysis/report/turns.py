@@ -5,7 +5,18 @@ from __future__ import annotations
 from specdecode.analysis.report.numbers import NONE
 from specdecode.analysis.result import Comparison
 
-HEADERS = ("Conversations", "Arm", "Turn", "Requests", "TTFT p50", "TTFT p90", "Prompt tokens", "From prefix cache")
+COLUMNS = {
+    "Conversations": "",
+    "Arm": "",
+    "Turn": "Which question of its conversation, from 1",
+    "TTFT p50": "Time from the request to the first token, ms: half of the requests of this turn had it by then",
+    "TTFT p90": "Time from the request to the first token, ms: nine in ten requests of this turn had it by then",
+    "Prompt tokens": "Tokens of the whole request, history included, as the server counts them; mean",
+    "From prefix cache": "Of the prompt tokens, those that the server had in its prefix cache; mean",
+    "Requests": "Completed ones of this turn",
+}
+"""Heading and what it is."""
+HEADERS = tuple(COLUMNS)
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -19,7 +30,7 @@ def rows(comparison: Comparison) -> list[tuple[str, ...]]:
                     if each.turn == turn:
                         times = (_ms(each.ttft.p50), _ms(each.ttft.p90))
                         counts = (_tokens(each.prompt_tokens), _tokens(each.cached_tokens))
-                        found.append((case.name, arm.variant, str(turn), str(each.ttft.n), *times, *counts))
+                        found.append((case.name, arm.variant, str(turn), *times, *counts, str(each.ttft.n)))
     return found
 
 

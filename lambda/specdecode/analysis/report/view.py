@@ -68,7 +68,7 @@ class ReportView:
         self.marks = MARKS
         self.classes = CLASSES
 
-    turn_headers = turns.HEADERS
+    turn_columns = turns.COLUMNS
 
     @cached_property
     def turns(self) -> list[tuple[str, ...]]:
