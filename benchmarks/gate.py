@@ -23,7 +23,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.gate import Decision, Limits, gate
+from specdecode.analysis.gate import gate
+from specdecode.analysis.gate_questions import Limits
+from specdecode.analysis.gate_result import Decision
 
 from benchmarks.reference.processes import ROOT, reference_server
 from tests.specdecode.analysis.simulate import context, experiment, run

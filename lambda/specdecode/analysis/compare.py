@@ -13,6 +13,7 @@ from specdecode.analysis.k_by_load import schedules
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
 from specdecode.analysis.objective import objectives
+from specdecode.analysis.other_loads import other_loads
 from specdecode.analysis.pairs import compare_pair
 from specdecode.analysis.prediction import theories
 from specdecode.analysis.published import published_notes, which_comparison
@@ -95,6 +96,7 @@ def compare_measured(
         arms=tuple(each.arm for each in arms.values()),
         timeline=timeline(record for each in arms.values() for record in each.block.records),
         pairs=tuple(pairs),
+        loads=other_loads(experiment, levels),
         chains=tuple(chains),
         drift=moved,
         accuracy=tuple(accuracy_changes(context.accuracy, pairs)),

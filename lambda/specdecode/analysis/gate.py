@@ -1,126 +1,40 @@
 """Whether runs keep a limit, for a pipeline that must go red when they do not: passed, failed, or it cannot be told.
 
-A limit is kept or broken where the whole interval lies on one side of it. The intervals of all checks hold together
-(Bonferroni), at a level at which either wrong answer (red although the limit is kept, green although it is broken)
-comes in at most 5 % of the gates. What varies between runs is in them (`measures.student.moderated`). How often the
-answers are wrong is measured in docs/metrics.md.
+Every load is held to the limits by itself: a gate is as good as its worst check. A limit is kept or broken where the
+whole interval lies on one side of it. The intervals of all checks hold together (Bonferroni), at a level at which
+either wrong answer (red although the limit is kept, green although it is broken) comes in at most 5 % of the gates.
+What varies between runs is in them (`measures.student.moderated`). How often the answers are wrong is measured in
+docs/metrics.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
 from specdecode.analysis.alike import incomparable
 from specdecode.analysis.difference import settings
-from specdecode.analysis.gate_figures import ByCase, cases_of, speedup, throughputs
+from specdecode.analysis.gate_questions import Limits, Question, judged_levels, questions
+from specdecode.analysis.gate_result import WRONG, Decision, Gate, GateCheck
 from specdecode.analysis.result import Comparison
-from specdecode.analysis.verdict import too_many_failed
-from specdecode.experiment.model import Frozen
-from specdecode.measures.student import LogMean, combine, moderated
 
-WRONG = 0.05
-"""Share of gates with either wrong answer, at most."""
-BETWEEN_RUNS = 0.005
-"""Standard deviation of the logarithm of a run's figure that is assumed before several runs show theirs."""
 MOST_TIMES = 20
 """More than so many times as many runs are not asked of anybody."""
-ALL = "all prompts"
 
 
 class Unfit(ValueError):
     """The runs cannot be judged by these limits; the message says why and what to do."""
 
 
-class Decision(StrEnum):
-    """How a check, or the gate, ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    CANNOT_TELL = "cannot tell"
-
-
-class GateCheck(Frozen):
-    """One limit, on one arm."""
-
-    arm: str
-    about: str
-    """What it is of: a case, or all prompts."""
-    limit: str
-    speedup: bool
-    """The ratio is a speed-up over a baseline; else the throughput over that of the runs before."""
-    outcome: Decision
-    reason: str
-    ratio: float | None = None
-    low: float | None = None
-    high: float | None = None
-    """Interval of the ratio that holds together with those of all other checks."""
-
-
-class Gate(Frozen):
-    """All checks of one call."""
-
-    runs: tuple[str, ...]
-    """Those that are judged."""
-    against: tuple[str, ...] = ()
-    """Those that they are held against, of a regression."""
-    checks: tuple[GateCheck, ...]
-    between_runs: float
-    notes: tuple[str, ...] = ()
-
-    @property
-    def outcome(self) -> Decision:
-        """Failed if one check did; else cannot tell if one cannot; else passed."""
-        outcomes = {check.outcome for check in self.checks}
-        return next(
-            (each for each in (Decision.FAILED, Decision.CANNOT_TELL) if each in outcomes),
-            Decision.PASSED,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What is demanded; one at least is given."""
-
-    min_speedup: float | None = None
-    """Of every compared arm over its baseline: 1.2."""
-    max_regression: float | None = None
-    """Share by which every arm's own throughput may fall from the runs before: 0.03."""
-    arms: tuple[str, ...] = ()
-    """Only these arms; all where there are none."""
-    each_case: bool = False
-    """Hold every case to the limit by itself, too."""
-    between_runs: float = BETWEEN_RUNS
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Question:
-    """A check before its interval is known: its level depends on how many there are."""
-
-    arm: str
-    about: str
-    limit: str
-    speedup: bool
-    least: float
-    """Smallest ratio that keeps the limit."""
-    found: LogMean | None
-    doubt: str = ""
-    """Why it cannot be told, whatever the figure is."""
-    broken: str = ""
-    """Why it fails, whatever the figure is."""
-
-
 def gate(runs: Sequence[Comparison], limits: Limits, *, against: Sequence[Comparison] = ()) -> Gate:
     """Hold `runs` (of one question, repeated) to `limits`, a regression to the runs `against`. Raises Unfit."""
     _fit(runs, against, limits)
-    questions = [*_speedups(runs, limits), *_regressions(against, runs, limits)]
-    judged = sum(question.found is not None for question in questions)
+    asked = list(questions(against, runs, limits))
+    judged = sum(question.found is not None for question in asked)
     return Gate(
         runs=tuple(run.run_id for run in runs),
         against=tuple(run.run_id for run in against),
-        checks=tuple(_judged(question, 1.0 - 2.0 * WRONG / max(1, judged)) for question in questions),
+        checks=tuple(_judged(question, 1.0 - 2.0 * WRONG / max(1, judged)) for question in asked),
         between_runs=limits.between_runs,
         notes=tuple(_notes(runs, against, limits)),
     )
@@ -148,73 +62,15 @@ def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Limi
     compared = {pair.variant for run in runs for pair in run.pairs}
     if limits.min_speedup is not None and not compared & set(limits.arms or compared):
         problems.append(f"{runs[0].run_id} compares no such arm with another: there is no speed-up")
+    levels = runs[0].experiment.workload.levels
+    if strange := [value for value in limits.loads if value not in {level.value for level in levels}]:
+        measured = ", ".join(map(str, levels))
+        problems.append(f"no run was measured at a load of {', '.join(f'{each:g}' for each in strange)}: {measured}")
     if problems:
         raise Unfit("\n".join(problems))
 
 
-def _speedups(runs: Sequence[Comparison], limits: Limits) -> Iterator[_Question]:
-    if limits.min_speedup is None:
-        return
-    limit = f"speed-up of at least {limits.min_speedup:g}×"
-    for name in dict.fromkeys(pair.variant for run in runs for pair in run.pairs):
-        if limits.arms and name not in limits.arms:
-            continue
-        doubts: list[str] = []
-        side = [speedup(run, name, doubts) for run in runs]
-        yield from _questions(name, limit, limits.min_speedup, [side], limits, doubts)
-
-
-def _regressions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Limits) -> Iterator[_Question]:
-    if limits.max_regression is None:
-        return
-    limit, least = f"throughput at most {limits.max_regression * 100:g}% lower", 1.0 - limits.max_regression
-    arms = dict.fromkeys(arm.variant for run in (*before, *after) for arm in run.arms)
-    for name in arms:
-        if limits.arms and name not in limits.arms:
-            continue
-        doubts: list[str] = []
-        failing = [reason for run in after for arm in cases_of(run, name).values() if (reason := too_many_failed(arm))]
-        doubts += [reason for run in before for arm in cases_of(run, name).values() if (reason := too_many_failed(arm))]
-        known = {case for run in (*before, *after) for case in cases_of(run, name)}
-        found: list[dict[str, LogMean]] = [{} for _ in (*before, *after)]
-        for case in sorted(known):
-            figures = throughputs([*before, *after], name, case, doubts)
-            for place, figure in zip(found, figures, strict=False):
-                place[case] = figure
-        sides = [found[: len(before)], found[len(before) :]]
-        yield from _questions(name, limit, least, sides, limits, doubts, failing)
-
-
-def _questions(
-    arm: str,
-    limit: str,
-    least: float,
-    sides: Sequence[Sequence[ByCase]],
-    limits: Limits,
-    doubts: Sequence[str],
-    failing: Sequence[str] = (),
-) -> Iterator[_Question]:
-    """All prompts together, every case of the same weight; then case by case where that is wanted."""
-    every = [run for side in sides for run in side]
-    common = [case for case in every[0] if all(case in run for run in every)]
-    shares = [1.0 / len(common) for _ in common]
-    whole = [[combine([run[case] for case in common], shares) for run in side] for side in sides] if common else []
-    yield _Question(
-        arm=arm,
-        about=ALL,
-        limit=limit,
-        speedup=len(sides) == 1,
-        least=least,
-        found=moderated(whole, assumed=limits.between_runs) if common else None,
-        doubt="; ".join(doubts[:3]) or ("" if common else "no case is in all of the runs"),
-        broken="; ".join(failing[:3]),
-    )
-    for case in common if limits.each_case else ():
-        found = moderated([[run[case] for run in side] for side in sides], assumed=limits.between_runs)
-        yield _Question(arm=arm, about=case, limit=limit, speedup=len(sides) == 1, least=least, found=found)
-
-
-def _judged(question: _Question, confidence: float) -> GateCheck:
+def _judged(question: Question, confidence: float) -> GateCheck:
     interval = question.found.interval(confidence) if question.found else None
     low, high = interval or (None, None)
     ratio = question.found.ratio if question.found else None
@@ -233,6 +89,7 @@ def _judged(question: _Question, confidence: float) -> GateCheck:
     return GateCheck(
         arm=question.arm,
         about=question.about,
+        load=question.load,
         limit=question.limit,
         speedup=question.speedup,
         outcome=outcome,
@@ -243,7 +100,7 @@ def _judged(question: _Question, confidence: float) -> GateCheck:
     )
 
 
-def _more(question: _Question, low: float, high: float) -> str:
+def _more(question: Question, low: float, high: float) -> str:
     """How many times as many runs would tell, if they vary as these do; nothing where that is out of reach."""
     if question.found is None:
         return ""
@@ -259,5 +116,6 @@ def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Li
             f"One run on a side does not show what varies between runs: {limits.between_runs:.1%} is assumed "
             "(--between-runs). Repeats, as A1,A2..B1,B2, show it."
         )
-    if len(levels := runs[0].experiment.workload.levels) > 1:
-        yield f"Judged is the first of {len(levels)} loads: {levels[0]}."
+    judged, levels = judged_levels(runs[0], limits), runs[0].experiment.workload.levels
+    if len(judged) < len(levels):
+        yield f"Of {len(levels)} loads only these are judged: {', '.join(map(str, judged))}."

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from specdecode.analysis.result import HEADLINE, Comparison
+from specdecode.analysis.result import HEADLINE, Comparison, LoadResult
 from specdecode.analysis.verdict import log_stat
+from specdecode.experiment.level import Level
 from specdecode.measures.arm import SAMPLES, ArmCase
 from specdecode.measures.distribution import mean, stddev
 from specdecode.measures.student import LogMean
@@ -15,9 +16,11 @@ ByCase = Mapping[str, LogMean]
 """One run's figure of one arm in each case."""
 
 
-def speedup(run: Comparison, name: str, doubts: list[str]) -> ByCase:
-    """The arm's speed-up in each case; why there is none goes to `doubts`."""
-    pair = next((each for each in run.pairs if each.variant == name), None)
+def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
+    """The arm's speed-up at a load in each case; why there is none goes to `doubts`."""
+    if (load := _at(run, level, doubts)) is None:
+        return {}
+    pair = next((each for each in load.pairs if each.variant == name), None)
     if pair is None:
         doubts.append(f"{run.run_id} has no comparison of {name}")
         return {}
@@ -30,20 +33,30 @@ def speedup(run: Comparison, name: str, doubts: list[str]) -> ByCase:
     return found
 
 
-def cases_of(run: Comparison, name: str) -> dict[str, ArmCase]:
-    return {arm.case: arm for arm in run.arms if arm.variant == name}
+def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict[str, ArmCase]:
+    """The arm at a load by case; why there is none goes to `doubts`."""
+    load = _at(run, level, doubts)
+    return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}
 
 
-def throughputs(runs: Sequence[Comparison], name: str, case: str, doubts: list[str]) -> list[LogMean]:
-    """The arm's throughput in each run; none at all, and why, where a run lacks it.
+def _at(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | None:
+    load = run.at(level)
+    if load is None:
+        why = "it was not measured there, or an earlier version wrote its report"
+        doubts.append(f"{run.run_id} has no figures at {level}: {why}")
+    return load
+
+
+def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str, doubts: list[str]) -> list[LogMean]:
+    """The arm's throughput in each run (its id, and the arm there); none at all, and why, where a run lacks it.
 
     Where every run has the values of as many requests, what a prompt takes in all of them is no noise: the residuals
     after the mean of each position give the variance. Prompts are the same at the same position.
     """
-    arms = [run.arm(name, case) for run in runs]
+    arms = [arm for _, arm in runs]
     lacking = [
-        f"{run.run_id} has no throughput of {name} in {case}"
-        for run, arm in zip(runs, arms, strict=True)
+        f"{run} has no throughput of {name} in {case}"
+        for run, arm in runs
         if arm is None or not (arm.metrics.get(HEADLINE) and arm.metrics[HEADLINE].mean)
     ]
     if lacking:

@@ -10,10 +10,13 @@ from pydantic import Field, StringConstraints, model_validator
 
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve_result import Curve, Schedule
+from specdecode.analysis.load_result import LoadResult
 from specdecode.analysis.objective import Objective
+from specdecode.analysis.pair_result import HEADLINE, CaseResult, Chain, GroupName, GroupResult, Pair, TypeRange
 from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo, Verdict
 from specdecode.analysis.work_result import Work
 from specdecode.escape import plain_json
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import ArmCase
@@ -26,81 +29,6 @@ RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,
 
 RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
 """Path of a file with raw records below a run's folder; the report links to it."""
-
-
-GroupName = Literal["all", "structured", "open-ended"]
-
-
-class CaseResult(Frozen):
-    """One arm against its baseline in one case."""
-
-    case: str
-    structured: bool
-    verdict: Verdict
-    reason: str
-    settle: str = ""
-    """What would settle it, where it cannot be told."""
-    comparable: bool = True
-    """Both arms completed enough of the same prompts for a figure that means something."""
-    impossible: bool = False
-    """An arm has figures here that no server can reach: nothing is learned from it."""
-    headline: Estimate | None
-    speedups: tuple[Estimate, ...]
-    pairs: int
-    distinct_prompts: int
-    equality: Equality
-    cost_ratio: float | None
-    """Baseline cost per million output tokens / this arm's: above 1 is cheaper."""
-    cost_saving: float | None
-    """Dollars per million output tokens saved (negative: it costs more)."""
-    notes: tuple[str, ...]
-
-
-class TypeRange(Frozen):
-    """The smallest and the largest speed-up of a group's prompt types."""
-
-    low: float
-    low_case: str
-    high: float
-    high_case: str
-
-
-class GroupResult(Frozen):
-    """A kind of prompts: geometric mean over its prompt types, each of the same weight."""
-
-    group: GroupName
-    cases: tuple[str, ...]
-    """All of the kind, also those that could not be compared."""
-    judged: tuple[str, ...]
-    """Those of them that the figures are of."""
-    verdict: Verdict
-    reason: str
-    settle: str = ""
-    speedups: tuple[Estimate, ...]
-    """With an interval over prompt types where there are enough of them; else of the measured ones, without."""
-    range: TypeRange | None
-    next: tuple[float, float] | None
-    """95% prediction interval for one more prompt type of the kind; None with too few types to say."""
-
-    @property
-    def headline(self) -> Estimate | None:
-        """The group's speed-up on the headline metric."""
-        return next((estimate for estimate in self.speedups if estimate.metric == HEADLINE), None)
-
-
-class Pair(Frozen):
-    """One arm against the arm it is compared with."""
-
-    variant: str
-    baseline: str
-    changes: tuple[str, ...]
-    """What differs between the two: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
-    cases: tuple[CaseResult, ...]
-    groups: tuple[GroupResult, ...]
-
-    def group(self, name: str) -> GroupResult | None:
-        """The group called `name`, if any of its cases could be compared."""
-        return next((group for group in self.groups if group.group == name), None)
 
 
 class AccuracyChange(Frozen):
@@ -118,15 +46,6 @@ class AccuracyChange(Frozen):
     """95% interval of the change, from both scores' standard errors."""
     shown: bool
     """The interval excludes 0."""
-
-
-class Chain(Frozen):
-    """Several changes one after the other, told apart: total = product of the links."""
-
-    variant: str
-    root: str
-    links: tuple[Pair, ...]
-    total: Pair
 
 
 class Drift(Frozen):
@@ -209,6 +128,8 @@ class Comparison(Frozen):
     timeline: tuple[Stretch, ...] = ()
     """The load as it went, the earliest stretch first."""
     pairs: tuple[Pair, ...]
+    loads: tuple[LoadResult, ...] = ()
+    """The loads after the first, of which everything else here is; empty of a run of one load."""
     chains: tuple[Chain, ...]
     drift: tuple[Drift, ...]
     accuracy: tuple[AccuracyChange, ...] = ()
@@ -233,6 +154,12 @@ class Comparison(Frozen):
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What `variant` did in `case`."""
         return self._arms_by_name.get((variant, case))
+
+    def at(self, level: Level) -> LoadResult | None:
+        """What is known of one load; None where an earlier version wrote the report, which kept only the first."""
+        if level == self.experiment.workload.levels[0]:
+            return LoadResult(level=level, arms=self.arms, pairs=self.pairs)
+        return next((each for each in self.loads if each.level == level), None)
 
     @property
     def open_questions(self) -> list[tuple[str, str, str]]:
@@ -268,7 +195,17 @@ class Comparison(Frozen):
         compared = {(pair.variant, pair.baseline) for pair in self.pairs}
         curved = {case for curve in self.curve for case in curve.cases}
         worked = {category.case for each in self.work for category in each.categories}
+        at_loads = {(arm.variant, arm.case) for load in self.loads for arm in load.arms}
+        at_loads |= {
+            (name, case.case)
+            for load in self.loads
+            for pair in load.pairs
+            for case in pair.cases
+            for name in (pair.variant, pair.baseline)
+        }
         lacking = [
+            *(f"load {load.level}" for load in self.loads if load.level not in self.experiment.workload.levels),
+            *(f"arm {name} in {case}" for name, case in sorted(at_loads) if name not in variants or case not in cases),
             *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
             *(f"case {case}" for _, case in sorted(measured) if case not in cases),
             *(f"load of {name} in {case}" for name, case in sorted(loaded - measured)),
@@ -282,10 +219,6 @@ class Comparison(Frozen):
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")
         return self
-
-
-HEADLINE = "request_output_throughput"
-"""The metric that the verdict is about: output tokens per second of whole requests (ADR 0080)."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -305,7 +238,9 @@ __all__ = [
     "Drift",
     "Equality",
     "Estimate",
+    "GroupName",
     "GroupResult",
+    "LoadResult",
     "MeasuredK",
     "MetricInfo",
     "Pair",

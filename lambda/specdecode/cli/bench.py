@@ -67,10 +67,17 @@ def bench(
         ),
     ] = None,
     prompt: Annotated[
-        list[str] | None, typer.Option(help="A prompt of your own. Repeatable.", rich_help_panel=WHAT)
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="A prompt of your own. Repeatable.", rich_help_panel=WHAT),
     ] = None,
     prompts: Annotated[
-        list[Path] | None, typer.Option(help="JSON Lines with `prompt` or `messages`.", rich_help_panel=WHAT)
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Prompts of yours, a case for each category, in any form that `specdecode prompts check FILE` reads. "
+            "Repeatable.",
+            rich_help_panel=WHAT,
+        ),
     ] = None,
     endpoint: Annotated[
         EndpointOption, typer.Option(help="Which API to call.", rich_help_panel=WHAT)

@@ -14,7 +14,7 @@ from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_table import figures_table
 from specdecode.cli.output import complain, say, say_document
-from specdecode.cli.report_sources import recorded, sets_of
+from specdecode.cli.report_recorded import recorded, sets_of
 from specdecode.cli.report_view import terminal_width
 from specdecode.escape import line
 from specdecode.experiment.benchmark_spec import BenchmarkSpec

@@ -1,4 +1,7 @@
-"""What the shell offers at the tab key: presets, runs that lie here, test cases. Nothing asks the network."""
+"""What the shell offers at the tab key: presets, runs that lie here, test cases.
+
+Nothing asks the network, so runs of a bucket are not offered: `specdecode list` shows them.
+"""
 
 from __future__ import annotations
 

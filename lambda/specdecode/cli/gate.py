@@ -8,14 +8,15 @@ from typing import Annotated
 
 import typer
 
-from specdecode.analysis.gate import BETWEEN_RUNS, Decision, Limits, Unfit
+from specdecode.analysis.gate import Unfit
 from specdecode.analysis.gate import gate as judge
+from specdecode.analysis.gate_questions import BETWEEN_RUNS, Limits
+from specdecode.analysis.gate_result import Decision
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.result import Comparison
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
-from specdecode.cli.report_sources import find
+from specdecode.cli.report_sources import find_each
 from specdecode.cli.runs_deployment import Deployment
 
 ENDS = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
@@ -48,6 +49,12 @@ def gate(
     arm: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Hold only this arm to the limits. Repeatable.")
     ] = None,
+    load: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="N", min=0, help="Hold only this load to the limits (requests at a time, or a second). Repeatable."
+        ),
+    ] = None,
     each_case: Annotated[
         bool, typer.Option("--each-case", help="Hold every case to the limits by itself, too.")
     ] = False,
@@ -66,7 +73,8 @@ def gate(
     """Hold runs to a limit, for a pipeline that must go red: a speed-up to be reached, a regression not to be exceeded.
 
     A speed-up is an arm's over its baseline in the same run. A regression is each arm's own throughput, AFTER against
-    BEFORE: an image that slows both arms down alike shows in it.
+    BEFORE: an image that slows both arms down alike shows in it. Of a run of several loads each is held to the limits,
+    and the worst decides.
 
         specdecode gate results/nightly --min-speedup 1.2
         specdecode gate results/main..results/change --max-regression 3% --junit gate.xml
@@ -81,30 +89,28 @@ def gate(
             min_speedup=min_speedup,
             max_regression=None if max_regression is None else _share("--max-regression", max_regression),
             arms=tuple(arm or ()),
+            loads=tuple(load or ()),
             each_case=each_case,
             between_runs=_share("--between-runs", between_runs),
         )
-        found = judge(_found(after, deployment), limits, against=_found(before, deployment))
+        found = find_each([*before, *after], deployment=deployment)
+        judged = judge(found[len(before) :], limits, against=found[: len(before)])
     except Unfit as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     if as_json:
-        say_json({"outcome": found.outcome.value, **found.model_dump(mode="json")})
+        say_json({"outcome": judged.outcome.value, **judged.model_dump(mode="json")})
     else:
-        say(gate_text(found), end="")
+        say(gate_text(judged), end="")
     try:
         if junit is not None:
-            junit.write_text(gate_junit(found), encoding="utf-8")
+            junit.write_text(gate_junit(judged), encoding="utf-8")
         if summary is not None:
             with summary.open("a", encoding="utf-8") as file:
-                file.write(gate_markdown(found))
+                file.write(gate_markdown(judged))
     except OSError as error:
         complain(f"{error.filename}: {error.strerror}")
         raise typer.Exit(EXIT_USAGE) from None
-    raise typer.Exit(ENDS[found.outcome])
-
-
-def _found(runs: list[str], deployment: Deployment) -> list[Comparison]:
-    return [find(run, deployment=deployment) for run in runs]
+    raise typer.Exit(ENDS[judged.outcome])
 
 
 def _sides(runs: str) -> tuple[list[str], list[str]]:

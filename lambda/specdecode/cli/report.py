@@ -27,7 +27,7 @@ from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, complain, say, say_coloured, say_document, say_json, stop_with
 from specdecode.cli.report_imports import import_results
-from specdecode.cli.report_sources import find, find_all
+from specdecode.cli.report_sources import find, find_all, find_each
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
 
@@ -122,7 +122,7 @@ def compare_runs(
     if len(runs) < 2:
         raise stop_with("give two runs or more", EXIT_USAGE)
     try:
-        found = difference([find(run, deployment=deployment) for run in runs])
+        found = difference(find_each(runs, deployment=deployment))
     except NoSets as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     if as_json:

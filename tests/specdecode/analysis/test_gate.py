@@ -9,7 +9,9 @@ from functools import cache
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.gate import ALL, Decision, Gate, Limits, Unfit, gate
+from specdecode.analysis.gate import Unfit, gate
+from specdecode.analysis.gate_questions import ALL, Limits
+from specdecode.analysis.gate_result import Decision, Gate
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.experiment.model import Experiment
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio

@@ -61,6 +61,16 @@ def test_paths_with_dots_and_repeats_are_understood(runs: Path, monkeypatch: pyt
     call("../same", "--min-speedup", "1.2", code=0)
 
 
+def test_mistyped_folders_are_named_at_once_and_ask_for_nothing_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    said = call("one..two", "--max-regression", "3%", code=2).stderr
+    assert said.startswith("one, two: no such file or folder here. To look for runs of the bucket:")
+    said = call("one/x..two/y", "--max-regression", "3%", code=2).stderr
+    assert said == "one/x, two/y: no such file or folder\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -70,6 +80,7 @@ def test_paths_with_dots_and_repeats_are_understood(runs: Path, monkeypatch: pyt
         (["RUNS/a1..RUNS/same", "--max-regression", "much"], "write a percentage from 0% to 99%"),
         (["RUNS/a1..RUNS/same", "--max-regression", "nan"], "write a percentage"),
         (["RUNS/a1"], "no limit is given"),
+        (["RUNS/a1", "--min-speedup", "1.2", "--load", "7"], "no run was measured at a load of 7: 4 at a time"),
         (["RUNS/a1..RUNS/same", "--max-regression", "3%", "--junit", "/no/such/folder/x.xml"], "No such file"),
     ],
 )

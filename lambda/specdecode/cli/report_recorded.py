@@ -1,0 +1,187 @@
+"""A folder with raw records and no report: what was measured there, read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
+from specdecode.analysis.accuracy import NoScores
+from specdecode.analysis.context import Accuracy
+from specdecode.cli.output import EXIT_USAGE, complain, stop_with
+from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
+from specdecode.experiment.endpoints import fill
+from specdecode.experiment.model import MOST_DRAFTED
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.prompts import BadPromptSet, PromptSet, read_set
+from specdecode.records import SERVERS, RequestRecord, Servers, read_record
+from specdecode.untrusted import Unreadable, read_file
+
+REPORT = "report.json"
+BENCHMARK = "benchmark.json"
+"""What `specdecode bench` was told, in its results folder."""
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """What a folder with raw records holds."""
+
+    experiment: Experiment
+    context: RunContext
+    records: list[RequestRecord]
+    servers: Servers
+
+
+def compared_anew(path: Path, price: float | None = None) -> Comparison:
+    """The comparison of the raw records in a folder; ends the command with 2 if it holds none."""
+    found = recorded(path, price)
+    return compare(
+        experiment=found.experiment, records=found.records, context=found.context, sets=sets_of(found.experiment, path)
+    )
+
+
+def sets_of(experiment: Experiment, path: Path) -> dict[str, PromptSet]:
+    """The sets that lie in a run's folder, or where `bench` found them; those that cannot be read are left out."""
+    found = {}
+    for case in experiment.workload.cases:
+        if case.prompts is not None and case.prompts.key not in found:
+            file = Path(case.text) if case.text else path / case.prompts.key
+            with suppress(Unreadable, BadPromptSet):
+                found[case.prompts.key] = read_set(read_file(file), name=case.prompts.set)
+    return found
+
+
+def recorded(path: Path, price: float | None = None) -> Recorded:
+    """The raw records in a folder and what lies around them; ends the command with 2 if it holds none."""
+    raw = sorted((path / "raw").rglob("*.jsonl"))
+    servers = _servers(path)
+    experiment = _experiment(path, servers) if raw else None
+    if experiment is None:
+        raise stop_with(
+            f"{path}: neither {REPORT}, nor raw/*.jsonl with experiment.yaml or {BENCHMARK} to make one", EXIT_USAGE
+        )
+    records = [record for file in raw for record in _records(file)]
+    if not any(not record.warmup for record in records):
+        raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
+    paid = None if experiment.has_endpoints else price
+    try:
+        context = _context(path, records, price=paid, servers=servers)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise stop_with(f"{path / 'raw'}: {'.'.join(map(str, first['loc']))}: {first['msg']}", EXIT_USAGE) from None
+    return Recorded(experiment=experiment, context=context, records=records, servers=servers)
+
+
+def _context(path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers) -> RunContext:
+    """What the folder tells of the run around its records."""
+    starts = [record.started_at for record in records]
+    return RunContext(
+        run_id=records[0].run_id,
+        started_at=datetime.fromtimestamp(min(starts), UTC),
+        finished_at=datetime.fromtimestamp(max(record.started_at + record.end_s for record in records), UTC),
+        price_per_node_hour=price,
+        counters=servers.counters,
+        sets=servers.sets,
+        prefix_caching=servers.prefix_caching,
+        accuracy=tuple(score for file in sorted((path / "accuracy").glob("*.json")) for score in _scores(file)),
+        prompt_lengths=servers.prompt_tokens,
+        raw_prefix=str(path),
+        notes=servers.notes,
+    )
+
+
+def _servers(path: Path) -> Servers:
+    """The folder's servers.json; empty where a benchmark was stopped before it wrote one, or where it is damaged."""
+    file = path / SERVERS
+    try:
+        return Servers.model_validate_json(read_file(file)) if file.exists() else Servers(run_id="")
+    except (ValidationError, Unreadable) as error:
+        complain(f"left out {file}: {error}")
+        return Servers(run_id="")
+
+
+def _experiment(path: Path, servers: Servers) -> Experiment | None:
+    """What was measured: experiment.yaml of a run, else benchmark.json of `specdecode bench`."""
+    try:
+        if (path / "experiment.yaml").exists():
+            return load_file(path / "experiment.yaml")
+        if (path / BENCHMARK).exists():
+            return experiment_of(BenchmarkSpec.model_validate_json((path / BENCHMARK).read_bytes()), servers)
+    except ExperimentError as error:
+        raise stop_with(str(error), EXIT_USAGE) from None
+    except ValidationError as error:
+        raise stop_with(f"{path / BENCHMARK}: {error.errors()[0]['msg']}", EXIT_USAGE) from None
+    return None
+
+
+def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
+    """The experiment behind a bare benchmark, on servers that already ran. The first arm is the baseline."""
+    first = spec.arms[0]
+    document = {
+        "name": spec.experiment,
+        "title": f"{', '.join(arm.label for arm in spec.arms)} measured with specdecode bench",
+        "target": {"id": _model(first, spec, servers)},
+        "variants": [
+            {
+                "name": arm.variant,
+                "label": arm.label,
+                "compare_to": None if arm is first else first.variant,
+                "endpoint": (known.url if (known := servers.arms.get(arm.variant)) else "") or UNKNOWN,
+                "target": {"id": _model(arm, spec, servers)},
+                "served_model_name": arm.model,
+                "price_per_hour": arm.price_per_hour,
+                "speculation": None if not (k := _k(arm, servers)) else _speculation(k, arm.most_tokens_per_step),
+            }
+            for arm in spec.arms
+        ],
+        "workload": spec.workload.model_dump(mode="json"),
+    }
+    return Experiment.model_validate(fill(document))
+
+
+def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
+    """The model's name in the form of an id: servers may call theirs by a path."""
+    known = servers.arms.get(arm.variant)
+    name = arm.model or spec.model or (known.model if known else "") or UNKNOWN
+    parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part).strip("-._") for part in name.split("/")]
+    return "/".join([part for part in parts if part][-2:])[:128] or UNKNOWN
+
+
+def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
+    """Tokens that the arm drafts a step: as it was told, else as its server counts (one counter for each position)."""
+    if arm.num_speculative_tokens is not None or arm.most_tokens_per_step is MostTokens.K:  # whose counters say nothing
+        return arm.num_speculative_tokens
+    own = [item for item in servers.counters if item.variant == arm.variant and item.trusted and item.drafts]
+    per_step = [-(-item.draft_tokens // item.drafts) for item in own]
+    most = max([*per_step, *(len(item.accepted_per_position) for item in own)], default=0)
+    return most if 1 <= most <= MOST_DRAFTED else None
+
+
+def _speculation(k: int, most: MostTokens | None) -> dict[str, Any]:
+    return {"draft": {"id": UNKNOWN}, "num_speculative_tokens": k, "most_tokens_per_step": most}
+
+
+def _scores(file: Path) -> list[Accuracy]:
+    try:
+        return lm_eval_scores(file.stem, read_file(file))
+    except (NoScores, Unreadable) as error:
+        raise stop_with(f"{file} is no result of lm-eval: {error}", EXIT_USAGE) from None
+
+
+def _records(file: Path) -> Iterator[RequestRecord]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                try:
+                    yield read_record(line)
+                except ValidationError as error:
+                    first = error.errors()[0]["msg"]
+                    raise stop_with(f"{file} line {number} is no record: {first}", EXIT_USAGE) from None
