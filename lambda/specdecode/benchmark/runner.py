@@ -12,10 +12,11 @@ from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.block_counters import BlockCounters
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
+from specdecode.benchmark.conversations import Conversations, talking
 from specdecode.benchmark.delivery import Delivery
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import Enough
-from specdecode.benchmark.histories import Histories, file_of
+from specdecode.benchmark.histories import file_of
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
 from specdecode.benchmark.probe import probe
@@ -34,6 +35,9 @@ from specdecode.records import RequestRecord, Servers, SetFacts
 
 class Benchmark:
     """One run of a specification against its endpoints."""
+
+    _talks: Conversations
+    """Of the measured prompts, from the beginning of `run` on."""
 
     def __init__(
         self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: LoadProgress
@@ -54,18 +58,17 @@ class Benchmark:
         self._sent: dict[tuple[str, str, str], SentCounts] = {}
         self._started_at = time.time()
         self._sets: tuple[SetFacts, ...] = ()
-        self._histories: dict[str, Histories] = {}
 
     async def run(self) -> Outcome:
         """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._sets = sets_of(workload)
-        talks = [name for name, asked in prompts.items() if any(prompt.turn for prompt in asked)]
-        names = [*self._raw_names(), *map(file_of, talks)]
+        measured = {name: asked[: len(asked) - workload.warmup_requests] for name, asked in prompts.items()}
+        names = [*self._raw_names(), *map(file_of, talking(measured))]
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
         self._go_on()
-        self._histories = {name: self._history(name, self._asked(asked)) for name, asked in prompts.items()}
+        self._talks = Conversations(self._spec, self._results, measured)
         if self._not_exact:
             self._progress.message(self._not_exact)
         loop_lag = LoopLag()
@@ -80,12 +83,12 @@ class Benchmark:
                 levels=workload.levels,
                 order=workload.load,
                 seed=self._order_seed,
-                led=[name for name in talks if not self._histories[name].complete(self._asked(prompts[name]))],
+                led=self._talks.unfinished,
             )
             for block in order:
                 await self._block(block, cases[block.case], prompts[block.case])
-            for name in talks:
-                self._tell_of_unasked(name, self._asked(prompts[name]))
+            for told in self._talks.unasked():
+                self._note(told)
         except asyncio.CancelledError:
             self._delivery.keep(self._servers())
             self._delivery.rescue(self._raw_names())
@@ -110,32 +113,6 @@ class Benchmark:
         workload = self._spec.workload
         most = max(workload.requests_of(case, level) for level in workload.levels)
         return prompts_of(case, workload, self._counter, count=most, warmups=workload.warmup_requests)
-
-    def _asked(self, prompts: list[Prompt]) -> list[Prompt]:
-        """Those of a case's prompts that are measured; warm-up has the others."""
-        return prompts[: len(prompts) - self._spec.workload.warmup_requests]
-
-    def _history(self, case: str, prompts: list[Prompt]) -> Histories:
-        """What was said in the case's conversations so far: as it was kept, or by the first arm's own records."""
-        kept = self._results.read(file_of(case))
-        if kept is not None:
-            histories = Histories.kept(kept, name=file_of(case))
-        else:
-            histories = Histories(self._spec.arms[0].variant)
-            for record in self._results.load(histories.variant, case):
-                if record.round == self._spec.round and record.index < len(prompts):
-                    histories.hear(record)
-        histories.complete(prompts)  # raises where they are of other prompts
-        return histories
-
-    def _tell_of_unasked(self, case: str, prompts: list[Prompt]) -> None:
-        """What could not be asked, as an answer before it broke off."""
-        histories = self._histories[case]
-        if unasked := histories.unasked(prompts):
-            self._note(
-                f"{case}: {unasked} of {len(prompts)} turns are asked of no arm, as {histories.variant} gave no answer "
-                "to a turn before them."
-            )
 
     @property
     def _order_seed(self) -> int:
@@ -196,8 +173,8 @@ class Benchmark:
                         load = self._load(self._arms[name], case, block.level, prompts, requests, most_open(len(arms)))
                         group.create_task(load)
                 for name in arms:
-                    if prompts[0].row and self._histories[case.name].variant == name:
-                        self._delivery.keep_file(file_of(case.name), self._histories[case.name].document())
+                    if kept := self._talks.to_keep(case.name, name):
+                        self._delivery.keep_file(*kept)
                     await self._deliver(self._arms[name], case, block.level)
 
     async def _load(
@@ -237,7 +214,7 @@ class Benchmark:
                     skip=skip,
                     warm=(variant, case.name, level.name) in self._warm,
                     deliver=recorder.add,
-                    histories=self._histories[case.name],
+                    histories=self._talks.of(case.name),
                 )
             self._warm.add((variant, case.name, level.name))
             block = variant, case.name, self._spec.round, level.name

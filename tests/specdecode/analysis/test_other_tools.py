@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from specdecode.analysis.llmperf_results import ImportProblem
-from specdecode.analysis.other_tools import AIPERF, GUIDELLM, MEANS, VLLM, read_other
+from specdecode.analysis.other_tools import MEANS, read_other
+from specdecode.analysis.tool_arm import AIPERF, GUIDELLM, VLLM
 from specdecode.cli import app
 from typer.testing import CliRunner
 

@@ -1,0 +1,64 @@
+"""The conversations of a run: each case's answers so far, and what of them is kept, owed and told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from specdecode.benchmark.histories import Histories, file_of
+from specdecode.benchmark.prompts import Prompt
+from specdecode.benchmark.results import Results
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+
+
+class Conversations:
+    """Of all cases; one without conversations has a history that nobody asks for."""
+
+    def __init__(self, spec: BenchmarkSpec, results: Results, prompts: Mapping[str, Sequence[Prompt]]) -> None:
+        """`prompts`: of each case those that are measured. Raises BadResults: what was kept is of other prompts."""
+        self._spec, self._results, self._prompts = spec, results, prompts
+        self._histories = {case: self._history(case, asked) for case, asked in prompts.items()}
+
+    def of(self, case: str) -> Histories:
+        """What was said in the case's conversations so far."""
+        return self._histories[case]
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Cases whose first arm still owes an answer: it is loaded before the others."""
+        return [case for case in talking(self._prompts) if not self._histories[case].complete(self._prompts[case])]
+
+    def to_keep(self, case: str, variant: str) -> tuple[str, bytes] | None:
+        """Name and content of the file to be kept after `variant` was loaded; None where it added nothing."""
+        if case not in talking(self._prompts) or self._histories[case].variant != variant:
+            return None
+        return file_of(case), self._histories[case].document()
+
+    def unasked(self) -> list[str]:
+        """What could not be asked, as an answer before it broke off: a sentence for each case."""
+        found = []
+        for case in talking(self._prompts):
+            histories, prompts = self._histories[case], self._prompts[case]
+            if missing := histories.unasked(prompts):
+                found.append(
+                    f"{case}: {missing} of {len(prompts)} turns are asked of no arm, as {histories.variant} gave no "
+                    "answer to a turn before them."
+                )
+        return found
+
+    def _history(self, case: str, prompts: Sequence[Prompt]) -> Histories:
+        """As it was kept, or by the first arm's own records."""
+        kept = self._results.read(file_of(case))
+        if kept is not None:
+            histories = Histories.kept(kept, name=file_of(case))
+        else:
+            histories = Histories(self._spec.arms[0].variant)
+            for record in self._results.load(histories.variant, case):
+                if record.round == self._spec.round and record.index < len(prompts):
+                    histories.hear(record)
+        histories.complete(prompts)  # raises where they are of other prompts
+        return histories
+
+
+def talking(prompts: Mapping[str, Sequence[Prompt]]) -> list[str]:
+    """The cases with conversations."""
+    return [case for case, asked in prompts.items() if any(prompt.turn for prompt in asked)]
