@@ -19,6 +19,7 @@ from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
     BACKSTOP_WINDOW_MINUTES,
     BEFORE_NODE_HOURS,
+    COMPILER_HOURS,
     STUCK_GRACE_HOURS,
 )
 
@@ -71,6 +72,8 @@ class Backstop(Construct):
             environment={
                 "CLUSTER_NAME": settings.cluster_name,
                 "NODEPOOLS": ",".join(names.HELD_POOLS),
+                "COMPILE_NODEPOOL": names.COMPILE_NODEPOOL,
+                "COMPILER_HOURS": str(COMPILER_HOURS + 1),
                 "NAMESPACE": NAMESPACE,
                 "STATE_MACHINE_ARN": state_machine.state_machine_arn,
                 "TOPIC_ARN": topic.topic_arn,
@@ -147,7 +150,7 @@ class Backstop(Construct):
         instances = _ec2(self, "instance")
         tags = {
             f"aws:ResourceTag/kubernetes.io/cluster/{settings.cluster_name}": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": [*names.HELD_POOLS],
+            "aws:ResourceTag/karpenter.sh/nodepool": [*names.HELD_POOLS, names.COMPILE_NODEPOOL],
         }
         of_the_pool = {"StringEquals": tags}
         this_policy = {"ArnEquals": {"iam:PolicyARN": self.no_launch.managed_policy_arn}}

@@ -8,7 +8,7 @@ from constructs_lib.manifest import apply
 
 GROUP = "specdecode:guard"
 NAME = "specdecode-guard"
-POOLS = (*names.HELD_POOLS, names.STAGING_NODEPOOL)
+POOLS = (*names.HELD_POOLS, names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL)
 RULES = [
     {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "resourceNames": [*POOLS], "verbs": ["get"]},
     {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},

@@ -16,6 +16,7 @@ NEVER_AGAIN = (
     "CapacityUnavailable",
     "LeaseLost",
     "CompileFailed",
+    "ArtifactRefused",
     "ServeNotReady",
     "SmokeFailed",
     "BenchmarkFailed",

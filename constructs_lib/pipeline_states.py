@@ -1,7 +1,8 @@
 """The state machine's definition (Amazon States Language, JSONata), as plain data.
 
-    Plan -> StageModels -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
+    Plan -> StageModels (-> CompileOnCpu) -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
          (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
+    compile.on cpu: no Compile, unless an artifact does not load: Serve -> StopBeforeCompile -> Compile -> Serve
     servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
 
@@ -36,9 +37,11 @@ STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
     "TakeTurn": "Servers that already run need no node: wait until no other run loads such servers.",
     "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
+    "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
     "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
+    "StopBeforeCompile": "Stop the wave: what a CPU node compiled does not load, and Compile needs the devices.",
     "Smoke": "Send every arm one real request, before any is measured.",
     "Benchmark": "Load all arms of the wave alike and store every request.",
     "Accuracy": "Have lm-eval question the arms while they serve; if it fails, the run goes on and the report says so.",
@@ -63,6 +66,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
             "waves": "{% $states.result.Payload.waves %}",
             "accuracy": "{% $states.result.Payload.accuracy %}",
             "adaptive": "{% $states.result.Payload.adaptive %}",
+            "ahead": "{% $states.result.Payload.ahead %}",
             "endpoints": "{% $states.result.Payload.endpoints %}",
             "wave": 0,
         },
@@ -76,14 +80,34 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     }
     states |= waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke")
     states |= waiting(
-        "StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="AcquireCapacity"
+        "StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Compile before?"
+    )
+    states["Compile before?"] = {
+        "Type": "Choice",
+        "Comment": "`compile.on: cpu` compiles without the node.",
+        "Choices": [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}],
+        "Default": "AcquireCapacity",
+    }
+    states |= waiting(
+        "CompileOnCpu",
+        functions["Compile"],
+        comment=STEPS["CompileOnCpu"],
+        following="AcquireCapacity",
+        payload={"ahead": True},
     )
     states |= waiting(
-        "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile"
+        "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
     )
+    states["Compile here?"] = {
+        "Type": "Choice",
+        "Comment": "Not what CPU nodes have compiled.",
+        "Choices": [{"Condition": "{% $ahead %}", "Next": "Serve"}],
+        "Default": "Compile",
+    }
     for name, following, catch in (
         ("Compile", "Serve", None),
-        ("Serve", "Smoke", None),
+        ("Serve", "Smoke", [{"ErrorEquals": ["ArtifactRefused"], "Next": "StopBeforeCompile"}, TO_DIAGNOSIS]),
+        ("StopBeforeCompile", "Compile", None),
         ("Smoke", "Benchmark", None),
         ("Benchmark", "Accuracy?", None),
         ("Accuracy", "StopArms", [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}, TO_DIAGNOSIS]),
@@ -91,7 +115,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     ):
         states |= waiting(
             name,
-            functions[name],
+            functions["StopArms" if name == "StopBeforeCompile" else name],
             comment=STEPS[name],
             following=following,
             payload={"wave": "{% $wave %}"},
@@ -120,7 +144,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "Comment": "Arms that do not fit on the node together are measured in waves.",
         "Choices": [
             {"Condition": f"{{% $wave + 1 < $waves{which} %}}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": then}
-            for which, then in ((" and $endpoints", "Smoke"), ("", "Compile"))
+            for which, then in ((" and $endpoints", "Smoke"), (" and $ahead", "Serve"), ("", "Compile"))
         ],
         "Default": "ReleaseCapacity",
     }

@@ -71,8 +71,8 @@ class TrainiumClusterStack(ProjectStack):
         drain = guards.resource("DrainGuard", guard="drain")
         # On deletion: the pools, their instances (waited for), the classes (which want no instance left), Karpenter.
         drain.node.add_dependency(access, karpenter, *(each.node_class for each in (trainium, ordinary, staging)))
-        for each in (trainium, ordinary, staging):
-            each.pool.node.add_dependency(drain)
+        for pool in (trainium.pool, ordinary.pool, *staging.pools):
+            pool.node.add_dependency(drain)
 
         update = guards.resource(
             "UpdateGuard",
@@ -87,6 +87,6 @@ class TrainiumClusterStack(ProjectStack):
             guard="ready",
             properties={"Pools": [*POOLS], "Watched": [*trainium.watched, *ordinary.watched, *staging.watched]},
         )
-        conditions.node.add_dependency(access, trainium.pool, ordinary.pool, staging.pool)
+        conditions.node.add_dependency(access, trainium.pool, ordinary.pool, *staging.pools)
         keep_provider_logs(self, days=settings.log_retention_days)
         put_in_lanes(self)

@@ -35,6 +35,8 @@ class Limits:
     """Longer than that no run may hold the node."""
     execution: timedelta
     """An execution that is older protects no instance, where the watchdog does not say who holds the node."""
+    compiler: timedelta
+    """Longest life of an instance that compiles while an execution runs."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,13 @@ class Backstop:
             window=timedelta(minutes=float(environ["WINDOW_MINUTES"])),
             holding=timedelta(hours=int(environ["HOLDING_HOURS"])),
             execution=timedelta(hours=int(environ["EXECUTION_HOURS"])),
+            compiler=timedelta(hours=int(environ["COMPILER_HOURS"])),
         )
         self.problems: list[str] = []
 
     def look(self) -> dict[str, Any]:
         """What it found and did. Raises RuntimeError at the end if something could not be done: that is an alarm."""
-        instances = self._instances()
+        instances = self._instances(self._environ["NODEPOOLS"])
         watched = self._try("the watchdog's metrics cannot be read", self._watched) or Watched()
         started = self._try("the executions cannot be listed", self._started)
         closed = bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
@@ -117,6 +120,7 @@ class Backstop:
             ended = self._end(due, judgement.why)
         elif closed and any(watched.beats) and (judgement is None or not (judgement.lasts or instances)):
             self._try("Karpenter cannot be let launch again", self._open)
+        ended += self._end_compilers(started)
         found = {
             "instances": sorted(instances),
             "ended": ended,
@@ -129,9 +133,28 @@ class Backstop:
             raise RuntimeError("; ".join(self.problems))
         return found
 
-    def _end(self, instances: list[str], why: str) -> list[str]:
+    def _end_compilers(self, started: tuple[datetime, ...] | None) -> list[str]:
+        """End the instances that compile where no execution runs that could need them, and those that are too old.
+
+        Karpenter launches them for pods alone, which nothing makes without an execution: none is kept from launching.
+        """
+        found = (
+            self._try(
+                "the instances that compile cannot be listed",
+                lambda: self._instances(self._environ["COMPILE_NODEPOOL"]),
+            )
+            or {}
+        )
+        none = started == ()
+        age = self._limits.window if none else self._limits.compiler
+        due = [name for name, launched in found.items() if self._now - launched >= age]
+        why = "it compiles for no run that goes on" if none else f"it compiles and is older than {_hours(age)}"
+        return self._end(due, why, close=False) if due else []
+
+    def _end(self, instances: list[str], why: str, *, close: bool = True) -> list[str]:
         """Keep Karpenter from replacing them, end them, tell a person, each though another fails; what it ended."""
-        self._try("Karpenter cannot be kept from launching", self._close)
+        if close:
+            self._try("Karpenter cannot be kept from launching", self._close)
         ec2 = self._clients("ec2")
         ended = [
             name
@@ -142,10 +165,13 @@ class Backstop:
         failed = f"\n\nThis could not be done: {'; '.join(self.problems)}" if self.problems else ""
         did = f"has ended {', '.join(ended)}" if ended else "has ended nothing"
         must = f" It must end {left} and CANNOT: end it by hand, it is billed." if left else ""
+        closed = (
+            f" Karpenter may launch no instance of the pools {self._environ['NODEPOOLS']} until the watchdog beats "
+            "again and nothing is wrong: then the backstop allows it by itself."
+        )
         text = (
-            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must} Karpenter "
-            f"may launch no instance of the pools {self._environ['NODEPOOLS']} until the watchdog beats again and "
-            f"nothing is wrong: then the backstop allows it by itself.\n\n"
+            f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must}"
+            f"{closed if close else ''}\n\n"
             f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
@@ -156,11 +182,11 @@ class Backstop:
     def _tell(self, subject: str, text: str) -> None:
         self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)
 
-    def _instances(self) -> dict[str, datetime]:
+    def _instances(self, pools: str) -> dict[str, datetime]:
         """Id -> time of launch of the pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
         tags = {
             f"tag:kubernetes.io/cluster/{self._environ['CLUSTER_NAME']}": ["owned"],
-            "tag:karpenter.sh/nodepool": self._environ["NODEPOOLS"].split(","),
+            "tag:karpenter.sh/nodepool": pools.split(","),
             "instance-state-name": list(ALIVE),
         }
         filters = [{"Name": name, "Values": values} for name, values in tags.items()]

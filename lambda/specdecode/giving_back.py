@@ -20,6 +20,9 @@ LONGEST_RUN_HOURS = 48
 STUCK_GRACE_HOURS = 12
 """After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
 
+COMPILER_HOURS = 24
+"""Longest life of a CPU node that compiles, whoever needs it: Karpenter's, and an hour later the backstop's."""
+
 BEFORE_NODE_HOURS = 48
 """A day in the queue and a day of staging, before a run holds the node. An execution older than that and the longest
 run together protects no instance where the watchdog does not say who holds the node."""

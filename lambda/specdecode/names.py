@@ -25,6 +25,9 @@ HELD_POOLS = (NODEPOOL, CPU_NODEPOOL)
 STAGING_NODEPOOL = "staging"
 """Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
 
+COMPILE_NODEPOOL = "compile"
+"""Karpenter NodePool (dynamic, large CPU nodes) on which artifacts are compiled where `compile.on` is `cpu`."""
+
 FIELD_MANAGER = "specdecode"
 """Server-side apply field manager of the pipeline."""
 

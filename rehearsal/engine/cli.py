@@ -94,6 +94,7 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
         verifies_all=most == "k+1",
         tells_drafts=tells_drafts,
         artifacts=Path(artifacts) if artifacts else None,
+        compiles_for=environment.get("NEURON_PLATFORM_TARGET_OVERRIDE") or None,
     )
 
 

@@ -109,3 +109,6 @@ class ServeSettings:
     """The usage chunk of an answer says how its drafts fared (--per-request-spec-decode-metrics summary)."""
     artifacts: Path | None
     """NEURON_COMPILED_ARTIFACTS; None = compile in memory."""
+    compiles_for: str | None = None
+    """NEURON_PLATFORM_TARGET_OVERRIDE: it compiles for that platform and, as NxD Inference on a machine without Neuron
+    devices, ends where it would load. None: it serves."""

@@ -50,6 +50,8 @@ def load_engine(settings: ServeSettings) -> Engine:
             raise SettingsError(f"{folder.path} has {rows} embeddings for the {len(tokenizer)} tokens of its tokenizer")
     made_for = compile_settings(settings, folders=folders, window=window)
     compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
+    if settings.compiles_for:
+        raise SettingsError(f"{origin} for {settings.compiles_for}; there is no Neuron device to load it on")
     networks = {role: Network(folder.config, compiled[role]) for role, folder in folders.items()}
     k = settings.speculative.num_speculative_tokens if settings.speculative else 0
     metrics = Metrics(model_name=settings.served_model_name, k=k, counted=settings.verifies_all)

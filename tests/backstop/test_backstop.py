@@ -25,7 +25,7 @@ NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 WINDOW = timedelta(minutes=giving_back.BACKSTOP_WINDOW_MINUTES)
 HOLDING = timedelta(hours=60)
 EXECUTION = timedelta(hours=108)
-LIMITS = backstop.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION)
+LIMITS = backstop.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION, compiler=timedelta(hours=25))
 POLICY = "arn:aws:iam::1:policy/no-launch"
 POOL = {"kubernetes.io/cluster/specdecode": "owned", "karpenter.sh/nodepool": "trn2"}
 OLD, YOUNG = timedelta(hours=5), timedelta(minutes=29)
@@ -78,7 +78,7 @@ class Aws:
         for name in InstanceIds:
             tags = self.instances[name]["tags"]
             assert tags["kubernetes.io/cluster/specdecode"] == "owned"
-            assert tags["karpenter.sh/nodepool"] in ("trn2", "cpu")
+            assert tags["karpenter.sh/nodepool"] in ("trn2", "cpu", "compile")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
 
@@ -146,6 +146,8 @@ def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
         "NO_LAUNCH_POLICY": POLICY,
         "WINDOW_MINUTES": str(giving_back.BACKSTOP_WINDOW_MINUTES),
         "HOLDING_HOURS": str(int(HOLDING.total_seconds() // 3600)),
+        "COMPILE_NODEPOOL": "compile",
+        "COMPILER_HOURS": "25",
         "EXECUTION_HOURS": str(int(EXECUTION.total_seconds() // 3600)),
         "RUNBOOK": "docs/operations.md",
     }
@@ -175,6 +177,29 @@ def test_a_forgotten_node_without_devices_is_ended_too_and_staging_nodes_are_not
     aws.instance("i-staging", OLD, **{"karpenter.sh/nodepool": "staging"})
     assert sorted(look(aws)["ended"]) == ["i-cpu", "i-old"]
     assert aws.alive == ["i-staging"]
+
+
+def test_an_instance_that_compiles_for_no_execution_is_ended_and_karpenter_may_go_on(aws):
+    aws.instances.clear()
+    aws.instance("i-compiles", OLD, **{"karpenter.sh/nodepool": "compile"})
+    assert look(aws)["ended"] == ["i-compiles"]
+    assert not aws.closed
+    ((_, text),) = aws.told
+    assert "it compiles for no run that goes on" in text and "Karpenter may launch" not in text
+
+
+def test_an_instance_that_compiles_for_an_execution_is_left_alone_until_it_is_too_old(aws):
+    aws.instances.clear()
+    aws.executions = [NOW - timedelta(hours=30)]
+    aws.instance("i-compiles", timedelta(hours=24), **{"karpenter.sh/nodepool": "compile"})
+    assert look(aws)["ended"] == []
+    assert look(aws, later=timedelta(hours=2))["ended"] == ["i-compiles"]
+
+
+def test_a_young_instance_that_compiles_is_left_to_karpenter(aws):
+    aws.instances.clear()
+    aws.instance("i-compiles", YOUNG, **{"karpenter.sh/nodepool": "compile"})
+    assert look(aws)["ended"] == []
 
 
 def test_looking_again_changes_nothing_and_tells_nobody_twice(aws):
@@ -378,6 +403,6 @@ def test_it_looks_as_often_as_the_watchdog_counts():
 
 
 def test_silence_is_silence_however_short_the_window():
-    limits = backstop.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION)
+    limits = backstop.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, compiler=HOLDING)
     found = backstop.judge(backstop.Watched(), (), now=NOW, limits=limits)
     assert "no run goes on" in found.why

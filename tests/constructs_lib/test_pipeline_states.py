@@ -78,7 +78,7 @@ def test_it_is_jsonata_throughout_without_what_the_emulator_lacks():
 
 
 def test_variables_are_assigned_before_they_are_read():
-    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "endpoints"}}
+    assigned = {"Plan": {"wave", "waves", "accuracy", "adaptive", "ahead", "endpoints"}}
     for name, state in STATES.items():
         read = set(re.findall(r"\$(\w+)", json.dumps(state))) - {"states", "exists"}
         if name in CLEANUP or name == "Failed":
@@ -97,9 +97,12 @@ def test_any_error_of_a_step_leads_through_the_whole_clean_up(name):
     assert catcher["Next"] == "Diagnose"
 
 
-def test_only_a_failed_accuracy_test_lets_the_run_go_on():
+def test_only_a_failed_accuracy_test_and_a_refused_artifact_let_the_run_go_on():
     early = {name: state["Catch"][:-1] for name, state in TASKS.items() if len(state["Catch"]) > 1}
-    assert early == {"Accuracy": [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}]}
+    assert early == {
+        "Accuracy": [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}],
+        "Serve": [{"ErrorEquals": ["ArtifactRefused"], "Next": "StopBeforeCompile"}],
+    }
 
 
 def test_accuracy_is_measured_while_the_arms_serve_and_only_if_asked_for():
@@ -111,6 +114,20 @@ def test_accuracy_is_measured_while_the_arms_serve_and_only_if_asked_for():
     assert "accuracy" in Planned.model_fields
 
 
+def test_compile_on_cpu_compiles_before_the_node_and_enters_compile_only_by_a_refused_artifact():
+    assert STATES["Compile before?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}]
+    assert STATES["Compile here?"]["Choices"] == [{"Condition": "{% $ahead %}", "Next": "Serve"}]
+    assert (STATES["Compile before?"]["Default"], STATES["Compile here?"]["Default"]) == ("AcquireCapacity", "Compile")
+    assert STATES["StageModels done?"]["Choices"][0]["Next"] == "Compile before?"
+    assert STATES["CompileOnCpu done?"]["Choices"][0]["Next"] == "AcquireCapacity"
+    assert STATES["CompileOnCpu"]["Arguments"]["FunctionName"] == STATES["Compile"]["Arguments"]["FunctionName"]
+    assert STATES["CompileOnCpu"]["Arguments"]["Payload"]["ahead"] is True
+    assert "ahead" not in STATES["Compile"]["Arguments"]["Payload"]
+    assert STATES["StopBeforeCompile"]["Arguments"]["FunctionName"] == STATES["StopArms"]["Arguments"]["FunctionName"]
+    assert STATES["StopBeforeCompile done?"]["Choices"][0]["Next"] == "Compile"
+    assert "ahead" in Planned.model_fields
+
+
 def test_servers_that_already_run_take_no_node_and_are_never_served():
     asked = STATES["Already running?"]
     assert asked["Choices"] == [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}]
@@ -120,6 +137,7 @@ def test_servers_that_already_run_take_no_node_and_are_never_served():
     assert STATES["TakeTurn done?"]["Choices"][0]["Next"] == "Smoke"
     assert [(rule["Condition"], rule["Next"]) for rule in STATES["More waves?"]["Choices"]] == [
         ("{% $wave + 1 < $waves and $endpoints %}", "Smoke"),
+        ("{% $wave + 1 < $waves and $ahead %}", "Serve"),
         ("{% $wave + 1 < $waves %}", "Compile"),
     ]
 

@@ -12,13 +12,14 @@ from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
     BACKSTOP_WINDOW_MINUTES,
     CLAIM_GRACE_MINUTES,
+    COMPILER_HOURS,
     STUCK_GRACE_HOURS,
     WATCHDOG_PERIOD_MINUTES,
 )
 from specdecode.names import DEFAULT_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
-from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
+from specdecode.planning.events import BEFORE_THE_NODE, QUEUE_LIMIT, longest_node_minutes
 
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, definition
@@ -85,7 +86,7 @@ def waiting_bounds(plan: Plan) -> list[Bound]:
     fields = {"AcquireCapacity": "capacity", "Compile": "compile", "Serve": "serve", "Benchmark": "benchmark"}
     found = []
     for step in plan.steps:
-        if step.name == "StageModels" or not step.waits:
+        if step.name in BEFORE_THE_NODE or not step.waits:
             continue
         field = f"`deadlines.{fields[step.name]}`" if step.name in fields else "fixed"
         ends = f"{field}, {step.deadline_minutes} min"
@@ -170,6 +171,18 @@ def causes(settings: Settings) -> list[Bound]:
             ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),
+        Bound(
+            "a CPU node that compiles (`compile.on: cpu`) stays, and no execution goes on",
+            f"Karpenter a minute after its last pod; else the backstop, once it is {BACKSTOP_WINDOW_MINUTES} min old",
+            backstop,
+            prices.R6ID_24XLARGE.usd,
+        ),
+        Bound(
+            "the same while an execution goes on",
+            f"Karpenter once it is {COMPILER_HOURS} h old; else the backstop an hour later",
+            60 * (COMPILER_HOURS + 1) + BACKSTOP_PERIOD_MINUTES,
+            prices.R6ID_24XLARGE.usd,
+        ),
         Bound(
             f"a run stands in the queue, {QUEUE_LIMIT.total_seconds() / 3600:g} h at most",
             "it has no node; what the holder takes is the holder's",

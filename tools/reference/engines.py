@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode.experiment import Engine, engine_names, load_engine
+from specdecode.experiment.compiling import CpuCompile
 from specdecode.experiment.model import Method
 
 from tools.reference import page, table
@@ -11,6 +12,11 @@ INTRODUCTION = """\
 From the files in `assets/engines`; `specdecode engines NAME` says the same of one, with all that an experiment may set.
 What a cell does not list is refused before anything is created. `yes`: model code and image have the method; nothing
 here was run by us on Trainium."""
+
+COMPILING = """\
+## Compiling without the accelerator
+
+What `compile.on: cpu` takes ([how](../how-to/compile-on-cpu-nodes.md)). Read in these sources, not seen by us."""
 
 REASONS = "## Why not"
 
@@ -37,9 +43,25 @@ def render() -> str:
         table(("engine", "family", *map(str, methods), "weights"), rows),
         "## Images and support",
         table(("engine", "what it is", "AMI", "support ends with", "successor"), support),
+        COMPILING,
+        table(
+            ("engine", "without devices", "source"),
+            [(f"`{e.name}`", _without_devices(e), c.source if (c := _on_cpu(e)) else "-") for e in engines],
+        ),
         REASONS,
         table(("engine", "method", "reason"), refused),
     )
+
+
+def _on_cpu(engine: Engine) -> CpuCompile | None:
+    return engine.artifact.on_cpu if engine.artifact else None
+
+
+def _without_devices(engine: Engine) -> str:
+    if engine.artifact is None:
+        return "it compiles nothing"
+    can = _on_cpu(engine)
+    return "no source" if can is None else "all arms" if can.speculation else "arms without speculation"
 
 
 def _cell(engine: Engine, method: Method, family: str) -> str:

@@ -29,10 +29,18 @@ PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`hub`: a file of the Hugging Face hub", HubFile),
     ("`workload.requests`: until it is settled", model.Requests),
     ("`workload.slo`", model.Slo),
+    ("`compile`", model.Compile),
     ("`deadlines`", model.Deadlines),
     ("`published`", Published),
 )
-ENUMS: tuple[type[StrEnum], ...] = (model.Method, MostTokens, model.ModelKind, model.PromptKind, model.Load)
+ENUMS: tuple[type[StrEnum], ...] = (
+    model.Method,
+    MostTokens,
+    model.ModelKind,
+    model.PromptKind,
+    model.Load,
+    model.CompileOn,
+)
 LINKS = {
     described.__name__: f"[{described.__name__}](#{re.sub(r'[^a-z -]', '', title.lower()).replace(' ', '-')})"
     for title, described in PARTS

@@ -52,7 +52,8 @@ def render() -> str:
                 for name, state in shown.items()
             ],
         ),
-        f"`More waves?` goes back to `Compile` while a wave is left. {states['More waves?']['Comment']}",
+        f"`More waves?` goes back to `Compile` (with `compile.on: cpu` to `Serve`) while a wave is left. "
+        f"{states['More waves?']['Comment']}",
         RETRIES,
         table(("error", "meaning"), [(f"`{name}`", _meaning(name)) for name in NEVER_AGAIN]),
         WATCHDOG,

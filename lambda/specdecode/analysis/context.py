@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.model import CompileOn, Frozen
 from specdecode.experiment.shapes import TRN2
 from specdecode.planning import SweepStep
 from specdecode.records import EngineCounters, SetFacts
@@ -62,6 +62,15 @@ class Served(Frozen):
     """URL of the compiled artifact; empty where the engine compiles nothing."""
 
 
+class Compiled(Frozen):
+    """Where the artifact of an arm was compiled, in a run that asked for CPU nodes."""
+
+    variant: str
+    on: CompileOn
+    refused: bool = False
+    """What a CPU node had compiled did not load, so that the node compiled it."""
+
+
 class RunContext(Frozen):
     """A run around its records: when, on what, at which price, with which failures."""
 
@@ -87,6 +96,8 @@ class RunContext(Frozen):
     failures: tuple[Failure, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
     served: tuple[Served, ...] = ()
+    compiled: tuple[Compiled, ...] = ()
+    """Of a run with `compile.on: cpu`."""
     prompt_lengths: str = ""
     """How the prompts' lengths were counted when they were made; the server's own counts are in the metrics."""
     sweep: tuple[SweepStep, ...] = ()

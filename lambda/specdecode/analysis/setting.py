@@ -11,7 +11,7 @@ from specdecode.analysis.recommend import recommended
 from specdecode.analysis.result import Comparison, Pair
 from specdecode.analysis.wording import best_pair
 from specdecode.experiment.capacity import TERMS
-from specdecode.experiment.model import Load, Variant
+from specdecode.experiment.model import CompileOn, Load, Variant
 
 ORDER = {
     Load.INTERLEAVED: "arms in turns",
@@ -38,6 +38,7 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
         Fact("Model", _model(comparison)),
         *((Fact("Arms", _arms(comparison, best)),) if best else ()),
         *_engine(comparison),
+        *_compiled(comparison),
         *_prompts(comparison),
         Fact("Load", _load(comparison)),
         *objective(comparison),
@@ -84,6 +85,24 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
         share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
         found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
     return tuple(found)
+
+
+def _compiled(comparison: Comparison) -> tuple[Fact, ...]:
+    """Which node compiled, where CPU nodes were to."""
+    found = comparison.context.compiled
+    ahead = [one.variant for one in found if one.on is CompileOn.CPU]
+    refused = [one.variant for one in found if one.refused]
+    before = [one.variant for one in found if one.on is CompileOn.ACCELERATOR and not one.refused]
+    parts = [
+        f"{', '.join(names)} {words}"
+        for names, words in (
+            (ahead, "on CPU nodes before the node was held (their cost is not in the figures)"),
+            (refused, "on the node, since what a CPU node had compiled did not load"),
+            (before, "on the node in an earlier run"),
+        )
+        if names
+    ]
+    return (Fact("Compiled", "; ".join(parts)),) if parts else ()
 
 
 def _prompts(comparison: Comparison) -> tuple[Fact, ...]:

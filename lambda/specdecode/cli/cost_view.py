@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specdecode.experiment.capacity import TERMS, CapacityType
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.planning import Bill, Range
 
@@ -27,6 +28,7 @@ def cost_lines(bill: Bill) -> list[str]:
             lines.append("          arms swap device groups; --set workload.rounds=1 leaves them where they are")
         if unused := UNUSED.get(bill.capacity):
             lines.append(f"          {TERMS[bill.capacity]}, {unused}")
+        lines += _compile_lines(bill)
         longest = f"{bill.longest_node_hours:.1f} h of the node"
         lines.append(f"at most   ${bill.most:,.0f}, if every step lasts until its deadline ({longest})")
     if bill.staging_gb:
@@ -41,6 +43,25 @@ def cost_lines(bill: Bill) -> list[str]:
     resting = bill.resting_per_hour
     lines.append(f"cluster   ${resting:.2f} an hour (${resting * HOURS_A_MONTH:,.0f} a month), also while nothing runs")
     return lines
+
+
+def _compile_lines(bill: Bill) -> list[str]:
+    """What compiling costs on either node, where the engine has both ways and something is missing."""
+    found = bill.compiling
+    if found is None:
+        return []
+    here, there = money(found.here), money(found.on_cpu)
+    price = f"${found.price_per_cpu_hour:.2f} an hour ({found.priced_in})"
+    if found.chosen is CompileOn.CPU:
+        return [
+            f"compile   {there} on CPU nodes at {price}, beside the node; at most ${found.on_cpu_at_most:,.0f}",
+            f"          on the node it would be {here}, which the upper bound has in it: what does not load",
+            "          is compiled there",
+        ]
+    return [
+        f"compile   {here} of it; on CPU nodes at {price} {there}",
+        "          (--set compile.on=cpu; unproven on hardware)",
+    ]
 
 
 def span(part: Range) -> str:

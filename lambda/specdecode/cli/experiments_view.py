@@ -186,6 +186,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"runtime   {engine.runtime.version}, driver {engine.runtime.newest_driver} (AMI {_amis(engine)})",
         f"models    {', '.join(engine.model_families)}",
         f"step      at most {engine.most_tokens_per_step} tokens of k drafts",
+        f"compile   {_compiling(engine)}",
         f"counters  {'trusted' if engine.metrics.trusted else 'not trusted'} {engine.metrics.note}".rstrip(),
         f"env       settable by an experiment: {', '.join(engine.settable_env) or 'none'}",
         f"arguments settable by an experiment: {', '.join(engine.settable_args) or 'none'}",
@@ -196,6 +197,17 @@ def engine_tables(engine: Engine) -> list[Table | str]:
         f"source    {engine.source}",
     ]
     return [engine.title, methods, "\n".join(lines)]
+
+
+def _compiling(engine: Engine) -> str:
+    """On which nodes, and who says so."""
+    if engine.artifact is None:
+        return "nothing"
+    can = engine.artifact.on_cpu
+    if can is None:
+        return "on the node; no source says that it can without devices"
+    which = "" if can.speculation else ", arms without speculation only"
+    return f"on the node, or on CPU nodes (compile.on: cpu{which}); source: {can.source}"
 
 
 def _amis(engine: Engine) -> str:

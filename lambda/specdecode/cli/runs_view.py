@@ -36,6 +36,8 @@ class RunView:
     error: str | None
     cause: str | None
     result: dict[str, Any] | None
+    fallback: str | None = None
+    """What the node compiles, or compiled, though CPU nodes were to; None where nothing."""
     capacity: CapacityType = "on-demand"
     """On what terms the deployment gets its node now."""
     started_by: str | None = None
@@ -72,6 +74,7 @@ def view(
         error=execution.error or None,
         cause=execution.cause or None,
         result=result,
+        fallback=_fallback(plan, state) if plan and state else None,
         capacity=capacity,
         started_by=state.started_by if state else None,
     )
@@ -87,6 +90,12 @@ def _progress(plan: Plan, measured: int, lost: int) -> str:
     more = f", {lost} given up with their arm" if lost else ""
     more += "" if plan.sweep.is_over else f", {planned + plan.sweep.waves_to_come} at most"
     return f"{measured} of {planned} waves measured{more}. {plan.sweep.steps[-1].reason}"
+
+
+def _fallback(plan: Plan, state: RunState) -> str | None:
+    arms = {arm.fingerprint: arm.variant for wave in plan.waves for arm in wave.arms}
+    names = sorted({arms[made] for made in state.refused_artifacts if made in arms})
+    return f"{', '.join(names)} on the node: what a CPU node had compiled did not load" if names else None
 
 
 def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
@@ -114,6 +123,8 @@ def lines(shown: RunView) -> list[str]:
         out.append(f"  started by  {line(shown.started_by.rpartition(':')[2])}")
     if shown.step:
         out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
+    if shown.fallback:
+        out.append(f"  compiled    {shown.fallback}")
     if shown.dollars is not None and shown.node_s is not None:
         terms = f" {TERMS[shown.capacity]}" if shown.capacity != "on-demand" else ""
         out.append(f"  node        {clock(shown.node_s)}, ${shown.dollars:.2f}{terms}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 import yaml
@@ -75,7 +76,8 @@ def winner(
         say(_recipe(comparison, chosen), end="")
         return
     called = (name or f"{experiment.name}-{chosen}").lower().replace(".", "-").replace("_", "-")[:MOST_NAME].strip("-")
-    objects = objects_of(experiment, chosen, name=called, replicas=replicas)
+    stored = Inventory(prefixes=frozenset(urlsplit(s.artifact).path.lstrip("/") for s in comparison.context.served))
+    objects = objects_of(experiment, chosen, name=called, replicas=replicas, stored=stored)
     if as_json:
         say_json({"apiVersion": "v1", "kind": "List", "items": objects})
         return
@@ -83,8 +85,10 @@ def winner(
     say(yaml.dump_all(objects, Dumper=BlockDumper, sort_keys=False, width=10_000), end="")
 
 
-def objects_of(experiment: Experiment, arm: str, *, name: str, replicas: int) -> list[KubeObject]:
-    """Deployment and Service of an arm, called `name`."""
+def objects_of(
+    experiment: Experiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
+) -> list[KubeObject]:
+    """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from."""
     context = RenderContext(
         run_id="production",
         bucket="unused",
@@ -93,7 +97,7 @@ def objects_of(experiment: Experiment, arm: str, *, name: str, replicas: int) ->
         region="us-east-2",
     )
     every = experiment.model_copy(update={"sweep": Sweep.GRID})  # an adaptive sweep's plan has its first arms alone
-    plan = make_plan(every, inventory=Inventory(), capacity=Capacity(price_per_node_hour=0))
+    plan = make_plan(every, inventory=stored or Inventory(), capacity=Capacity(price_per_node_hour=0))
     return production(plan, arm, name=name, replicas=replicas, ctx=context)
 
 

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from specdecode.experiment import shapes
-from specdecode.experiment.engine import AmiVersion, Resources
+from specdecode.experiment.engine import AmiVersion
 from specdecode.experiment.model import Frozen
+from specdecode.experiment.resources import Resources
 from specdecode.experiment.standing import standing_price
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -10,8 +9,10 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from specdecode.experiment import settable
 from specdecode.experiment.capabilities import Defaults, FamilySupport, MethodSupport, Quantization, Support
+from specdecode.experiment.compiling import CpuCompile
 from specdecode.experiment.model import EnvName, Frozen, Method, Name
 from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.resources import PodResources
 
 AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 """Release of the EKS AMI, as in the alias `al2023@v20260625`; sorts as text."""
@@ -79,6 +80,8 @@ class Artifact(Frozen):
     """It must be writable: copied to local disk before serving, whether or not that is faster."""
     serve_env: dict[EnvName, str] = Field(default_factory=dict)
     """Set where the artifact is served and not where it is made: forbids to compile."""
+    on_cpu: CpuCompile | None = None
+    """How it is made on a node without devices; None: no source says that the engine can."""
 
 
 class Probe(Frozen):
@@ -96,36 +99,6 @@ class Probes(Frozen):
     startup: Probe
     readiness: Probe
     liveness: Probe
-
-
-class Resources(Frozen):
-    """Requests of one pod: CPUs, and GiB of memory and local disk beyond what the weights need."""
-
-    cpu: float = Field(gt=0)
-    cpu_per_device: float | None = Field(default=None, gt=0)
-    """Of a server that claims few Neuron devices: it asks for so many CPUs a device, and `cpu` at most. None: `cpu`."""
-    cpu_limit: float | None = None
-    memory_gib: float = Field(gt=0)
-    ephemeral_gib: float = Field(gt=0)
-    memory_per_weight: float = Field(default=0, ge=0)
-    """GiB of memory for each GiB of weights (target and draft)."""
-    ephemeral_per_weight: float = Field(default=0, ge=0)
-
-    def memory_request_gib(self, weights_gib: float) -> int:
-        """Memory request of a pod with so many GiB of weights, in whole GiB."""
-        return math.ceil(self.memory_gib + self.memory_per_weight * weights_gib)
-
-    def ephemeral_request_gib(self, weights_gib: float) -> int:
-        """Local disk request of a pod with so many GiB of weights, in whole GiB."""
-        return math.ceil(self.ephemeral_gib + self.ephemeral_per_weight * weights_gib)
-
-
-class PodResources(Frozen):
-    serving: Resources
-    compile: Resources | None = None
-    """None where nothing is compiled."""
-    benchmark: Resources
-    staging: Resources
 
 
 class Metrics(Frozen):

@@ -20,6 +20,7 @@ from specdecode.experiment.base import (
     Prose,
 )
 from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
+from specdecode.experiment.compiling import Compile, CompileOn
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.published import Published
 from specdecode.experiment.slo import Slo
@@ -30,6 +31,8 @@ __all__ = [
     "MOST_DRAFTED",
     "SAMPLE",
     "Argument",
+    "Compile",
+    "CompileOn",
     "Deadlines",
     "EndpointSecret",
     "EnvName",
@@ -258,6 +261,8 @@ class Experiment(Frozen):
     workload: Workload
     sweep: Sweep = Sweep.GRID
     """`grid` measures every arm; `adaptive` asks the advisor after each and stops when another gains too little."""
+    compile: Compile = Compile()
+    """Where missing artifacts are compiled."""
     deadlines: Deadlines = Deadlines()
     """Longest time of each waiting step."""
     published: tuple[Published, ...] = Field(default=(), max_length=10)

@@ -51,6 +51,13 @@ M7I_4XLARGE = Price(
     source="aws.amazon.com/ec2/pricing/on-demand; Karpenter 1.14.1's copy of it has the same",
     seen=date(2026, 8, 21),
 )
+R6ID_24XLARGE = Price(
+    what="r6id.24xlarge, a CPU node on which artifacts are compiled",
+    usd=7.2576,
+    unit="hour",
+    source="aws.amazon.com/ec2/pricing/on-demand; Karpenter 1.14.1's copy of it, which has us-east-1",
+    seen=date(2026, 8, 21),
+)
 EKS_CONTROL_PLANE = Price(
     what="EKS control plane in standard support",
     usd=0.10,
@@ -171,6 +178,7 @@ PRICES = (
     TRN2_48XLARGE,
     TRN2_48XLARGE_HYDERABAD,
     M7I_4XLARGE,
+    R6ID_24XLARGE,
     EKS_CONTROL_PLANE,
     *SYSTEM_NODES.values(),
     SYSTEM_VOLUME,

@@ -118,6 +118,23 @@ CPU = NodeShape(
     source="Karpenter 1.14.1, instance types. Sapphire Rapids: AVX-512, BF16 and AMX "
     "(aws.amazon.com/ec2/instance-types/m7i)",
 )
+COMPILER = NodeShape(
+    name="r6id.24xlarge",
+    pool=names.COMPILE_NODEPOOL,
+    vcpus=96,
+    cpu=95.69,
+    memory_gib=718987 / 1024,
+    disk_gib=5000,  # of 5,700 GB
+    root_gib=50,
+    link_gbps=18,  # 37.5 Gbit/s
+    has_nvme=True,
+    zones=None,
+    prices={HOME: prices.R6ID_24XLARGE},
+    source="Karpenter 1.14.1, instance types",
+)
+"""On which artifacts are compiled without Neuron devices; no arm is measured there."""
+COMPILERS = 4
+"""Nodes for compiling that there are at a time at most, whoever compiles."""
 SHAPES = {shape.name: shape for shape in (TRN2, TRN2_SMALL, CPU)}
 ACCELERATED = tuple(shape.name for shape in SHAPES.values() if shape.has_devices)
 """Shapes that a deployment can choose as its node with Neuron devices."""

@@ -21,6 +21,7 @@ from specdecode.manifests.pods import (
     claiming,
     container,
     job,
+    on_cpu_nodes,
     pod_template,
     word,
 )
@@ -28,6 +29,7 @@ from specdecode.manifests.serve_command import serve_words
 from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan
+from specdecode.planning.compiling import cpu_deadline
 from specdecode.planning.events import HEALTHY_SHARE
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
@@ -42,12 +44,17 @@ CARRIER = "carrier-"
 def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last.
 
-    It claims the devices that the arm will be served on, since a server is only healthy once it has loaded. The first
-    container sees them too: it looks at them, their driver and the disk before it fetches a byte.
+    On the node it claims the devices that the arm will be served on, since a server is only healthy once it has loaded.
+    The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An arm with
+    a `fallback` is compiled on a CPU node: without devices, by a server that may end where it would load.
     """
     experiment, engine = plan.experiment, plan.engine
-    artifact, resources = engine.artifact, engine.resources.compile
-    assert artifact and resources  # noqa: S101 (an engine without them has no artifacts in its plan)
+    artifact = engine.artifact
+    assert artifact  # noqa: S101 (an engine without one has no artifacts in its plan)
+    on_cpu = artifact.on_cpu if arm.fallback else None
+    resources = on_cpu.resources if on_cpu else engine.resources.compile
+    assert resources  # noqa: S101 (as above)
+    deadline = cpu_deadline(experiment, engine) if on_cpu else experiment.deadlines.compile
     variant = experiment.variant(arm.variant)
     weights_gib = experiment.weights_gib(variant)
     own = labels(ctx, "compile", variant=arm.variant)
@@ -58,13 +65,15 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     command = serve_words(experiment, variant, engine, compiled=False)
     serving = ["--artifact-variable", artifact.variable]
     serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
-    serving += ["--minutes", f"{experiment.deadlines.compile * HEALTHY_SHARE:g}"]
+    serving += ["--minutes", f"{deadline * HEALTHY_SHARE:g}"]
+    ranks = experiment.serving.tensor_parallel_size
+    for path in on_cpu.leaves if on_cpu else ():
+        serving += ["--leaves", word(path.format(last_rank=ranks - 1))]
     common: dict[str, Any] = {"resources": resources, "weights_gib": weights_gib}
     own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
     carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
-    looked = device_check(engine, experiment.serving.devices) + disk_check(
-        engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB
-    )
+    devices = "" if on_cpu else device_check(engine, experiment.serving.devices)
+    looked = devices + disk_check(engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB)
     fetch = container(
         name=FETCH,
         script=looked + bundle_script("specdecode.pod.weights", [*transfer, *weights]),
@@ -76,7 +85,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         image=engine.reference,
         script=fetched_bundle_script("specdecode.pod.compile", [*destination, *serving, "--", *command]),
         env=OFFLINE,
-        given=serving_env(experiment, variant, engine),
+        given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
         mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],
         read_only_root=False,
         **common,
@@ -87,13 +96,15 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         **carrier,
     )
-    fetch, _ = claiming(fetch, experiment)  # to look at the devices before it fetches
-    claimed, placement = claiming(engine_runs, experiment)
+    placement = on_cpu_nodes(names.COMPILE_NODEPOOL)
+    if not on_cpu:
+        fetch, _ = claiming(fetch, experiment)  # to look at the devices before it fetches
+        engine_runs, placement = claiming(engine_runs, experiment)
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,
         service_account=names.PLAIN_ACCOUNT,
-        first=(fetch, claimed),
+        first=(fetch, engine_runs),
         main=store,
         volumes=[
             shm_volume(resources, weights_gib),
@@ -109,7 +120,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         labels=own,
         template=template,
         retries=2,
-        deadline_minutes=experiment.deadlines.compile,
+        deadline_minutes=deadline,
         permanent_exits=PERMANENT,
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from specdecode import names
 from specdecode.experiment import Experiment
-from specdecode.experiment.engine import Resources
+from specdecode.experiment.resources import Resources
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
 KubeObject = dict[str, Any]
@@ -150,9 +150,9 @@ def on_held_node(pool: str) -> dict[str, Any]:
     }
 
 
-def on_cpu_nodes() -> dict[str, Any]:
-    """Placement on the dynamic CPU NodePool."""
-    return {"nodeSelector": {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}}
+def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL) -> dict[str, Any]:
+    """Placement on a dynamic CPU NodePool."""
+    return {"nodeSelector": {"karpenter.sh/nodepool": pool}}
 
 
 def claiming(main: KubeObject, experiment: Experiment) -> tuple[KubeObject, dict[str, Any]]:

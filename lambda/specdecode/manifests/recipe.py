@@ -6,23 +6,19 @@ from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.manifests.pods import word
-from specdecode.manifests.serve_command import artifact_path, serve_words
+from specdecode.manifests.serve_command import serve_words
 
 
-def artifact_key(experiment: Experiment, variant: Variant, engine: Engine) -> str | None:
-    """Prefix of the compiled artifact in the bucket; None where the engine compiles nothing."""
-    return f"{artifact_path(experiment, variant, engine)}/" if engine.artifact else None
-
-
-def recipe(experiment: Experiment, variant: Variant, engine: Engine, *, bucket: str) -> str:
+def recipe(experiment: Experiment, variant: Variant, engine: Engine, *, bucket: str, artifact: str | None) -> str:
     """The lines to paste into a shell in the engine's image: fetch weights and artifact, then the pod's own command.
 
-    `bucket`: `s3://name/`. The server listens on this machine only: a pod's own address is nothing to paste.
+    `bucket`: `s3://name/`. `artifact`: its prefix there; None where the engine compiles nothing. The server listens on
+    this machine only: a pod's own address is nothing to paste.
     """
     folders = [model.prefix for model in experiment.models_of(variant)]
     env = dict(serving_env(experiment, variant, engine))
     exports = [f"export {name}={word(value)}" for name, value in env.items()]
-    if engine.artifact and (artifact := artifact_key(experiment, variant, engine)):
+    if engine.artifact and artifact:
         folders.insert(0, artifact)
         exports += [f"export {name}={word(value)}" for name, value in engine.artifact.serve_env.items()]
         exports.append(f'export {engine.artifact.variable}="$PWD/{artifact.rstrip("/")}"')

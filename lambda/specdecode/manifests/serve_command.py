@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from specdecode import layout, names
+from specdecode import names
 from specdecode.experiment.effective import arguments, family, neuron_config
 from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import Experiment, Variant
 from specdecode.manifests.pods import word
-from specdecode.planning.fingerprint import fingerprint
 
 LOCAL = "local"
 """Folder below the working directory with what a server was given a copy of."""
@@ -55,11 +54,6 @@ def serve_words(
 def served_model(experiment: Experiment) -> str:
     """Name under which every arm serves, so that all get the same requests (quantized arms too)."""
     return experiment.target.id
-
-
-def artifact_path(experiment: Experiment, variant: Variant, engine: Engine) -> str:
-    """Folder of the artifact, relative to the working directory."""
-    return layout.compiled_prefix(fingerprint(experiment, variant, engine)).rstrip("/")
 
 
 def speculative_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:

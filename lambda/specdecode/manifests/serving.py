@@ -14,8 +14,9 @@ from specdecode import layout, names
 from specdecode.exits import Exit
 from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS
 from specdecode.experiment.effective import serving_env
-from specdecode.experiment.engine import Engine, Probe, Resources
+from specdecode.experiment.engine import Engine, Probe
 from specdecode.experiment.model import EnvName
+from specdecode.experiment.resources import Resources
 from specdecode.manifests.api_keys import server_env
 from specdecode.manifests.bundle import HOME
 from specdecode.manifests.context import RenderContext
@@ -23,7 +24,7 @@ from specdecode.manifests.early import device_check, disk_check
 from specdecode.manifests.monitoring import monitored
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
-from specdecode.manifests.serve_command import LOCAL, artifact_path, serve_words
+from specdecode.manifests.serve_command import LOCAL, serve_words
 from specdecode.planning import Arm, Plan
 from specdecode.planning.loading import is_copied, reads_weights
 
@@ -142,7 +143,7 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
     room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.experiment.weights_gib(variant)))
     found = [_COPY.format(room=room, folders=" ".join(map(word, copied)), mode=mode)] if copied else []
     if artifact:
-        compiled = artifact_path(plan.experiment, variant, plan.engine)
+        compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")
         needed.insert(0, compiled)
         found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
     return (
@@ -168,7 +169,8 @@ def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
     experiment, engine = plan.experiment, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     faster = is_copied(experiment, engine, ctx.node_storage)
-    folders = [artifact_path(experiment, variant, engine)] if artifact and (faster or artifact.copied) else []
+    compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")
+    folders = [compiled] if artifact and (faster or artifact.copied) else []
     if faster and reads_weights(experiment, variant, engine):
         folders += [model.prefix.rstrip("/") for model in experiment.models_of(variant)]
     return folders

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode import names
+from specdecode import layout, names
 from specdecode.experiment import to_yaml
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.claims import claim_template
@@ -26,7 +26,6 @@ from specdecode.manifests.object_names import serving_name
 from specdecode.manifests.pods import SKIP_CREDENTIALS, KubeObject, container, word
 from specdecode.manifests.prompts import fetch_prompts_job
 from specdecode.manifests.root import run_root
-from specdecode.manifests.serve_command import artifact_path
 from specdecode.manifests.serving import serving
 from specdecode.manifests.sessions import ENV, MOUNT, VOLUME
 from specdecode.manifests.staging import staging_job
@@ -157,7 +156,7 @@ class _Adapting:
         variant = plan.experiment.variant(arm.variant)
         folders = [model.prefix for model in plan.experiment.models_of(variant)]
         if plan.engine.artifact:
-            folders.append(f"{artifact_path(plan.experiment, variant, plan.engine)}/")
+            folders.append(layout.compiled_prefix(arm.fingerprint))
         (main, *_) = obj["spec"]["template"]["spec"]["containers"]
         own = int(main["resources"]["requests"]["ephemeral-storage"].removesuffix("Gi"))
         copies = (2 if plan.engine.artifact else 1) * COPY_MARGIN * plan.experiment.weights_gib(variant)

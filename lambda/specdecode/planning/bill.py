@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from specdecode.experiment import prices
 from specdecode.experiment.capacity import Capacity, CapacityType
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.model import Frozen
+from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import Range
 from specdecode.planning.events import longest_node_minutes
 from specdecode.planning.plan import Plan
@@ -31,8 +33,10 @@ class Bill(Frozen):
     """Weights that come from the internet, through the NAT gateway."""
     staging: Range
     """Dollars for that traffic and for the CPU nodes that fetch it."""
+    compiling: CompileCost | None
+    """Of what is missing, on either node; only that on `compiling.chosen` is a part of the rest."""
     most: float
-    """Dollars for `longest_node_hours` of the node and for staging until its deadline."""
+    """Dollars for `longest_node_hours` of the node, and for what CPU nodes stage and compile until its deadlines."""
     storage_gb: float
     """Models and artifacts of this experiment, all of them, once they are in the bucket. An artifact counts as large as
     its weights: it holds them cut for the cores (`save_sharded_checkpoint`)."""
@@ -43,12 +47,17 @@ class Bill(Frozen):
     """Dollars that a run may cost at most without somebody having accepted more."""
 
     @property
+    def on_cpu_at_most(self) -> float:
+        """Dollars for CPU nodes that compile, if every Job lasts until its deadline; 0 where none does."""
+        return self.compiling.on_cpu_at_most if self.compiling and self.compiling.chosen is CompileOn.CPU else 0
+
+    @property
     def to_accept(self) -> float | None:
         """Dollars that somebody must accept before the run may start; None where nobody need.
 
         A node from a reservation or a Capacity Block is billed whether the run uses it or not.
         """
-        added = self.most if self.capacity == "on-demand" else self.staging.high
+        added = self.most if self.capacity == "on-demand" else self.staging.high + self.on_cpu_at_most
         return added if added > self.accept_above else None
 
 
@@ -65,6 +74,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     most = longest * plan.price_per_node_hour
     if plan.models_to_stage:
         most += traffic + plan.experiment.deadlines.staging / 60 * prices.STAGING_NODE_HIGH.usd
+    if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
+        most += plan.compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)
     stored += sum(plan.experiment.weights_gib(plan.experiment.variant(item.arm.variant)) for item in plan.artifacts)
     return Bill(
@@ -80,6 +91,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
             low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,
             high=traffic + hours.high * prices.STAGING_NODE_HIGH.usd,
         ),
+        compiling=plan.compiling,
         most=most,
         storage_gb=stored * prices.GB_PER_GIB,
         storage_per_month=stored * prices.GB_PER_GIB * prices.STORAGE.usd,

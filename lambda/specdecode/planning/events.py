@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Experiment, Frozen, PromptKind, Sweep
-from specdecode.planning import cost
+from specdecode.planning import compiling, cost
 from specdecode.planning.waves import Wave, first_served
 
 HISTORY_LIMIT = 20_000
@@ -55,6 +56,10 @@ STOP_MINUTES = 15
 RELEASE_MINUTES = 15
 
 
+BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "Report")
+"""Steps without the node, the last one after it."""
+
+
 class Step(Frozen):
     """One state of the run, and the longest time it may wait."""
 
@@ -66,6 +71,8 @@ class Step(Frozen):
     """What its work on the node takes by the high estimates: until then its end may come at any moment."""
     works: int = 1
     """Pieces of work that it waits for one after the other."""
+    fallback: bool = False
+    """Only where an artifact that was compiled on a CPU node does not load."""
 
     @property
     def waits(self) -> bool:
@@ -78,12 +85,16 @@ def make_steps(
 ) -> tuple[Step, ...]:
     """The steps in their order. `compiles`: the fingerprints that are still missing."""
     deadlines, left = experiment.deadlines, set(compiles)
+    beforehand, served = compiling.ahead_fingerprints(waves), set[str]()
     steps = [Step(name="Plan")]
     if experiment.has_endpoints:
         steps.append(Step(name="TakeTurn"))
     else:
+        steps.append(Step(name="StageModels", deadline_minutes=deadlines.staging + _counting(experiment)))
+        if count := len(beforehand & left):
+            limit = compiling.cpu_deadline(experiment, engine) * compiling.turns(count)
+            steps.append(Step(name="CompileOnCpu", deadline_minutes=limit, works=count))
         steps += [
-            Step(name="StageModels", deadline_minutes=deadlines.staging + _counting(experiment)),
             Step(
                 name="AcquireCapacity",
                 deadline_minutes=deadlines.capacity,
@@ -91,26 +102,23 @@ def make_steps(
             ),
         ]
     for wave in waves:
-        compiled = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fingerprint in left}
-        left -= compiled.keys()
         if not experiment.has_endpoints:
-            steps += [
-                Step(
-                    name="Compile",
-                    wave=wave.index,
-                    deadline_minutes=deadlines.compile * len(compiled),
-                    expected_minutes=sum(
-                        cost.compile_minutes(experiment, engine, name).high for name in compiled.values()
-                    ),
-                    works=len(compiled),
-                ),
-                Step(
-                    name="Serve",
-                    wave=wave.index,
-                    deadline_minutes=deadlines.serve,
-                    expected_minutes=cost.slowest_load(experiment, engine, wave).high,
-                ),
-            ]
+            serve = Step(
+                name="Serve",
+                wave=wave.index,
+                deadline_minutes=deadlines.serve,
+                expected_minutes=cost.slowest_load(experiment, engine, wave).high,
+            )
+            if experiment.compile.on is CompileOn.CPU:
+                doubtful = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fallback}
+                for variant in (name for made, name in doubtful.items() if made not in served):
+                    steps += _back_on_the_node(serve, _compile(experiment, engine, wave, [variant]))
+                served |= doubtful.keys()
+            else:
+                compiled = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fingerprint in left}
+                left -= compiled.keys()
+                steps.append(_compile(experiment, engine, wave, list(compiled.values())))
+            steps.append(serve)
         steps += [
             Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
             Step(
@@ -130,6 +138,22 @@ def make_steps(
     return tuple(steps)
 
 
+def _compile(experiment: Experiment, engine: Engine, wave: Wave, variants: list[str]) -> Step:
+    return Step(
+        name="Compile",
+        wave=wave.index,
+        deadline_minutes=experiment.deadlines.compile * len(variants),
+        expected_minutes=sum(cost.compile_minutes(experiment, engine, name).high for name in variants),
+        works=len(variants),
+    )
+
+
+def _back_on_the_node(serve: Step, compiles: Step) -> list[Step]:
+    """What an artifact costs that does not load: a wave that is served in vain and stopped, and a compile."""
+    stop = Step(name="StopBeforeCompile", wave=serve.wave, deadline_minutes=STOP_MINUTES)
+    return [step.model_copy(update={"fallback": True}) for step in (serve, stop, compiles)]
+
+
 def _counting(experiment: Experiment) -> int:
     """Longest time that counting prompts takes; those of LLMPerf's way are made to measure."""
     own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
@@ -145,7 +169,7 @@ def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
     held = list(steps)
     if not any(step.name == "AcquireCapacity" for step in held):
         return 0
-    held = [step for step in held if step.name not in ("Plan", "StageModels", "Report")]
+    held = [step for step in held if step.name not in BEFORE_THE_NODE]
     looks = sum(step.waits for step in held) * poll_s / 60
     return sum(step.deadline_minutes for step in held) + looks + DIAGNOSE_MINUTES + STOP_MINUTES
 
@@ -165,7 +189,7 @@ def worst_case_events(steps: Iterable[Step], *, poll_s: int, attentive_s: int) -
 
 def fewest_events(steps: Iterable[Step]) -> int:
     """Events of an execution in which all that is started is done at the second look."""
-    steps = tuple(steps)
+    steps = tuple(step for step in steps if not step.fallback)
     waiting = sum(EVENTS_PER_LOOK + LAST_LOOK if step.name != "Compile" else LAST_LOOK for step in steps if step.waits)
     return waiting + EVENTS_PER_WAVE * _waves(steps)
 
@@ -215,7 +239,7 @@ def _most_looks(step: Step, poll_s: int, attentive_s: int) -> int:
         return 0
     if step.name == "Smoke":
         return _patient_looks(limit, poll_s)
-    if step.name == "StopArms":
+    if step.name in ("StopArms", "StopBeforeCompile"):
         return _patient_looks(limit, STOP_POLL_S)
     devices = _patient_looks(timedelta(), poll_s) if step.name == "Serve" else 0
     expected = min(limit, timedelta(minutes=step.expected_minutes))

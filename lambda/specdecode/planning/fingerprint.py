@@ -41,9 +41,16 @@ def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[s
     }
 
 
-def fingerprint(experiment: Experiment, variant: Variant, engine: Engine) -> str:
-    """20 hexadecimal digits; equal if and only if `deciding` is equal."""
-    text = json.dumps(deciding(experiment, variant, engine), sort_keys=True, separators=(",", ":"))
+def fingerprint(experiment: Experiment, variant: Variant, engine: Engine, *, without_devices: bool = False) -> str:
+    """20 hexadecimal digits; equal if and only if `deciding` is equal.
+
+    `without_devices`: of what is compiled on a CPU node, which has a folder of its own: one that does not load is
+    never taken for what a server with devices has compiled, nor written over.
+    """
+    decides = deciding(experiment, variant, engine)
+    if without_devices and engine.artifact and engine.artifact.on_cpu:
+        decides["without_devices"] = engine.artifact.on_cpu.env
+    text = json.dumps(decides, sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()[:20]
 
 

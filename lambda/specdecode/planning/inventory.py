@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Self
 
 from specdecode import layout
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen
 from specdecode.planning.fingerprint import fingerprint
@@ -32,7 +33,12 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
         return []
     models = [model.prefix for variant in experiment.variants for model in experiment.models_of(variant)]
     compiled = experiment.variants if engine.artifact else ()
-    artifacts = [layout.compiled_prefix(fingerprint(experiment, variant, engine)) for variant in compiled]
+    ways = (False, True) if experiment.compile.on is CompileOn.CPU else (False,)
+    artifacts = [
+        layout.compiled_prefix(fingerprint(experiment, variant, engine, without_devices=way))
+        for variant in compiled
+        for way in ways
+    ]
     return list(dict.fromkeys([*models, *artifacts]))
 
 

@@ -8,10 +8,13 @@ from typing import Literal
 
 from specdecode import layout
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
+from specdecode.experiment.shapes import COMPILERS
+from specdecode.planning.compiling import CompileCost, ahead, ahead_fingerprints, compile_cost
 from specdecode.planning.cost import CostPart, LevelCost, Range, levels, node_minutes, parts
 from specdecode.planning.events import (
     Step,
@@ -32,6 +35,7 @@ from specdecode.planning.sweep import (
     sweep_waves,
 )
 from specdecode.planning.warnings import (
+    check_ahead,
     check_alike,
     check_backstop,
     check_benchmark,
@@ -91,6 +95,8 @@ class Plan(Frozen):
     price_per_node_hour: float
     cost: Range
     """US dollars for the node."""
+    compiling: CompileCost | None = None
+    """Of what is missing, on either node; None where nothing is, or the engine compiles on the node alone."""
     parts: tuple[CostPart, ...] = ()
     """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
     levels: tuple[LevelCost, ...] = ()
@@ -134,7 +140,7 @@ def make_plan(
             sweep_waves(experiment, engine, longest(experiment, sweep, limit=limit)) for limit in (0, FEW_STEPS, None)
         )
     else:
-        waves = fewest = most = make_waves(experiment, engine)
+        waves = fewest = most = ahead(experiment, engine, make_waves(experiment, engine), inventory)
     models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
     if experiment.has_endpoints:
         models = {}
@@ -157,11 +163,14 @@ def make_plan(
         for arm in wave.arms
         if makes and not inventory.has(layout.compiled_prefix(arm.fingerprint))
     )
+    beforehand = ahead_fingerprints(most)
     steps = make_steps(experiment, engine, most, missing)
     looks = choose_looks(steps)
     events = worst_case_events(steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s)
-    hours = _node_hours(experiment, engine, (fewest, most), missing)
-    one_round = _node_hours(experiment, engine, (_first_rounds(experiment, w) for w in (fewest, most)), missing)
+    here = missing - beforehand
+    hours = _node_hours(experiment, engine, (fewest, most), here)
+    one_round = _node_hours(experiment, engine, (_first_rounds(experiment, w) for w in (fewest, most)), here)
+    first_missing = {arm.fingerprint: arm.variant for wave in most for arm in wave.arms if arm.fingerprint in missing}
     return Plan(
         experiment=experiment,
         engine=engine,
@@ -184,6 +193,9 @@ def make_plan(
         more_rounds=Range(low=hours.low - one_round.low, high=hours.high - one_round.high),
         price_per_node_hour=price,
         cost=hours.scaled(price),
+        compiling=compile_cost(
+            experiment, engine, first_missing.values(), capacity=capacity, price=price, poll_s=looks.poll_s
+        ),
         parts=() if experiment.has_endpoints else parts(experiment, engine, most),
         levels=() if experiment.has_endpoints else levels(experiment, engine, most),
         assumptions=ENDPOINTS_ASSUMED
@@ -199,7 +211,8 @@ def make_plan(
             *check_room(experiment, engine),
             *check_claim(experiment, engine),
             *check_precision(experiment, most),
-            *check_start(experiment, engine, most, missing),
+            *check_start(experiment, engine, most, here),
+            *check_ahead(experiment, engine, [name for made, name in first_missing.items() if made in beforehand]),
             *check_levels(experiment),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
             *check_backstop(longest_node_minutes(steps, poll_s=looks.poll_s), hours, capacity),
@@ -260,7 +273,7 @@ def _assumptions(experiment: Experiment, engine: Engine, capacity: Capacity, giv
     compiling = (
         f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "
         f"{estimates.compile_minutes_per_gib[0]:g}-{estimates.compile_minutes_per_gib[1]:g} min for each GiB, "
-        "one at a time"
+        + (f"up to {COMPILERS} at a time on CPU nodes" if experiment.compile.on is CompileOn.CPU else "one at a time")
     )
     return (
         f"one {experiment.node} {TERMS[capacity.type]} at ${capacity.price_per_node_hour:.2f} an hour "

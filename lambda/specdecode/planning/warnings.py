@@ -9,10 +9,12 @@ from urllib.parse import urlsplit
 
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
+from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.effective import differences
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
 from specdecode.giving_back import STUCK_GRACE_HOURS
+from specdecode.planning.compiling import cpu_deadline, cpu_minutes
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, level_minutes, load_minutes
 from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT
 from specdecode.planning.waves import Wave
@@ -93,6 +95,19 @@ def check_start(experiment: Experiment, engine: Engine, waves: Iterable[Wave], c
     return [
         *_too_long("compile", compiling, experiment.deadlines.compile, share=HEALTHY_SHARE),
         *_too_long("load", loading, experiment.deadlines.serve, field="serve"),
+    ]
+
+
+def check_ahead(experiment: Experiment, engine: Engine, variants: list[str]) -> list[str]:
+    """What nobody has seen of compiling on CPU nodes, and whether there is time for it. `variants`: to be compiled."""
+    if experiment.compile.on is not CompileOn.CPU:
+        return []
+    minutes = {name: cpu_minutes(experiment, engine, name) for name in variants}
+    limit = cpu_deadline(experiment, engine)
+    return [
+        "compile.on: cpu: that Neuron devices load what a CPU node compiles is read in sources, and nobody here saw "
+        "it; what does not load is compiled on the node, which the upper bound has in it",
+        *_too_long("compile on a CPU node", minutes, limit, field="compile", share=HEALTHY_SHARE),
     ]
 
 

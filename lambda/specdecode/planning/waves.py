@@ -18,6 +18,9 @@ class Arm(Frozen):
     label: Label
     fingerprint: str
     """Of its compiled artifact; empty for a server that already runs."""
+    fallback: str = ""
+    """Where that one is compiled on a CPU node: fingerprint of what the node compiles in its stead if it does not load.
+    Empty otherwise."""
     wave: int = Field(ge=0)
     round: int = Field(ge=0)
     """The wave's round; written into the arm's records."""

@@ -1,7 +1,8 @@
 """Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ … -- vllm serve …`.
 
 A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
-healthy, and stopped. It has no credentials: weights were fetched before (`pod.weights`), and what it leaves is verified
+healthy, and stopped. On a node without Neuron devices it may end where it would load what it has compiled: files say
+then that it has. It has no credentials: weights were fetched before (`pod.weights`), and what it leaves is verified
 and uploaded after it has ended (`pod.store`).
 """
 
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--artifact-variable", required=True, help="variable that tells the server the folder")
     parser.add_argument("--health", required=True, help="URL that answers 200 when the server is ready")
     parser.add_argument("--minutes", type=float, required=True, help="longest time until the server is healthy")
+    parser.add_argument(
+        "--leaves", action="append", default=[], help="without devices: a file that is there once all is compiled"
+    )
     parser.add_argument("command", nargs="+", help="the server, after --")
     options = parser.parse_args(arguments)
     if NOTHING_TO_DO.exists():
@@ -43,11 +47,13 @@ def main(arguments: Sequence[str]) -> None:
     folder = Path.cwd() / options.artifact
     folder.mkdir(parents=True, exist_ok=True)
     os.environ[options.artifact_variable] = str(folder)
-    compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60)
+    made = tuple(folder / path for path in options.leaves)
+    compile_by_serving(options.command, health=options.health, limit_s=options.minutes * 60, made=made)
 
 
-def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -> float:
-    """Run the server until it is healthy, stop it, and return the seconds.
+def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float, made: Sequence[Path] = ()) -> float:
+    """Run the server until it is healthy, stop it, and return the seconds. One that ends by itself has done its work
+    where all files of `made` are there and none is empty.
 
     It gets the image's own Python packages: those of the bundle are for another Python than some engines have.
     """
@@ -59,17 +65,25 @@ def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float) -
         try:
             while not _healthy(health):
                 if server.poll() is not None:
-                    raise _ended(server.returncode)
+                    if server.returncode < 0 or not made or not all(map(_is_whole, made)):
+                        raise _ended(server.returncode)
+                    say(f"the server ended with {server.returncode} once it had compiled: it has no device to load on")
+                    break
                 if stopping.is_set():
                     raise PodError(Exit.NOT_HEALTHY, "stopped from outside before the server was healthy")
                 if time.monotonic() - started > limit_s:
                     raise PodError(Exit.NOT_HEALTHY, f"the server was not healthy after {limit_s / 60:g} minutes")
                 stopping.wait(LOOK_EVERY_S)
-            say(f"the server is healthy after {time.monotonic() - started:.0f} s")
+            else:
+                say(f"the server is healthy after {time.monotonic() - started:.0f} s")
         finally:
             signal.signal(signal.SIGTERM, previous)
             _stop(server)
     return time.monotonic() - started
+
+
+def _is_whole(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size > 0
 
 
 def _healthy(url: str) -> bool:

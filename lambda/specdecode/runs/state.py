@@ -49,6 +49,10 @@ class RunState(BaseModel):
     """Waves of an adaptive sweep that are not measured since their arm cannot be served; a resumed run tries again."""
     published: tuple[int, ...] = ()
     """Waves whose requests' metrics are in CloudWatch."""
+    refused_artifacts: tuple[str, ...] = ()
+    """Fingerprints of artifacts that CPU nodes compiled and no server starts from: the node compiles in their stead."""
+    sent_back: tuple[int, ...] = ()
+    """Waves that wait for that."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 

@@ -10,7 +10,9 @@ from specdecode.cluster.resources import name_of
 from specdecode.cluster.teardown import run_selector
 from specdecode.planning.cost import compile_minutes
 from specdecode.tasks.acquire import require_node
+from specdecode.tasks.compile_ahead import compile_ahead
 from specdecode.tasks.errors import CompileFailed
+from specdecode.tasks.going_back import is_back
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.pace import attentive
@@ -20,7 +22,12 @@ from specdecode.tasks.sessions import Sessions
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none."""
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
+
+    With `ahead` the artifacts of all waves, on CPU nodes and without the node.
+    """
+    if given.ahead:
+        return compile_ahead(given, rt)
     run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
@@ -51,6 +58,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
             return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=wait_s)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
             raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
+    is_back(run, given.wave, rt=rt)
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")
 
 

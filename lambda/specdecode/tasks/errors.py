@@ -58,6 +58,10 @@ class CompileFailed(StepFailed):
     """A model did not compile."""
 
 
+class ArtifactRefused(StepFailed):
+    """An arm does not start from what a CPU node compiled: it is compiled on the node, and the run goes on."""
+
+
 class ServeNotReady(StepFailed):
     """An arm did not become ready."""
 

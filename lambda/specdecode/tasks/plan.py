@@ -11,7 +11,7 @@ from specdecode import layout, names
 from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import Sweep
+from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -34,6 +34,8 @@ class Planned(BaseModel):
     """Whether the arms have their accuracy measured too."""
     adaptive: bool
     """Whether the advisor is asked after each wave."""
+    ahead: bool
+    """Whether CPU nodes compile before the node is taken."""
     endpoints: bool
     """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
     experiment: str
@@ -96,6 +98,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         waves=len(planned.waves),
         accuracy=experiment.accuracy,
         adaptive=planned.sweep is not None,
+        ahead=experiment.compile.on is CompileOn.CPU,
         endpoints=experiment.has_endpoints,
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),

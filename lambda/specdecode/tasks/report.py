@@ -11,12 +11,11 @@ from pydantic import BaseModel, ValidationError
 from specdecode import __version__, layout, names
 from specdecode.analysis import AtLevel, Comparison, RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.accuracy import NoScores
-from specdecode.analysis.context import Accuracy, Failure, Served
+from specdecode.analysis.context import Accuracy, Failure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
-from specdecode.manifests.recipe import artifact_key, recipe
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
@@ -28,6 +27,7 @@ from specdecode.records import SERVERS, RequestRecord, Servers, read_record
 from specdecode.runs.state import RunState, change_state
 from specdecode.runs.store import Store
 from specdecode.tasks import logs
+from specdecode.tasks.artifacts import compiled, served
 from specdecode.tasks.errors import ReportFailed
 from specdecode.tasks.previous import last_good
 from specdecode.tasks.prompts import kept_sets
@@ -164,7 +164,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
-    elsewhere = plan.experiment.has_endpoints
+    elsewhere, run = plan.experiment.has_endpoints, Run(plan=plan, state=state)
     scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
         run_id=state.run_id,
@@ -183,7 +183,8 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         | ({} if elsewhere else {"engine": plan.engine.title, "engine image": plan.engine.reference}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
-        served=() if elsewhere else served(plan, bucket=rt.store.url("")),
+        served=() if elsewhere else served(run, bucket=rt.store.url("")),
+        compiled=compiled(run),
         prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(layout.run_prefix(state.run_id)),
@@ -194,19 +195,6 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
 def _is_real(plan: Plan) -> bool:
     """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
     return not plan.experiment.has_endpoints and plan.engine.on_neuron == plan.experiment.shape.has_devices
-
-
-def served(plan: Plan, *, bucket: str) -> tuple[Served, ...]:
-    """How to serve each arm again. `bucket`: `s3://name/`."""
-    experiment, engine = plan.experiment, plan.engine
-    return tuple(
-        Served(
-            variant=variant.name,
-            recipe=recipe(experiment, variant, engine, bucket=bucket),
-            artifact=f"{bucket}{key}" if (key := artifact_key(experiment, variant, engine)) else "",
-        )
-        for variant in experiment.variants
-    )
 
 
 def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:

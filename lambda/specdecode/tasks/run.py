@@ -23,7 +23,15 @@ class Run:
     state: RunState
 
     def wave(self, index: int) -> Wave:
-        return self.plan.waves[index]
+        """The wave, its arms with the artifacts that are served: the node's own in place of those that did not load."""
+        wave, refused = self.plan.waves[index], set(self.state.refused_artifacts)
+        if not any(arm.fallback and arm.fingerprint in refused for arm in wave.arms):
+            return wave
+        arms = (
+            arm.model_copy(update={"fingerprint": arm.fallback, "fallback": ""}) if arm.fingerprint in refused else arm
+            for arm in wave.arms
+        )
+        return wave.model_copy(update={"arms": tuple(arms)})
 
     def is_measured(self, wave: int) -> bool:
         """Whether the wave's benchmark is complete, by this run or by the one that it resumes."""

@@ -36,6 +36,8 @@ class StepInput(BaseModel):
     execution_started: AwareDatetime | None = None
     """When the execution was started; only the first step and the diagnosis get it."""
     wave: int = 0
+    ahead: bool = False
+    """Compile on CPU nodes what the run needs, before the node is taken; only Compile gets it."""
     input: JsonValue = None
     """The execution's input; only the first step gets it."""
     error: dict[str, JsonValue] | None = None

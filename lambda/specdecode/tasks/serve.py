@@ -17,6 +17,7 @@ from specdecode.runs.state import change_state
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.arms import arm_pods, claims_of, device_group, is_allocated
 from specdecode.tasks.errors import ServeNotReady
+from specdecode.tasks.going_back import go_back, is_refused, must_go_back
 from specdecode.tasks.jobs import apply_missing
 from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.pace import attentive, soon
@@ -30,6 +31,8 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
+    if back := must_go_back(run, given.wave):
+        raise back
     groups: list[DeviceGroup] = []
     ready, messages = 0, list[str]()
     for arm in run.wave(given.wave).arms:
@@ -39,6 +42,8 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
         age = _age(objects, rt)
         if failure := _hopeless(arm, found, age=age, limit_min=run.plan.experiment.deadlines.serve):
+            if is_refused(arm, found):
+                raise go_back(arm, str(failure), run=run, rt=rt)
             return go_on_without(arm, failure, run=run, rt=rt)
         claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
         own = [claim for pod in pods for claim in claims_of(pod, claims)]

@@ -59,6 +59,22 @@ def test_an_unknown_flag_is_refused_by_the_command_itself() -> None:
         assert _log(served) == "vllm: unrecognized arguments: --enable-prefix-caching\n"
 
 
+def test_for_a_platform_that_is_not_here_it_compiles_everything_and_ends_where_it_would_load(tmp_path: Path) -> None:
+    flags = ("--override-neuron-config", '{"save_sharded_checkpoint": true}', "--tensor-parallel-size", "2")
+    environment = {
+        "NEURON_COMPILED_ARTIFACTS": str(tmp_path / "compiled"),
+        "NEURON_PLATFORM_TARGET_OVERRIDE": "trn2",
+    }
+    with serve(*flags, wait=False, environment=environment) as served:
+        assert served.process.wait(timeout=60) == 1
+        assert "for trn2; there is no Neuron device to load it on" in _log(served)
+    for name in ("neuron_config.json", "model.pt", "weights/tp1_sharded_checkpoint.safetensors"):
+        assert (tmp_path / "compiled" / name).stat().st_size
+    del environment["NEURON_PLATFORM_TARGET_OVERRIDE"]
+    with serve(*flags, environment=environment) as served:
+        assert served.complete("Count", max_tokens=2)
+
+
 def _log(served: Served) -> str:
     assert served.process.stderr is not None
     return served.process.stderr.read()

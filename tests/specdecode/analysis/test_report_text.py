@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare, json_schema
-from specdecode.analysis.context import Failure
+from specdecode.analysis.context import Compiled, Failure
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+from specdecode.analysis.setting import setting
 from specdecode.escape import csv_cell, line, markdown, script_json
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -153,3 +154,19 @@ def test_escapes() -> None:
     assert markdown("a|b*c<d>") == "a\\|b\\*c\\<d\\>"
     assert "<" not in script_json({"a": "</script><!--"})
     assert json.loads(script_json({"a": "</script>&\u2028"})) == {"a": "</script>&\u2028"}
+
+
+def test_the_conditions_say_which_node_compiled_where_cpu_nodes_were_to():
+    tested = experiment(ks=(7,))
+    records = run(tested)
+
+    def said(*compiled: Compiled) -> list[str]:
+        found = compare(experiment=tested, records=records, context=context(compiled=compiled))
+        return [fact.text for fact in setting(found) if fact.name == "Compiled"]
+
+    assert said() == []
+    assert said(Compiled(variant="base", on="cpu"), Compiled(variant="sd", on="accelerator", refused=True)) == [
+        "base on CPU nodes before the node was held (their cost is not in the figures); "
+        "sd on the node, since what a CPU node had compiled did not load"
+    ]
+    assert said(Compiled(variant="base", on="accelerator")) == ["base on the node in an earlier run"]

@@ -13,6 +13,7 @@ from specdecode.analysis.context import Served
 from specdecode.analysis.report import write_report
 from specdecode.cli import app, winner
 from specdecode.experiment import Capacity, load_preset, preset_names
+from specdecode.planning import Inventory, make_plan
 from typer.testing import CliRunner
 
 from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary, shared_double  # noqa: F401 (fixtures)
@@ -62,6 +63,19 @@ def test_it_is_the_recommended_arm_and_nothing_of_the_run_is_on_it(folder: Path)
     given = [each["valueFrom"] for each in main["env"] if "valueFrom" in each]
     secrets = [each["secretKeyRef"]["name"] for each in given if "secretKeyRef" in each]
     assert secrets == ["qwen3-32b-sd"]
+
+
+def test_it_serves_the_artifact_that_the_run_served_and_no_other(tmp_path: Path) -> None:
+    """Of a run that compiled on CPU nodes, where the arm's artifact loaded and where the node compiled it after all."""
+    changes = {"workload.cases": ["repeat-line"], "workload.requests": 4, "compile.on": "cpu"}
+    tested = load_preset("qwen3-32b", overrides=changes)
+    (arm,) = (arm for arm in make_plan(tested, inventory=Inventory()).waves[0].arms if arm.variant == "sd")
+    records = run(tested, acceptance={"repeat-line": 0.9}, draft_cost=0.02)
+    for made, other in ((arm.fingerprint, arm.fallback), (arm.fallback, arm.fingerprint)):
+        served = (Served(variant="sd", recipe="x", artifact=f"s3://bucket/compiled/{made}/"),)
+        write_report(compare(experiment=tested, records=records, context=context(served=served)), tmp_path)
+        printed = call(tmp_path, "--arm", "sd")
+        assert f"compiled/{made}" in printed and other not in printed
 
 
 def test_the_head_says_what_must_be_done_first(folder: Path) -> None:

@@ -32,6 +32,13 @@ BROKEN = {
         "variants.sd-k4",
         "does not differ from base in speculation alone",
     ),
+    "compile-on-cpu": (
+        "qwen3-32b-native",
+        {"compile.on": "cpu"},
+        None,
+        "compile.on",
+        "0.29.0-sdk2.33.0: no source is known here",
+    ),
     "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
@@ -261,6 +268,38 @@ def test_broken_experiment_is_refused_with_field_rule_source_and_fix(rule):
     assert problem.source and problem.fix
     text = str(ExperimentError([problem]))
     assert all(part in text for part in (field, rule, problem.source, f"fix: {problem.fix}"))
+
+
+NATIVE_24 = {"engine": "0.24.0-sdk2.32.0"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "says"),
+    [
+        ("account-check", {}, "0.32.0-cpu compiles nothing"),
+        ("llama-3.1-8b-eagle3", NATIVE_24, "cannot compile speculation without Neuron devices: sd"),
+        (
+            "qwen3-32b",
+            {"serving.neuron_config.save_sharded_checkpoint": False},
+            "without save_sharded_checkpoint: true",
+        ),
+        ("qwen3-32b-tuning", {}, "an adaptive sweep decides on the node which arms it measures"),
+        ("llama-3.1-405b", {}, "compiling needs 1837 GiB of memory, and a r6id.24xlarge has 702 to give"),
+    ],
+)
+def test_what_cannot_be_compiled_without_devices_is_refused_with_the_reason(preset, overrides, says):
+    (problem,) = problems(preset, {**overrides, "compile.on": "cpu"})
+    assert (problem.rule, problem.field) == ("compile-on-cpu", "compile.on")
+    assert says in problem.message and "leave compile.on at accelerator" in problem.fix
+
+
+def test_a_base_alone_of_the_native_plugin_can_be_compiled_on_a_cpu_and_so_can_all_arms_of_nxd_inference():
+    preset = load_preset("llama-3.1-8b-eagle3", overrides=NATIVE_24)
+    base = [variant.model_dump(mode="json") for variant in preset.variants if variant.compare_to is None][:1]
+    alone = {**NATIVE_24, "compile.on": "cpu", "variants": base, "published": []}
+    assert load_preset("llama-3.1-8b-eagle3", overrides=alone)
+    for name in ("qwen3-32b", "qwen3-32b-latency", "rehearsal"):
+        assert load_preset(name, overrides={"compile.on": "cpu"})
 
 
 @pytest.mark.parametrize("field", ["serving.neuron_config", "variants.sd.neuron_config"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode.experiment import load
 from specdecode.experiment.loading import load_engine
-from specdecode.manifests.recipe import artifact_key, recipe
+from specdecode.manifests.recipe import recipe
 from specdecode.manifests.serve_command import serve_words
 
 
@@ -23,7 +23,8 @@ def test_the_recipe_runs_the_pods_command_in_a_shell(preset: str, tmp_path: Path
         (tmp_path / name).write_text('#!/bin/sh\nprintf "%s\\n" "$0" "$@" "$NEURON_COMPILED_ARTIFACTS" END\n')
         (tmp_path / name).chmod(0o755)
     for variant in experiment.variants:
-        text = recipe(experiment, variant, engine, bucket="s3://bucket/")
+        key = "compiled/made/" if engine.artifact else None
+        text = recipe(experiment, variant, engine, bucket="s3://bucket/", artifact=key)
         shell = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
         ran = subprocess.run(
             ["bash", "-euc", text], cwd=tmp_path, env=shell, capture_output=True, text=True, check=True
@@ -38,7 +39,6 @@ def test_the_recipe_runs_the_pods_command_in_a_shell(preset: str, tmp_path: Path
             text=True,
             check=True,
         ).stdout.splitlines()
-        key = artifact_key(experiment, variant, engine)
         assert calls[-1][: len(told)] == [f"{tmp_path}/vllm", *told[1:]]
         fetched = [call[3] for call in calls[:-1]]
         wanted = [f"s3://bucket/{model.prefix}" for model in experiment.models_of(variant)]

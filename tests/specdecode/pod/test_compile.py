@@ -31,6 +31,8 @@ if mode == "kill":
 if mode != "nothing":
     (folder / "model.pt").write_bytes(b"" if mode == "empty" else b"graph")
     (folder / "weights" / "tp0.safetensors").write_bytes(b"shard")
+if mode.startswith("made"):
+    os.kill(os.getpid(), signal.SIGKILL) if mode == "made-killed" else sys.exit("no device to load it on")
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(503 if mode == "never" else 200); self.end_headers()
@@ -50,13 +52,15 @@ def _quick(tmp_path, monkeypatch):
     monkeypatch.setenv("NEURON_COMPILED_ARTIFACTS", str(tmp_path / "artifact"))
 
 
-def start(mode: str, *, limit_s: float = 20) -> float:
+def start(mode: str, *, limit_s: float = 20, leaves: tuple[str, ...] = ()) -> float:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     Path("artifact").mkdir()
     command = [sys.executable, "-c", SERVER, mode, str(port)]
-    return compiling.compile_by_serving(command, health=f"http://127.0.0.1:{port}/health", limit_s=limit_s)
+    made = tuple(Path("artifact") / path for path in leaves)
+    url = f"http://127.0.0.1:{port}/health"
+    return compiling.compile_by_serving(command, health=url, limit_s=limit_s, made=made)
 
 
 @pytest.mark.parametrize("mode", ["good", "stubborn"])
@@ -82,6 +86,41 @@ def test_each_way_to_fail_has_its_code(mode, code, says):
     with pytest.raises(PodError, match=says) as caught:
         start(mode, limit_s=1)
     assert caught.value.code == code
+
+
+WHOLE = ("model.pt", "weights/tp0.safetensors")
+
+
+def test_without_devices_a_server_that_ends_once_all_is_there_has_done_its_work(capsys):
+    assert start("made", leaves=WHOLE) > 0
+    assert "ended with 1 once it had compiled" in capsys.readouterr().out
+    assert uploaded() == ["model.pt", "weights/tp0.safetensors"]
+
+
+def uploaded() -> list[str]:
+    s3 = FakeS3()
+    store.upload(Bucket("b", s3), "compiled/f/", Path("artifact"), about={})
+    return [each["path"] for each in json.loads(s3.objects["compiled/f/COMPLETE.json"])["files"]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "leaves"),
+    [
+        ("made", ()),
+        ("made", (*WHOLE, "weights/tp1.safetensors")),
+        ("made-killed", WHOLE),
+        ("exit1", WHOLE),
+    ],
+    ids=["with devices", "a rank is missing", "killed", "before it compiled"],
+)
+def test_without_devices_a_server_that_ends_too_early_has_failed(mode, leaves):
+    with pytest.raises(PodError) as caught:
+        start(mode, leaves=leaves)
+    assert caught.value.code == Exit.SERVER_EXITED
+
+
+def test_without_devices_a_server_that_becomes_healthy_has_done_its_work_too():
+    assert start("good", leaves=WHOLE) > 0
 
 
 @pytest.mark.parametrize("mode", ["nothing", "empty"])

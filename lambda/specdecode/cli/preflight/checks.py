@@ -13,7 +13,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.experiment import Experiment, load_engine
-from specdecode.experiment.model import ModelRef
+from specdecode.experiment.model import CompileOn, ModelRef
 
 TOPIC = "AlertsTopicArn"
 
@@ -77,7 +77,8 @@ def _of_a_node(
     if of_reservation:
         yield from looked("reservation", lambda: capacity.reservation(ask, lease))
     say("quotas of vCPUs")
-    yield from looked("vCPUs", lambda: quotas.vcpus(ask, experiment.shape))
+    ahead = len(experiment.variants) if experiment.compile.on is CompileOn.CPU else 0
+    yield from looked("vCPUs", lambda: quotas.vcpus(ask, experiment.shape, compiles=ahead))
     say("add-ons and AMIs")
     yield from looked("add-ons", lambda: builds.addons(ask))
     yield from looked("AMIs", lambda: builds.amis(ask))

@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from specdecode.cli.preflight.check import Ask, Check
-from specdecode.experiment.shapes import NodeShape
+from specdecode.experiment.shapes import COMPILER, COMPILERS, NodeShape
 
 SYSTEM_NODES = 2
 STAGING_VCPUS = 4
@@ -91,8 +91,10 @@ def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
     return [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
 
 
-def vcpus(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
-    """For the system nodes, a staging node and the experiment's node, where that comes from no reservation."""
+def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
+    """For the system nodes, a staging node and the experiment's node, where that comes from no reservation. `compiles`:
+    artifacts that CPU nodes compile, at most COMPILERS at a time; before that staging is over.
+    """
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster)
     if wanted.has_devices and ask.facts.reservation is None:
         value = limit(ask.client, TRN)
@@ -101,8 +103,10 @@ def vcpus(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
     (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
     needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
     needed += 0 if wanted.has_devices else wanted.vcpus
+    needed += max(0, min(compiles, COMPILERS) * COMPILER.vcpus - STAGING_VCPUS)
     value = limit(ask.client, STANDARD)
     name = "vCPUs for system and staging" + ("" if wanted.has_devices else f" and {wanted.name}")
+    name += " and compiling" if compiles else ""
     yield judged(name, STANDARD, value=value, used=used["standard"], needed=needed, unit="vCPUs")
 
 

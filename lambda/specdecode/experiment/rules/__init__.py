@@ -6,7 +6,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import Experiment
-from specdecode.experiment.rules import alike, endpoints, engine, inputs, load, native, node, prompts, sweep
+from specdecode.experiment.rules import alike, compiling, endpoints, engine, inputs, load, native, node, prompts, sweep
 from specdecode.experiment.rules.case import Case, Rule
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -49,6 +49,7 @@ RULES: dict[str, tuple[Rule, str]] = {
     "native-buckets": (native.buckets, _NATIVE),
     "native-segments": (native.segments, _NATIVE),
     "native-cpu-compile": (native.compiling_without_devices, "design/compilation/cpu_compilation.md of the plugin"),
+    "compile-on-cpu": (compiling.on_cpu, "assets/engines: artifact.on_cpu and its source"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
     "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),

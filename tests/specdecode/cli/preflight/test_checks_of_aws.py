@@ -119,6 +119,15 @@ def test_the_check_of_an_account_needs_no_quota_of_trn_and_its_node_beside_the_o
     assert found == {"vCPUs for system and staging and m7i.4xlarge": verdict}
 
 
+@pytest.mark.parametrize(
+    ("compiles", "standard", "verdict"), [(2, 200.0, "ok"), (2, 199.0, "fail"), (9, 392.0, "ok"), (9, 391.0, "fail")]
+)
+def test_nodes_that_compile_need_their_quota_four_at_most(compiles, standard, verdict):
+    """Two system nodes of 4 vCPUs; 96 each once staging's 4 are free again."""
+    found = verdicts(quotas.vcpus(vcpus(standard=standard).ask(), SHAPES[TRN2], compiles=compiles))
+    assert found["vCPUs for system and staging and compiling"] == verdict
+
+
 def test_a_quota_without_a_value_of_the_account_has_the_default():
     aws = Aws(GetServiceQuota=error("NoSuchResourceException"), GetAWSDefaultServiceQuota={"Quota": {"Value": 5.0}})
     assert quotas.limit(aws.client, quotas.VPCS) == 5

@@ -1,0 +1,101 @@
+"""Compiling without the accelerator: which artifacts, how long it takes, what it costs, and the way back to the node.
+
+An artifact that CPU nodes compile has a fingerprint of its own. One that a server with devices has compiled is taken
+where there is one. So what does not load is tried again only as long as nothing better lies in the bucket.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from specdecode import layout
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.compiling import CompileOn
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.shapes import COMPILER, COMPILERS
+from specdecode.planning.cost import NODE_START_MINUTES, NODE_STOP_MINUTES, Range, compile_minutes, total
+from specdecode.planning.fingerprint import fingerprint
+from specdecode.planning.inventory import Inventory
+from specdecode.planning.waves import Arm, Wave
+
+
+class CompileCost(Frozen):
+    """What compiling everything that is missing costs on either node, in US dollars."""
+
+    artifacts: int
+    here: Range
+    """On the node that the arms are measured on."""
+    on_cpu: Range
+    """On CPU nodes, which come for it and go after it."""
+    on_cpu_at_most: float
+    """If every Job lasts until its deadline."""
+    price_per_cpu_hour: float
+    """Of one CPU node."""
+    chosen: CompileOn
+    priced_in: str
+    """Region whose price that is."""
+
+
+def ahead(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[Wave, ...]:
+    """The waves with the artifacts that CPU nodes compile, where the experiment wants it and there is no other."""
+    if experiment.compile.on is not CompileOn.CPU:
+        return waves
+
+    def arm(given: Arm) -> Arm:
+        if inventory.has(layout.compiled_prefix(given.fingerprint)):
+            return given
+        own = fingerprint(experiment, experiment.variant(given.variant), engine, without_devices=True)
+        return given.model_copy(update={"fingerprint": own, "fallback": given.fingerprint})
+
+    return tuple(wave.model_copy(update={"arms": tuple(map(arm, wave.arms))}) for wave in waves)
+
+
+def ahead_fingerprints(waves: Iterable[Wave]) -> frozenset[str]:
+    """Fingerprints of what CPU nodes compile, missing or not."""
+    return frozenset(arm.fingerprint for wave in waves for arm in wave.arms if arm.fallback)
+
+
+def turns(artifacts: int) -> int:
+    """How often every CPU node there may be is in use until so many artifacts are compiled."""
+    return math.ceil(artifacts / COMPILERS)
+
+
+def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
+    """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is of the node, and
+    as much longer as the engine takes there.
+    """
+    can = engine.artifact and engine.artifact.on_cpu
+    return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
+
+
+def cpu_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+    """Until the artifact of `variant` is compiled on a CPU node that is there."""
+    assert engine.artifact and engine.artifact.on_cpu  # noqa: S101 (callers ask for engines that can)
+    here = compile_minutes(experiment, engine, variant)
+    return Range(low=here.low, high=here.high * engine.artifact.on_cpu.slower)
+
+
+def compile_cost(
+    experiment: Experiment, engine: Engine, variants: Iterable[str], *, capacity: Capacity, price: float, poll_s: int
+) -> CompileCost | None:
+    """Of compiling the artifacts of `variants` (one for each that is missing); None where the engine has but one way,
+    or nothing is missing. `price`: of an hour of the node.
+    """
+    variants, known = tuple(variants), COMPILER.price_in(capacity.region)
+    if not variants or engine.artifact is None or engine.artifact.on_cpu is None or known is None:
+        return None
+    around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
+    most = (cpu_deadline(experiment, engine) + poll_s / 60 + NODE_STOP_MINUTES.high) * len(variants)
+    return CompileCost(
+        artifacts=len(variants),
+        here=total(compile_minutes(experiment, engine, name) for name in variants).scaled(price / 60),
+        on_cpu=total(part for name in variants for part in (cpu_minutes(experiment, engine, name), around)).scaled(
+            known.usd / 60
+        ),
+        on_cpu_at_most=most * known.usd / 60,
+        price_per_cpu_hour=known.usd,
+        chosen=experiment.compile.on,
+        priced_in=capacity.region if capacity.region in COMPILER.prices else next(iter(COMPILER.prices)),
+    )
