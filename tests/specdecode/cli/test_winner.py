@@ -120,7 +120,8 @@ def test_kubectl_accepts_every_arm_of_every_preset(preset: str, double, kubectl)
         for number, arm in enumerate(arms)
         for obj in winner.objects_of(experiment, arm, name=f"arm-{number}", replicas=2)
     ]
-    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump_all(objects)).stdout.splitlines()
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=text).stdout.splitlines()
     assert len(said) == 2 * len(arms)
     assert all(line.endswith("created (server dry run)") for line in said)
-    assert "production" not in yaml.safe_dump_all(objects)
+    assert "production" not in text  # the run id that stands in for one

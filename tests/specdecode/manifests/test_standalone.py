@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -23,14 +24,20 @@ from tests.rehearsal.kubernetes.conftest import double, kubectl, kubectl_binary,
 Json = dict[str, Any]
 
 
+@cache
 def printed(preset: str, *options: str) -> str:
     result = CliRunner().invoke(app, ["manifests", preset, "--complete", *options])
     assert result.exit_code == 0, result.output
     return result.output
 
 
+def parsed(text: str) -> list[Json]:
+    return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
+
+
+@cache
 def objects(preset: str, *options: str) -> list[Json]:
-    return list(yaml.safe_load_all(printed(preset, *options)))
+    return parsed(printed(preset, *options))
 
 
 def commands(text: str) -> list[str]:
@@ -46,18 +53,17 @@ def templates(found: list[Json]) -> Iterator[tuple[Json, Json]]:
 def test_a_bare_cluster_takes_it_as_it_is(double, kubectl, preset):  # noqa: F811
     """The namespace first, really; then the rest by the server's dry run, for which it must be there."""
     text = printed(preset, "--set", "accuracy=true")
-    first = next(yaml.safe_load_all(text))
+    first, *others = parsed(text)
     assert first["kind"] == "Namespace"
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump(first))
     said = kubectl("apply", "--dry-run=server", "-f", "-", stdin=text).stdout.splitlines()
-    assert len(said) == len(list(yaml.safe_load_all(text)))
+    assert len(said) == 1 + len(others)
     assert all(line.endswith("(server dry run)") for line in said)
 
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_it_refers_to_nothing_that_is_not_in_it_but_the_secrets_that_its_comments_name(preset):
-    text = printed(preset)
-    found = list(yaml.safe_load_all(text))
+    text, found = printed(preset), objects(preset)
     there = {(obj["kind"], obj["metadata"]["name"]) for obj in found}
     wanted = set()
     for _, template in templates(found):
@@ -78,8 +84,7 @@ def test_it_refers_to_nothing_that_is_not_in_it_but_the_secrets_that_its_comment
 
 @pytest.mark.parametrize("preset", preset_names())
 def test_nothing_runs_by_itself_and_each_thing_is_started_once_and_in_order(preset):
-    text = printed(preset)
-    found = list(yaml.safe_load_all(text))
+    text, found = printed(preset), objects(preset)
     done = "\n".join(commands(text))
     started = re.findall(r"^step (?!\()(.+)$|^kubectl -n specdecode scale deployment (\S+) --replicas=1$", done, re.M)
     names_started = [name for jobs, server in started for name in (jobs or server).split()]
@@ -99,7 +104,7 @@ def test_it_holds_no_credentials(preset):
 def test_a_gated_models_token_comes_from_the_users_secret():
     text = printed("llama-3.1-8b-eagle3")
     assert load_preset("llama-3.1-8b-eagle3").target.gated
-    (job, *_) = [obj for obj, _ in templates(list(yaml.safe_load_all(text))) if "stage" in obj["metadata"]["name"]]
+    (job, *_) = [obj for obj, _ in templates(objects("llama-3.1-8b-eagle3")) if "stage" in obj["metadata"]["name"]]
     (main,) = job["spec"]["template"]["spec"]["containers"]
     (token,) = [each for each in main["env"] if each["name"] == "HF_TOKEN"]
     assert token["valueFrom"] == {"secretKeyRef": {"name": "specdecode-huggingface", "key": "token"}}
