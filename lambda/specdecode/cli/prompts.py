@@ -177,11 +177,13 @@ def categories_table(found: PromptSet) -> Table:
 
 
 def _lines(found: PromptSet) -> list[str]:
-    passed = "conversations were passed over: nobody asks anything in them, or a question is empty"
-    skipped = [f"{found.skipped} {passed}"] if found.skipped else []
-    labels = [f"category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
+    passed = f"Passed over: {found.skipped} of the conversations, as nobody asks anything, or a question is empty"
+    skipped = [passed] if found.skipped else []
+    labels = [f"Category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
     if repeats := sum(len(own) - len({row.asks for row in own}) for own in map(found.of, found.categories)):
-        labels.append(f"{repeats} prompts say the same as another one of their category: an interval counts them once")
+        labels.append(
+            f"Repeated: {repeats} of the prompts, word for word in one category; an interval counts them once"
+        )
     several = [row for row in found.rows if len(row.turns) > 1]
     turns = sum(len(row.turns) for row in several)
     said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""

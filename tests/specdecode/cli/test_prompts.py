@@ -78,8 +78,8 @@ def test_what_a_reader_would_stumble_over_is_said(file: Path) -> None:
     assert "60-60" in run("check", str(file)).stdout
     file.write_text("".join(json.dumps({"prompt": text, "category": name}) + "\n" for text, name in rows))
     said = " ".join(run("check", str(file)).stdout.split())
-    assert "category c: C++ in the file category c-2: C# in the file" in said
-    assert "1 prompts say the same as another one of their category: an interval counts them once" in said
+    assert "Category c: C++ in the file Category c-2: C# in the file" in said
+    assert "Repeated: 1 of the prompts, word for word in one category; an interval counts them once" in said
     assert json.loads(run("check", str(file), "--json").stdout)["labels"][1] == {"category": "c-2", "in_file": "C#"}
 
 
