@@ -22,14 +22,15 @@ WORK = {"code": 0.85, "extraction": 0.93, "chat": 0.35, "poems": 0.02}
 
 
 def prompts(count: int = 20) -> PromptSet:
-    """Each category's prompts; the first of each is hostile, the second is long."""
+    """Each category's prompts; the first of each is hostile, its id too, the second is long."""
     rows = []
     for category in WORK:
         for at in range(count):
             text = f"{category} {at}: please help me with this piece of work, number {at}."
             if at < 2:
                 text = f"{HOSTILE} {category}" if at == 0 else f"{text} " + "word " * 1000
-            rows.append({"id": f"{category}-{at}", "category": category, "turns": [text]})
+            name = f"{category}-{at}" if at else f"{category}-0<script>alert(1)</script>"
+            rows.append({"id": name, "category": category, "turns": [text]})
     return read_set("".join(json.dumps(row) + "\n" for row in rows).encode(), name="tickets")
 
 

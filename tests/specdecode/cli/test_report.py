@@ -116,9 +116,13 @@ def test_a_folder_of_raw_files_is_compared_anew(tmp_path: Path) -> None:
             out.write(record.model_dump_json() + "\n")
     (tmp_path / "accuracy").mkdir()
     (tmp_path / "accuracy" / "sd.json").write_text('{"results": {"gsm8k": {"exact_match,strict-match": 0.8}}}')
+    tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
+    servers = {"run_id": "run-1", "arms": {"base": {"prefix_caching": True}}, "sets": [tickets]}
+    (tmp_path / "servers.json").write_text(json.dumps(servers))
     document = json.loads(call("report", tmp_path, "--json", "--price", "35.76").stdout)
     assert [(item["variant"], item["value"]) for item in document["context"]["accuracy"]] == [("sd", 0.8)]
     assert document["context"]["price_per_node_hour"] == 35.76
+    assert (document["context"]["sets"], document["context"]["prefix_caching"]) == ([tickets], {"base": True})
     assert len(document["pairs"][0]["cases"]) == 2
     assert document["arms"][0]["cost_per_million"] > 0
     (tmp_path / "accuracy" / "sd.json").write_text("[]")

@@ -145,6 +145,18 @@ def test_the_engines_counters_are_what_the_benchmark_found():
     assert any("/llmperf/sd/repeat-line/served_64_" in key for key in world.s3.objects)
 
 
+def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report():
+    world = measured()
+    tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
+    servers = {"run_id": "run-1", "arms": {"base": {"prefix_caching": False}, "sd": {"model": "m"}}, "sets": [tickets]}
+    world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert context["sets"] == [tickets]
+    assert context["prefix_caching"] == {"base": False}
+    assert f"set tickets 3 (ours), SHA-256 {'5f' * 32}" in world.s3.objects["runs/run-1/report.html"].decode()
+
+
 @pytest.mark.parametrize("damaged", [b"not JSON", b"[]", b'{"counters": 1}'])
 def test_a_report_needs_no_counters(damaged):
     world = measured()
