@@ -1,4 +1,4 @@
-"""What simulations share: `--runs`, `--write`, and their tables in docs/metrics.md."""
+"""What simulations share: `--runs`, `--write`, and their tables in the documentation."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ def measure_and_publish(
     table: Callable[[dict[str, Any]], str],
     begin: str,
     end: str,
+    page: str = "metrics.md",
 ) -> None:
-    """Print the table; with `--write` put the figures into results/NAME.json, the table between `begin` and `end`."""
+    """Print the table; with `--write` put the figures into results/NAME.json, the table between `begin` and `end` of
+    docs/PAGE.
+    """
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--write", action="store_true")
@@ -30,6 +33,6 @@ def measure_and_publish(
     print(table(results))
     if given.write:
         (ROOT / "benchmarks" / "results" / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n")
-        document = ROOT / "docs" / "metrics.md"
+        document = ROOT / "docs" / page
         before, rest = document.read_text().split(begin)
         document.write_text(f"{before}{begin}\n\n{table(results)}\n\n{end}{rest.split(end)[1]}")

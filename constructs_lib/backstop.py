@@ -54,7 +54,8 @@ class Backstop(Construct):
     ) -> None:
         super().__init__(scope, id)
         self.karpenter_role = karpenter_role
-        self.no_launch = self._no_launch()
+        pools = names.held_pools(settings.nodes)
+        self.no_launch = self._no_launch(pools)
         group = logs.LogGroup(
             self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
         )
@@ -71,7 +72,7 @@ class Backstop(Construct):
             role=role,
             environment={
                 "CLUSTER_NAME": settings.cluster_name,
-                "NODEPOOLS": ",".join(names.HELD_POOLS),
+                "NODEPOOLS": ",".join(pools),
                 "COMPILE_NODEPOOL": names.COMPILE_NODEPOOL,
                 "COMPILER_HOURS": str(COMPILER_HOURS + 1),
                 "NAMESPACE": NAMESPACE,
@@ -114,7 +115,7 @@ class Backstop(Construct):
             )
         ]
 
-    def _no_launch(self) -> iam.ManagedPolicy:
+    def _no_launch(self, pools: tuple[str, ...]) -> iam.ManagedPolicy:
         """Attached to nothing until the backstop needs it. Karpenter 1.14 tags fleets and instances with their pool."""
         ec2 = [_ec2(self, kind) for kind in ("fleet", "instance")]
         policy = iam.ManagedPolicy(
@@ -126,7 +127,7 @@ class Backstop(Construct):
                     effect=iam.Effect.DENY,
                     actions=list(LAUNCHES),
                     resources=ec2,
-                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": [*names.HELD_POOLS]}},
+                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": [*pools]}},
                 )
             ],
         )
@@ -150,7 +151,7 @@ class Backstop(Construct):
         instances = _ec2(self, "instance")
         tags = {
             f"aws:ResourceTag/kubernetes.io/cluster/{settings.cluster_name}": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": [*names.HELD_POOLS, names.COMPILE_NODEPOOL],
+            "aws:ResourceTag/karpenter.sh/nodepool": [*names.held_pools(settings.nodes), names.COMPILE_NODEPOOL],
         }
         of_the_pool = {"StringEquals": tags}
         this_policy = {"ArnEquals": {"iam:PolicyARN": self.no_launch.managed_policy_arn}}

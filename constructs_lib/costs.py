@@ -14,6 +14,7 @@ def resting_parts(settings: Settings) -> tuple[Part, ...]:
         gateways=min(settings.nat_gateways, len(settings.zones)) if made else 0,
         endpoints=len(settings.interface_endpoints) * len(settings.zones) if made else 0,
         keys=2 if settings.bucket_encryption == "kms" else 1,
+        nodes=settings.nodes,
     )
 
 
@@ -26,6 +27,7 @@ def capacity(settings: Settings) -> Capacity:
     """What the deployment tells the pipeline and the command line of the node."""
     return Capacity(
         node=settings.node_type,
+        nodes=settings.nodes,
         region=settings.region,
         ami=settings.ami,
         price_per_node_hour=settings.price_per_node_hour,
@@ -41,7 +43,8 @@ def capacity(settings: Settings) -> Capacity:
 
 def hourly_cost(settings: Settings) -> str:
     """The stack's output `HourlyCost`, in words."""
-    resting, node = resting_cost(settings), settings.node_price
+    resting, node = resting_cost(settings), settings.nodes * settings.node_price
+    nodes = f"{settings.nodes} x {settings.node_type}" if settings.nodes > 1 else f"a {settings.node_type}"
     match capacity(settings).type:
         case "odcr":
             return (
@@ -51,4 +54,4 @@ def hourly_cost(settings: Settings) -> str:
         case "capacity-block":
             return f"{resting:.2f} USD at rest; the Capacity Block is paid for in advance, {node:.2f} an hour"
         case _:
-            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with a {settings.node_type} on demand"
+            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with {nodes} on demand"

@@ -149,6 +149,7 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
     machine = ["StateMachineArn", state_machine_arn]
     ended = ("ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
     watched = ("WatchdogHeartbeat", "NodesWithoutLease", "RunsReleasedByWatchdog", "WatchdogProblems")
+    held = ("Nodes", "RunsHolding", "RunsWaiting")
     cluster = ["ClusterName", cluster_name]
     canvas.graphs(
         counts("Runs", "AWS/States", machine, ended, statistic="Sum"),
@@ -157,13 +158,13 @@ def _operations(canvas: Canvas, cluster_name: str, state_machine_arn: str, opera
     )
     nodes = plain("nodes", operations_namespace, "Nodes", "Average")
     canvas.graphs(
-        counts("trn2 nodes", operations_namespace, [], ("Nodes",), statistic="Maximum"),
+        counts("Nodes, and runs that hold or wait for one", operations_namespace, [], held, statistic="Maximum"),
         {
             **graph("Node-hours since the start of the range", (NODE_HOURS, "node-hours")),
             "metrics": [[{"expression": NODE_HOURS, "label": "node-hours", "id": "e1"}], nodes],
         },
         {
-            **graph("Hours for which the node has been held", (LEASE_HOURS, "lease")),
+            **graph("Hours for which a run has held its node, the longest", (LEASE_HOURS, "lease")),
             "metrics": [
                 [{"expression": LEASE_HOURS, "label": "lease", "id": "e1"}],
                 plain("lease", operations_namespace, "LeaseAge", "Maximum"),

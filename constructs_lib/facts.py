@@ -22,6 +22,8 @@ def facts(settings: Settings) -> DeploymentFacts:
         region=settings.region,
         account=settings.account,
         node=settings.node_type,
+        nodes=settings.nodes,
+        node_price=settings.node_price,
         cluster=settings.cluster_name,
         kubernetes=settings.kubernetes_version,
         zones=settings.zones,

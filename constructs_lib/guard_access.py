@@ -8,7 +8,8 @@ from constructs_lib.manifest import apply
 
 GROUP = "specdecode:guard"
 NAME = "specdecode-guard"
-POOLS = (*names.HELD_POOLS, names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL)
+POOLS = (*names.held_pools(names.MOST_NODES), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL)
+"""Also those that this deployment has not: an update may take pools away, and the guards look at them first."""
 RULES = [
     {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "resourceNames": [*POOLS], "verbs": ["get"]},
     {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},

@@ -1,4 +1,4 @@
-"""The node that a run holds: an EC2NodeClass and a static NodePool of no nodes, for a shape of node."""
+"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for a shape of node."""
 
 from typing import Any
 
@@ -19,7 +19,9 @@ most (docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html). About 0.06
 
 
 class NodeCapacity(Construct):
-    """What Karpenter needs to launch the node when a run scales the pool, and nothing that launches it now.
+    """What Karpenter needs to launch a node when a run scales its pool, and nothing that launches it now.
+
+    Each node has a pool of its own: which node a pool of several loses when it is scaled down is Karpenter's choice.
 
     The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim; that of a node without
     devices is static too, so that a check of the account tries what the other needs. Nothing but the
@@ -65,9 +67,16 @@ class NodeCapacity(Construct):
         if shape.has_devices and not settings.reserved:
             price = _price(shape, settings.node_price)
             before.append(apply(self, "Price", cluster=cluster, manifest=price, needs=needs))
-        pool = _node_pool(shape, class_name, settings)
-        self.pool = apply(self, "NodePool", cluster=cluster, manifest=pool, needs=tuple(before))
-        self.watched = [node_class, pool]
+        pools = [
+            _node_pool(name, shape, class_name, settings)
+            for name in names.held_pools(settings.nodes)
+            if names.kind_of(name) == shape.pool
+        ]
+        self.pools = [
+            apply(self, f"NodePool{number if number > 1 else ''}", cluster=cluster, manifest=pool, needs=tuple(before))
+            for number, pool in enumerate(pools, start=1)
+        ]
+        self.watched = [node_class, *pools]
 
 
 def _accelerated(settings: Settings) -> dict[str, Any]:
@@ -91,18 +100,18 @@ def _ordinary(shape: NodeShape) -> dict[str, Any]:
     }
 
 
-def _node_pool(shape: NodeShape, class_name: str, settings: Settings) -> Manifest:
+def _node_pool(name: str, shape: NodeShape, class_name: str, settings: Settings) -> Manifest:
     reserved, zones = shape.has_devices and settings.reserved, settings.node_zones
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
-        "metadata": {"name": shape.pool},
+        "metadata": {"name": name},
         "spec": {
             "replicas": 0,
             "limits": {"nodes": "1"},
             "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]},
             "template": {
-                "metadata": {"labels": {names.ACCELERATOR_LABEL: shape.pool}},
+                "metadata": {"labels": {names.ACCELERATOR_LABEL: name}},
                 "spec": {
                     "expireAfter": "Never",
                     "terminationGracePeriod": "10m",

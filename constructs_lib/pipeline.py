@@ -46,7 +46,7 @@ class Pipeline(Construct):
             self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
         )
         security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        access = PipelineAccess(self, "Access", cluster=cluster, security_group=security_group)
+        access = PipelineAccess(self, "Access", cluster=cluster, security_group=security_group, nodes=settings.nodes)
         environment = {
             "BUCKET": bucket.bucket_name,
             "BUNDLE_URI": bundle.uri,

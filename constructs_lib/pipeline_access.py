@@ -32,14 +32,6 @@ READ_NAMESPACE: list[dict[str, Any]] = [
     {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["list"]},
 ]
-SCALE_POOL: list[dict[str, Any]] = [
-    {
-        "apiGroups": ["karpenter.sh"],
-        "resources": ["nodepools/scale"],
-        "resourceNames": [*names.HELD_POOLS],
-        "verbs": ["patch"],
-    },
-]
 END_NODES: list[dict[str, Any]] = [
     # Karpenter makes the names of NodeClaims up, so that no rule can name those of one pool: specdecode.tasks.nodes
     # deletes those with its label only.
@@ -58,6 +50,18 @@ RENEW_SESSIONS: list[dict[str, Any]] = [
     # The answer to a `patch` would show what is in a Secret; that to an `update` shows what was sent.
     {"apiGroups": [""], "resources": ["secrets"], "verbs": ["update"]},
 ]
+
+
+def scale_pools(nodes: int) -> list[dict[str, Any]]:
+    """The rules by which the pipeline scales the pools of a deployment of `nodes` nodes, and no other pool."""
+    return [
+        {
+            "apiGroups": ["karpenter.sh"],
+            "resources": ["nodepools/scale"],
+            "resourceNames": [*names.held_pools(nodes)],
+            "verbs": ["patch"],
+        },
+    ]
 
 
 def _manifests(kind: str, name: str, group: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -93,13 +97,15 @@ def groups_of(function: str) -> list[str]:
 class PipelineAccess(Construct):
     """Roles in Kubernetes, the way to the API server, and an access entry for each function's role."""
 
-    def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, security_group: ec2.ISecurityGroup) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: eks.ICluster, security_group: ec2.ISecurityGroup, nodes: int
+    ) -> None:
         super().__init__(scope, id)
         self._cluster = cluster
         for kind, part, group, rules in (
             ("ClusterRole", "reader", READER_GROUP, READ_CLUSTER),
             ("Role", "reader", READER_GROUP, READ_NAMESPACE),
-            ("ClusterRole", "pipeline", names.PIPELINE_GROUP, SCALE_POOL),
+            ("ClusterRole", "pipeline", names.PIPELINE_GROUP, scale_pools(nodes)),
             ("Role", "pipeline", names.PIPELINE_GROUP, WRITE_NAMESPACE),
             ("Role", "sessions", names.SESSIONS_GROUP, RENEW_SESSIONS),
             ("ClusterRole", "watchdog", WATCHDOG_GROUP, END_NODES),

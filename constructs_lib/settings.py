@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
+from specdecode import names
 from specdecode.experiment import credentials, shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.experiment.claims import ClaimConstraint
@@ -42,6 +43,13 @@ class Settings(ScheduleSettings, PlaceSettings):
 
     node_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
         "trn2.48xlarge", description="Instance type of the node with Neuron devices that runs hold: the trn2 node."
+    )
+    nodes: int = Field(
+        1,
+        ge=1,
+        le=names.MOST_NODES,
+        description="How many of them runs may hold at once, one each: so many runs go on side by side, and so many "
+        "nodes are billed at most. With a Capacity Block or reservation, its number of instances.",
     )
     capacity_zones: Texts = Field(
         (),

@@ -75,7 +75,7 @@ class Observer:
             "made": True,
             "ready": (kind == "Pod" and is_ready(obj)) or (kind == "Node" and is_true(obj, "Ready")),
             "over": kind == "Job" and job_state(obj).phase is not Phase.ACTIVE,
-            "one": kind == "NodePool" and name in names.HELD_POOLS and replicas == 1,
+            "one": kind == "NodePool" and names.is_held(name) and replicas == 1,
         }
         happened["none"] = kind == "NodePool" and replicas == 0 and ("one", kind, name) in self.moments
         for what, is_so in happened.items():

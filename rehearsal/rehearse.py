@@ -60,10 +60,11 @@ class Rehearsal:
     def bucket(self) -> str:
         return self.deployment.outputs()["BucketName"]
 
-    def deploy(self, node: str = DEFAULT) -> None:
-        """Synthesize once for nodes of that shape, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
+    def deploy(self, node: str = DEFAULT, *, nodes: int = 1) -> None:
+        """Synthesize once for `nodes` of that shape, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
+        settings = settings_for(node) | ({"nodes": str(nodes)} if nodes > 1 else {})
         with self.progress.step("Synthesize, bootstrap"):
-            for child in (self.deployment.synth(settings_for(node)), self.deployment.bootstrap()):
+            for child in (self.deployment.synth(settings), self.deployment.bootstrap()):
                 child.wait(timeout_s=TIMEOUT_S)
         with self.progress.step("Deploy both stacks") as step:
             self._await(self.deployment.deploy(), step)
@@ -110,13 +111,12 @@ class Rehearsal:
 
     def replicas(self) -> int:
         """Size of the NodePools together: 0 whenever no run holds a node."""
-        path = "/apis/karpenter.sh/v1/nodepools"
-        pools = [self.kubernetes.request("GET", f"{path}/{name}") for name in names.HELD_POOLS]
-        return sum(int(pool["spec"]["replicas"]) for pool in pools)
+        pools = self.kubernetes.request("GET", "/apis/karpenter.sh/v1/nodepools")["items"]
+        return sum(int(pool["spec"]["replicas"]) for pool in pools if names.is_held(pool["metadata"]["name"]))
 
     def claims(self) -> list[str]:
         """NodeClaims of the NodePools that runs hold: each is an instance that would be billed."""
-        selector = f"labelSelector=karpenter.sh/nodepool%20in%20({','.join(names.HELD_POOLS)})"
+        selector = f"labelSelector=karpenter.sh/nodepool%20in%20({','.join(names.held_pools(names.MOST_NODES))})"
         claims = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodeclaims?{selector}")
         return [item["metadata"]["name"] for item in claims["items"]]
 

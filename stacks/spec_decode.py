@@ -96,7 +96,9 @@ class SpecDecodeStack(ProjectStack):
             groups=[READER_GROUP, names.PIPELINE_GROUP],
             settings=settings,
         )
-        update = guards.resource("UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256}})
+        update = guards.resource(
+            "UpdateGuard", guard="code", properties={"Watched": {"bundle": bundle.sha256, "nodes": settings.nodes}}
+        )
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)

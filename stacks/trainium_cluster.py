@@ -1,13 +1,14 @@
 """TrainiumClusterStack: the network, the cluster, and everything that can bring up a trn2 node."""
 
 from constructs import Construct
+from specdecode import names
 from specdecode.experiment.shapes import CPU
 
 from constructs_lib.addons import Addons
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.cluster import Cluster, node_role
-from constructs_lib.guard_access import GROUP, POOLS, GuardAccess
+from constructs_lib.guard_access import GROUP, GuardAccess
 from constructs_lib.guards import GuardFunction
 from constructs_lib.interruption import InterruptionQueue
 from constructs_lib.karpenter import Karpenter
@@ -71,7 +72,8 @@ class TrainiumClusterStack(ProjectStack):
         drain = guards.resource("DrainGuard", guard="drain")
         # On deletion: the pools, their instances (waited for), the classes (which want no instance left), Karpenter.
         drain.node.add_dependency(access, karpenter, *(each.node_class for each in (trainium, ordinary, staging)))
-        for pool in (trainium.pool, ordinary.pool, *staging.pools):
+        pools = [*trainium.pools, *ordinary.pools, *staging.pools]
+        for pool in pools:
             pool.node.add_dependency(drain)
 
         update = guards.resource(
@@ -85,8 +87,11 @@ class TrainiumClusterStack(ProjectStack):
         conditions = guards.resource(
             "ReadyGuard",
             guard="ready",
-            properties={"Pools": [*POOLS], "Watched": [*trainium.watched, *ordinary.watched, *staging.watched]},
+            properties={
+                "Pools": [*names.held_pools(settings.nodes), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL],
+                "Watched": [*trainium.watched, *ordinary.watched, *staging.watched],
+            },
         )
-        conditions.node.add_dependency(access, trainium.pool, ordinary.pool, *staging.pools)
+        conditions.node.add_dependency(access, *pools)
         keep_provider_logs(self, days=settings.log_retention_days)
         put_in_lanes(self)

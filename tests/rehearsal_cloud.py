@@ -175,7 +175,8 @@ class Cloud:
                 s3.delete_object(Bucket=bucket, Key=item["Key"])
 
     def lease(self) -> Lease:
-        return LeaseStore(s3=self.running.services.client("s3"), bucket=self.running.bucket).read()
+        slots = names.held_pools(names.MOST_NODES)
+        return LeaseStore(s3=self.running.services.client("s3"), bucket=self.running.bucket, slots=slots).read()
 
     def workloads(self) -> list[str]:
         selector = f"labelSelector={names.RUN_LABEL}"

@@ -498,7 +498,7 @@ def test_executions_queue_up_and_are_stopped(cloud: Rehearsal, note: Note) -> No
     lease = LeaseStore(s3=cloud.services.client("s3"), bucket=cloud.bucket)
     small = {"workload.cases": ["repeat-line"], "workload.requests": 2, "workload.output_tokens": 16}
     runs = [cloud.start("first", {"experiment": "rehearsal", "set": small | {"workload.requests": 5000}})]
-    until(cloud, lambda: lease.read().holder is not None)
+    until(cloud, lambda: lease.read().holders)
     begun = time.monotonic()
     for number in range(1, EXECUTIONS):
         runs.append(cloud.start(f"queued-{number}", {"experiment": "rehearsal", "set": small}))

@@ -625,7 +625,7 @@ def test_a_person_stops_a_run_with_the_command_line(cloud):
     }
     said = cloud.command("stop", run.run_id)
     assert f"stopped {run.run_id}" in said
-    assert "released; the node pool has 0 replicas" in said
+    assert "released; the node pools have 0 replicas" in said
     assert (cloud.workloads(), cloud.running.replicas(), cloud.lease().claims) == ([], 0, ())
     assert cloud.ended(run).status == "ABORTED"
     assert "has already ended: ABORTED" in cloud.command("stop", run.run_id)
@@ -745,7 +745,7 @@ def test_stop_gives_the_node_back_though_nothing_stored_can_be_read(cloud):
     broken.stored(cloud, layout.ENDPOINTS_KEY, b"{")
     broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"{")
     said = cloud.command("stop", run.run_id)
-    assert "released; the node pool has 0 replicas" in said
+    assert "released; the node pools have 0 replicas" in said
     assert (cloud.workloads(), cloud.running.replicas()) == ([], 0)
     assert "holder    nobody" in cloud.command("capacity", "--release")
     cloud.at_rest()

@@ -21,6 +21,7 @@ from botocore.config import Config
 
 PERIOD_S = 300
 """Seconds of a datapoint: the watchdog's period."""
+POOL_TAG = "karpenter.sh/nodepool"
 ALIVE = ("pending", "running", "stopping", "stopped")
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=8)
 
@@ -40,14 +41,25 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """One of EC2's that belongs to a pool."""
+
+    name: str
+    pool: str
+    launched: datetime
+
+
+@dataclass(frozen=True)
 class Watched:
-    """What the watchdog's metrics said in the window, oldest first. Empty where it said nothing, or cannot be asked."""
+    """What the watchdog's metrics said of a pool in the window, oldest first. Empty where it said nothing, or cannot be
+    asked.
+    """
 
     beats: tuple[float, ...] = ()
     without_lease: tuple[float, ...] = ()
-    """Nodes beyond those that the lease is worth."""
+    """Nodes of the pool beyond those that the lease is worth."""
     lease_age_s: tuple[float, ...] = ()
-    """0 while nobody holds the node."""
+    """How long its node has been held; 0 while nobody holds it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class Judgement:
 
 
 def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: datetime, limits: Limits) -> Judgement | None:
-    """Whether instances are to be ended; None where a healthy run may need them, or the watchdog has its turn.
+    """Whether a pool's instances are to be ended; None where a healthy run may need them, or the watchdog has its turn.
 
     `started`: when each execution began that runs; None where Step Functions cannot be asked.
     """
@@ -87,8 +99,17 @@ def judge(watched: Watched, started: tuple[datetime, ...] | None, *, now: dateti
     return Judgement(f"{silent}, and {running}", limits.window)
 
 
+def _stays(pool: str, judgement: Judgement, instances: list[Instance]) -> bool:
+    """Whether Karpenter stays closed because of a pool."""
+    return judgement.lasts or any(instance.pool == pool for instance in instances)
+
+
 def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.0f} h"
+
+
+def _pool_of(tags: list[dict[str, str]]) -> str:
+    return next(tag["Value"] for tag in tags if tag["Key"] == POOL_TAG)
 
 
 class Backstop:
@@ -108,23 +129,30 @@ class Backstop:
 
     def look(self) -> dict[str, Any]:
         """What it found and did. Raises RuntimeError at the end if something could not be done: that is an alarm."""
-        instances = self._instances(self._environ["NODEPOOLS"])
-        watched = self._try("the watchdog's metrics cannot be read", self._watched) or Watched()
+        instances = self._instances(self._pools)
+        watched = self._try("the watchdog's metrics cannot be read", self._watched) or {}
         started = self._try("the executions cannot be listed", self._started)
         closed = bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
-        judgement = judge(watched, started, now=self._now, limits=self._limits)
-        age = timedelta() if judgement is None or (closed and judgement.age == self._limits.window) else judgement.age
-        due = [name for name, launched in instances.items() if judgement and self._now - launched >= age]
+        # Each pool is judged by its own metrics: what one run does is no reason to end another's instance.
+        judged = {
+            pool: judge(watched.get(pool, Watched()), started, now=self._now, limits=self._limits)
+            for pool in self._pools
+        }
+        due = [instance for instance in instances if self._is_due(instance, judged[instance.pool], closed=closed)]
+        reasons = {judgement.why: None for instance in due if (judgement := judged[instance.pool])}
+        why = "; ".join(reasons)
+        stays = [pool for pool, judgement in judged.items() if judgement and _stays(pool, judgement, instances)]
+        beats = any(any(told.beats) for told in watched.values())
         ended: list[str] = []
-        if judgement and due:
-            ended = self._end(due, judgement.why)
-        elif closed and any(watched.beats) and (judgement is None or not (judgement.lasts or instances)):
+        if due:
+            ended = self._end([instance.name for instance in due], why)
+        elif closed and beats and not stays:
             self._try("Karpenter cannot be let launch again", self._open)
         ended += self._end_compilers(started)
         found = {
-            "instances": sorted(instances),
+            "instances": sorted(instance.name for instance in instances),
             "ended": ended,
-            "why": judgement.why if judgement and due else None,
+            "why": why or None,
             "closed": closed or bool(due),
             "problems": self.problems,
         }
@@ -138,18 +166,29 @@ class Backstop:
 
         Karpenter launches them for pods alone, which nothing makes without an execution: none is kept from launching.
         """
-        found = (
+        found: list[Instance] = (
             self._try(
                 "the instances that compile cannot be listed",
-                lambda: self._instances(self._environ["COMPILE_NODEPOOL"]),
+                lambda: self._instances([self._environ["COMPILE_NODEPOOL"]]),
             )
-            or {}
+            or []
         )
         none = started == ()
         age = self._limits.window if none else self._limits.compiler
-        due = [name for name, launched in found.items() if self._now - launched >= age]
+        due = [instance.name for instance in found if self._now - instance.launched >= age]
         why = "it compiles for no run that goes on" if none else f"it compiles and is older than {_hours(age)}"
         return self._end(due, why, close=False) if due else []
+
+    @property
+    def _pools(self) -> list[str]:
+        return self._environ["NODEPOOLS"].split(",")
+
+    def _is_due(self, instance: Instance, judgement: Judgement | None, *, closed: bool) -> bool:
+        """Whether it is old enough; one that was launched while Karpenter was closed for its own pool always is."""
+        if judgement is None:
+            return False
+        slipped_through = closed and judgement.lasts and judgement.age == self._limits.window
+        return slipped_through or self._now - instance.launched >= judgement.age
 
     def _end(self, instances: list[str], why: str, *, close: bool = True) -> list[str]:
         """Keep Karpenter from replacing them, end them, tell a person, each though another fails; what it ended."""
@@ -182,29 +221,35 @@ class Backstop:
     def _tell(self, subject: str, text: str) -> None:
         self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)
 
-    def _instances(self, pools: str) -> dict[str, datetime]:
-        """Id -> time of launch of the pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
+    def _instances(self, pools: list[str]) -> list[Instance]:
+        """The pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
         tags = {
             f"tag:kubernetes.io/cluster/{self._environ['CLUSTER_NAME']}": ["owned"],
-            "tag:karpenter.sh/nodepool": pools.split(","),
+            f"tag:{POOL_TAG}": pools,
             "instance-state-name": list(ALIVE),
         }
         filters = [{"Name": name, "Values": values} for name, values in tags.items()]
         pages = self._clients("ec2").get_paginator("describe_instances").paginate(Filters=filters)
         found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
-        return {item["InstanceId"]: item["LaunchTime"] for item in found}
+        return [Instance(item["InstanceId"], _pool_of(item["Tags"]), item["LaunchTime"]) for item in found]
 
-    def _watched(self) -> Watched:
-        return Watched(
-            beats=self._metric("WatchdogHeartbeat", "Sum"),
-            without_lease=self._metric("NodesWithoutLease", "Minimum"),
-            lease_age_s=self._metric("LeaseAge", "Maximum"),
-        )
+    def _watched(self) -> dict[str, Watched]:
+        """Pool -> what the watchdog said of it."""
+        beats = self._metric("WatchdogHeartbeat", "Sum")
+        return {
+            pool: Watched(
+                beats=beats,
+                without_lease=self._metric("NodesWithoutLease", "Minimum", pool),
+                lease_age_s=self._metric("LeaseAge", "Maximum", pool),
+            )
+            for pool in self._pools
+        }
 
-    def _metric(self, name: str, statistic: str) -> tuple[float, ...]:
+    def _metric(self, name: str, statistic: str, pool: str | None = None) -> tuple[float, ...]:
         answer = self._clients("cloudwatch").get_metric_statistics(
             Namespace=self._environ["NAMESPACE"],
             MetricName=name,
+            Dimensions=[] if pool is None else [{"Name": "NodePool", "Value": pool}],
             StartTime=self._now - self._limits.window,
             EndTime=self._now,
             Period=PERIOD_S,

@@ -14,13 +14,29 @@ METRIC_NAMESPACE = "Qwen/LLMPerf"
 """CloudWatch namespace, as the public sample publishes it."""
 
 NODEPOOL = "trn2"
-"""Karpenter NodePool (static, 0 replicas at rest) of the node with Neuron devices."""
+"""Kind of the nodes with Neuron devices, and the first Karpenter NodePool (static, 0 replicas at rest) of one."""
 
 CPU_NODEPOOL = "cpu"
-"""Karpenter NodePool (static, 0 replicas at rest) of the node without devices, for checks of the account."""
+"""Kind of the node without devices, for checks of the account; also its NodePool, of which there is one."""
 
-HELD_POOLS = (NODEPOOL, CPU_NODEPOOL)
-"""NodePools whose replicas follow the lease: one node of all of them together."""
+MOST_NODES = 16
+"""Nodes with devices that a deployment can have."""
+
+
+def held_pools(nodes: int) -> tuple[str, ...]:
+    """NodePools whose replicas follow the lease, each of one node: `trn2`, `trn2-2` to `trn2-<nodes>`, and `cpu`."""
+    return (NODEPOOL, *(f"{NODEPOOL}-{number}" for number in range(2, nodes + 1)), CPU_NODEPOOL)
+
+
+def kind_of(pool: str) -> str:
+    """Kind of the node of a held NodePool: `trn2` for `trn2-3`."""
+    return NODEPOOL if pool in held_pools(MOST_NODES)[:-1] else pool
+
+
+def is_held(pool: str) -> bool:
+    """Whether runs hold the NodePool's node, in a deployment of any size."""
+    return pool in held_pools(MOST_NODES)
+
 
 STAGING_NODEPOOL = "staging"
 """Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
@@ -34,6 +50,8 @@ FIELD_MANAGER = "specdecode"
 RUN_LABEL = "specdecode/run"
 VARIANT_LABEL = "specdecode/variant"
 WAVE_LABEL = "specdecode/wave"
+ARTIFACT_LABEL = "specdecode/artifact"
+"""On compile Jobs: fingerprint of what they make, by which runs side by side see that it is being made."""
 COMPONENT_LABEL = "app.kubernetes.io/component"
 """One of: run (ROOT_COMPONENT), staging, compile, serving, benchmark, smoke, accuracy."""
 ROOT_COMPONENT = "run"
@@ -92,8 +110,9 @@ NEURON_TAINT = "aws.amazon.com/neuron"
 CPU_TAINT = "specdecode/held"
 """Keeps other pods off the CPU node while a run holds it."""
 TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT}
+"""Kind of node -> key of its taint."""
 ACCELERATOR_LABEL = "specdecode/accelerator"
-"""Node label set by the NodePools that a run holds (value: the pool's name), selected by its pods."""
+"""Node label set by the NodePools that runs hold (value: the pool's name): a run's pods select its own node by it."""
 
 
 def claim_template(devices: int, logical_neuron_core: int) -> str:

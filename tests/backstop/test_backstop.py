@@ -33,12 +33,21 @@ LOOKS = 6
 """Of the watchdog in the window."""
 
 
+POOLS = ("trn2", "trn2-2", "cpu")
+
+
+def tags_of(tags: dict[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
 class Aws:
     """The five services as far as the backstop asks them; `denied` operations fail."""
 
     def __init__(self) -> None:
         self.instances: dict[str, dict[str, Any]] = {}
         self.metrics: dict[str, list[float]] = {}
+        self.of_pool: dict[str, dict[str, list[float]]] = {}
+        """Pool -> its own metrics, where they differ from those of all others."""
         self.executions: list[datetime] = []
         self.attached: set[str] = {"arn:another"}
         self.told: list[tuple[str, str]] = []
@@ -67,7 +76,7 @@ class Aws:
         wanted = {item["Name"]: item["Values"] for item in Filters}
         states = wanted.pop("instance-state-name")
         found = [
-            {"InstanceId": name, "LaunchTime": held["launched"]}
+            {"InstanceId": name, "LaunchTime": held["launched"], "Tags": tags_of(held["tags"])}
             for name, held in self.instances.items()
             if held["state"] in states
             and all(held["tags"].get(key.removeprefix("tag:")) in values for key, values in wanted.items())
@@ -78,14 +87,15 @@ class Aws:
         for name in InstanceIds:
             tags = self.instances[name]["tags"]
             assert tags["kubernetes.io/cluster/specdecode"] == "owned"
-            assert tags["karpenter.sh/nodepool"] in ("trn2", "cpu", "compile")
+            assert tags["karpenter.sh/nodepool"] in (*POOLS, "compile")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
 
     def get_metric_statistics(self, **given: Any) -> dict[str, Any]:
         (statistic,) = given["Statistics"]
         assert (given["Namespace"], given["EndTime"] - given["StartTime"], given["Period"]) == ("N", WINDOW, 300)
-        values = self.metrics.get(given["MetricName"], [])
+        (pool,) = [item["Value"] for item in given["Dimensions"]] or [""]
+        values = self.of_pool.get(pool, self.metrics).get(given["MetricName"], [])
         return {"Datapoints": [{statistic: value, "Timestamp": number} for number, value in enumerate(values)]}
 
     def list_executions(self, *, stateMachineArn: str, statusFilter: str) -> dict[str, Any]:
@@ -138,7 +148,7 @@ OPERATIONS = {
 def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
     environ = {
         "CLUSTER_NAME": "specdecode",
-        "NODEPOOLS": "trn2,cpu",
+        "NODEPOOLS": ",".join(POOLS),
         "NAMESPACE": "N",
         "STATE_MACHINE_ARN": "machine",
         "TOPIC_ARN": "topic",
@@ -311,6 +321,41 @@ def test_a_run_that_has_held_the_node_since_a_time_to_come_is_stuck(aws):
     aws.beats(lease_age=-300_000_000)
     aws.executions = [NOW - timedelta(hours=61)]
     assert look(aws)["ended"] == ["i-old"]
+
+
+@pytest.mark.parametrize(
+    ("age", "why"),
+    [(HOLDING.total_seconds() + 1, "longer than 60 h"), (-300_000_000, "longer than 60 h"), (0, "no run has held")],
+)
+def test_only_the_instance_of_the_pool_in_question_is_ended_and_never_another_run_s(aws, age, why):
+    aws.beats(lease_age=age)
+    aws.of_pool["trn2-2"] = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [3600.0] * LOOKS}
+    aws.instance("i-healthy", EXECUTION, **{"karpenter.sh/nodepool": "trn2-2"})
+    aws.executions = [NOW - timedelta(hours=61), NOW - timedelta(hours=2)]
+    assert why in look(aws)["why"]
+    assert aws.alive == ["i-healthy"]
+    assert look(aws)["ended"] == [], "closed or not: the other run's instance stays"
+
+
+def test_a_young_instance_of_another_pool_is_left_alone_though_karpenter_is_closed_for_a_stuck_run(aws):
+    aws.beats()
+    aws.of_pool["trn2"] = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [HOLDING.total_seconds() + 1] * LOOKS}
+    look(aws)
+    aws.instance("i-new", timedelta(minutes=2), **{"karpenter.sh/nodepool": "trn2-2"})
+    assert aws.closed and look(aws)["ended"] == [], "the watchdog has not looked since that run got its node"
+    aws.instance("i-again", timedelta(minutes=2))
+    assert look(aws)["ended"] == ["i-again"], "launched for the stuck run"
+    aws.of_pool.clear()
+    look(aws)
+    assert aws.closed, "as long as an instance is left that nobody holds"
+    aws.instances["i-new"]["state"] = "terminated"
+    look(aws)
+    assert not aws.closed
+
+
+def test_while_nobody_watches_all_pools_are_in_question(aws):
+    aws.instance("i-second", OLD, **{"karpenter.sh/nodepool": "trn2-2"})
+    assert sorted(look(aws)["ended"]) == ["i-old", "i-second"]
 
 
 def test_the_run_after_a_stuck_one_keeps_its_node(aws):

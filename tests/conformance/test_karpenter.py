@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from specdecode import names
 
-from constructs_lib.pipeline_access import SCALE_POOL
+from constructs_lib.pipeline_access import scale_pools
 from tests.conformance.server import Json, Server, made_up_name
 from tests.conformance.test_contract import PIPELINE, RBAC
 from tests.rehearsal.kubernetes.manifests import NODE_CLASS, static_pool
@@ -81,8 +81,8 @@ def test_what_the_crds_refuse(server: Server, path: str, value: Any, code: int) 
 def test_the_pipeline_scales_its_pools_and_no_other(server: Server) -> None:
     """The rule names the product's pools; here it names one with a made-up name."""
     name = made_up_name()
-    (rule,) = SCALE_POOL
-    assert rule["resourceNames"] == [*names.HELD_POOLS]
+    (rule,) = scale_pools(1)
+    assert rule["resourceNames"] == [*names.held_pools(1)]
     server.make(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [{**rule, "resourceNames": [name]}]})
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names.PIPELINE_GROUP}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}

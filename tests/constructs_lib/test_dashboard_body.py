@@ -139,6 +139,8 @@ def test_pipeline_container_insights_and_alarms_are_shown(dashboard: dict[str, A
         "cluster_node_count",
         "NodesWithoutLease",
         "WatchdogProblems",
+        "RunsHolding",
+        "RunsWaiting",
         "LeaseAge",
         "PERIOD(nodes) / 3600",
         ALARM,

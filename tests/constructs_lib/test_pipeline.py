@@ -21,9 +21,9 @@ from constructs_lib.pipeline_access import (
     READ_NAMESPACE,
     READER_GROUP,
     RENEW_SESSIONS,
-    SCALE_POOL,
     WATCHDOG_GROUP,
     WRITE_NAMESPACE,
+    scale_pools,
 )
 from constructs_lib.pipeline_functions import FUNCTIONS
 from constructs_lib.settings import Settings
@@ -181,7 +181,7 @@ def granted():
     """(plural or plural/subresource, verb) that the groups have together."""
     return {
         (resource, verb)
-        for rules in (READ_CLUSTER, READ_NAMESPACE, SCALE_POOL, WRITE_NAMESPACE, RENEW_SESSIONS, END_NODES)
+        for rules in (READ_CLUSTER, READ_NAMESPACE, scale_pools(1), WRITE_NAMESPACE, RENEW_SESSIONS, END_NODES)
         for rule in rules
         for resource in rule["resources"]
         for verb in rule["verbs"]
@@ -190,8 +190,9 @@ def granted():
 
 def test_rbac_grants_no_wildcard_and_scales_the_pools_of_runs_only():
     assert not [pair for pair in granted() if "*" in pair[0] or "*" in pair[1]]
-    assert SCALE_POOL[0]["resourceNames"] == [*names.HELD_POOLS]
-    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *SCALE_POOL, *WRITE_NAMESPACE, *RENEW_SESSIONS, *END_NODES):
+    assert scale_pools(1)[0]["resourceNames"] == ["trn2", "cpu"]
+    assert scale_pools(3)[0]["resourceNames"] == ["trn2", "trn2-2", "trn2-3", "cpu"]
+    for rule in (*READ_CLUSTER, *READ_NAMESPACE, *scale_pools(1), *WRITE_NAMESPACE, *RENEW_SESSIONS, *END_NODES):
         groups = {resource.api_version.rpartition("/")[0].split("/")[0] for resource in RESOURCES.values()}
         assert set(rule["apiGroups"]) <= groups | {""}
 
@@ -252,8 +253,9 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     world = World()
     world.rt.environ["OPERATIONS_NAMESPACE"] = pipeline_watchdog.NAMESPACE
     watchdog.watch(world.given("watchdog"), world.rt)
-    assert not [datum for datum in world.cloudwatch.data if datum.get("Dimensions")]
-    sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data}
+    sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data if "Dimensions" not in datum}
+    of_pools = {datum["MetricName"] for datum in world.cloudwatch.data if "Dimensions" in datum}
+    assert of_pools == {"LeaseAge", "NodesWithoutLease"}, "what the backstop reads, and each costs"
     alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
     assert not [alarm for alarm in alarms if alarm.get("Dimensions")]
     assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms} < sent

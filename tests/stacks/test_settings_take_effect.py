@@ -1,5 +1,7 @@
 """The other choices, in one more synthesis: a Capacity Block, KMS, a public endpoint, endpoints, mail, tags."""
 
+import json
+
 import pytest
 from specdecode import names
 
@@ -26,6 +28,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         capacity_end="2099-01-03T11:30:00+00:00",
         capacity_zones="apse4-az2",
         price_per_node_hour="30",
+        nodes="3",
         endpoint_public_cidrs="198.51.100.0/24",
         interface_endpoints="sts,logs",
         node_storage="ebs",
@@ -65,6 +68,38 @@ def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
     assert "instanceStorePolicy" not in node_class
     assert pool["nodeClassRef"]["name"] == "trn2-sdk-2-31"
     assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260714"}]
+
+
+def test_each_node_has_a_pool_of_its_own_and_all_have_one_class(choices: Templates) -> None:
+    pools = [choices.manifest("NodePool", name) for name in ("trn2", "trn2-2", "trn2-3")]
+    for pool in pools:
+        name, spec = pool["metadata"]["name"], pool["spec"]
+        assert (spec["replicas"], spec["limits"]) == (0, {"nodes": "1"})
+        assert spec["template"]["metadata"]["labels"] == {names.ACCELERATOR_LABEL: name}
+    same = {**pools[0]["spec"]["template"], "metadata": None}
+    assert all({**pool["spec"]["template"], "metadata": None} == same for pool in pools)
+    assert choices.manifest("EC2NodeClass", same["spec"]["nodeClassRef"]["name"])
+    held = ["trn2", "trn2-2", "trn2-3", "cpu"]
+    (scaling,) = [
+        rule
+        for rule in choices.manifest("ClusterRole", "specdecode-pipeline")["rules"]
+        if rule["resources"] == ["nodepools/scale"]
+    ]
+    assert scaling["resourceNames"] == held
+    functions = choices.properties("AWS::Lambda::Function").values()
+    environments = [function.get("Environment", {}).get("Variables", {}) for function in functions]
+    assert [found["NODEPOOLS"] for found in environments if "NODEPOOLS" in found] == [",".join(held)]
+    assert all(json.loads(found["CAPACITY"])["nodes"] == 3 for found in environments if "CAPACITY" in found)
+    confined = [
+        value["aws:ResourceTag/karpenter.sh/nodepool"]
+        for policy in choices.properties("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        for value in statement.get("Condition", {}).values()
+        if statement["Action"] == "ec2:TerminateInstances" and "aws:ResourceTag/karpenter.sh/nodepool" in value
+    ]
+    assert [*held, "compile"] in confined
+    (ready,) = choices.properties("Custom::SpecDecodeReadyGuard").values()
+    assert ready["Pools"] == [*held, "staging", "compile"]
 
 
 def test_another_generations_node_class_is_another_resource(choices: Templates, templates: Templates) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from specdecode.experiment import Capacity, load_preset, preset_names, prices
+from specdecode.experiment import Capacity, load_preset, preset_names, prices, shapes
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.giving_back import (
     BACKSTOP_PERIOD_MINUTES,
@@ -29,7 +29,11 @@ from tools.reference import page, table
 INTRODUCTION = """\
 A trn2.48xlarge costs ${price:.2f} an hour. For each cause: what ends it, and how long the node can be paid for at most
 because of it, with default settings. A time counts from the moment of the cause, or from the request for the node.
-`specdecode plan` and `specdecode run` show the bound of your own experiment."""
+`specdecode plan` and `specdecode run` show the bound of your own experiment.
+
+Each bound is of one node, and each node is held by one run. With the setting `nodes`, so many runs go on side by side:
+the most that can be billed at once is that number of nodes, and one {cpu} for checks of the account (${cpu_price:.2f}
+an hour), which has a queue of its own."""
 
 WAITING = """## A step that waits
 
@@ -167,7 +171,7 @@ def causes(settings: Settings) -> list[Bound]:
         ),
         replace(
             stuck_bound(settings),
-            cause="a second node, or an unreadable or false lease or a dead watchdog while other executions go on",
+            cause="a node too many, or an unreadable or false lease or a dead watchdog while other executions go on",
             ends="an alarm (`NoHeartbeat`, `NodeWithoutLease`) tells a person; the backstop ends it at this age",
         ),
         stuck_bound(settings),
@@ -200,7 +204,7 @@ def render() -> str:
     plans = [make_plan(load_preset(name), inventory=Inventory(), capacity=free) for name in presets]
     return page(
         "How long the node can be paid for",
-        INTRODUCTION.format(price=prices.TRN2_48XLARGE.usd),
+        INTRODUCTION.format(price=prices.TRN2_48XLARGE.usd, cpu=shapes.CPU.name, cpu_price=prices.M7I_4XLARGE.usd),
         WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds),
         _table("step", waiting_bounds(default)),
         RUNS,

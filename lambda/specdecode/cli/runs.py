@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from specdecode import layout
+from specdecode import layout, names
 from specdecode.cli import completion, runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
@@ -119,7 +119,7 @@ def status(
 
 def stop(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="The run's id; without it, the run that holds the node.")
+        str | None, typer.Argument(metavar="RUN", help="The run's id; without it, the one that holds a node.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop it without asking, though no RUN is given.")] = False,
     stack: Stack = STACK,
@@ -128,8 +128,9 @@ def stop(
 ) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
-    Without RUN it takes the run that holds the node, or the newest that goes on where nobody holds it. It says whose
+    Without RUN it takes the run that holds the node, or the newest that goes on where nobody holds one. It says whose
     run that is, and asks; without a terminal it wants --yes. Where no run goes on it gives the node back all the same.
+    Where several runs hold a node each, it names them and stops none.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = run_id or runs_release.whose_turn(deployment)
@@ -192,14 +193,17 @@ def diagnose(
 def capacity(
     release: Annotated[
         bool,
-        typer.Option("--release", help="Stop the run that holds the node; bring a node that nobody holds to zero."),
+        typer.Option("--release", help="Stop the run that holds the node; bring nodes that nobody holds to zero."),
     ] = False,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who holds the node since when, who waits, and whether a node runs; with --release, free it."""
+    """Show who holds which node since when, who waits, and which nodes run; with --release, free one.
+
+    Where several runs hold a node each, --release names them and stops none: `specdecode stop RUN` does.
+    """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if release:
         runs_release.free(deployment)
@@ -209,10 +213,14 @@ def capacity(
         return
     now = datetime.now(UTC)
     lease = seen.lease
-    held = lease.holder and (now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds()
-    say(f"holder    {lease.holder.run_id} for {clock(held or 0)}" if lease.holder else "holder    nobody")
-    for number, claim in enumerate(lease.queue, start=1):
-        say(f"waiting {number} {claim.run_id} for {clock((now - claim.queued_at).total_seconds())}")
+    for claim in lease.holders:
+        held = (now - (claim.held_since or claim.queued_at)).total_seconds()
+        say(f"holder    {claim.run_id} for {clock(held)}{_where(claim.pool, seen.slots)}")
+    if not lease.holders:
+        say("holder    nobody")
+    for claim in lease.queue:
+        waited = clock((now - claim.queued_at).total_seconds())
+        say(f"waiting {lease.position(claim.run_id)} {claim.run_id} for {waited}{_where(claim.pool, seen.slots)}")
     for number, claim in enumerate(seen.turns.claims):
         doing = f"waiting {number} for" if number else "loads"
         say(f"endpoints {claim.run_id} {doing} servers that already run")
@@ -222,6 +230,11 @@ def capacity(
         say(f"pod       {pod_line(pod)}")
     for problem in seen.problems:
         complain(f"problem: {problem}")
+
+
+def _where(pool: str, slots: tuple[str, ...]) -> str:
+    """Which node is held or waited for, where a deployment has more than one of each kind."""
+    return f" ({pool})" if len(slots) > len(names.held_pools(1)) else ""
 
 
 def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:

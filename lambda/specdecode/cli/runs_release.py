@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from specdecode import names
-from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, complain, say, stop_with
+from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
@@ -18,24 +18,30 @@ BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
 def whose_turn(deployment: Deployment) -> str | None:
-    """The run that holds the node; where nobody does, the newest that goes on. None where none does, which it says."""
+    """The run that holds a node; where nobody does, the newest that goes on. None where none does, which it says.
+
+    Ends the command with 2 where several runs hold one: nobody is stopped by mistake.
+    """
     seen = deployment.cluster()
     for problem in seen.problems:
         complain(f"problem: {problem}")
-    if seen.lease.holder is not None:
-        say(f"{seen.lease.holder.run_id} holds the node")
-        return seen.lease.holder.run_id
+    holder = _only_holder(seen)
+    if holder is not None:
+        say(f"{holder} holds the node")
+        return holder
     newest = next(iter(_going(deployment)), None)
-    say("nobody holds the node; " + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
+    say("nobody holds a node; " + (f"the newest run that goes on is {newest}" if newest else "no run goes on"))
     return newest
 
 
 def free(deployment: Deployment) -> None:
-    """Take the node from whoever holds it. First of all, replicas and workloads are brought to what the lease says."""
+    """Take the node from the run that holds one. First, replicas and workloads are brought to what the lease says.
+
+    Ends the command with 2 where several runs hold one.
+    """
     done = _reconcile(deployment)
-    seen = deployment.cluster()
-    if seen.lease.holder is not None:
-        holder = seen.lease.holder.run_id
+    holder = _only_holder(deployment.cluster())
+    if holder is not None:
         found = deployment.find(holder)
         if found is not None and found.status not in TERMINAL:
             deployment.stop(found.arn)
@@ -43,14 +49,23 @@ def free(deployment: Deployment) -> None:
         give_back(deployment, holder)
         return
     _say_done(deployment, done)
-    say(f"nobody holds the node; the node pool has {done['replicas']} replicas")
+    say(f"nobody holds a node; the node pools have {done['replicas']} replicas")
 
 
 def bring_to_zero(deployment: Deployment) -> None:
     """Give back a node that no run has. A run that has just begun keeps it: nothing is stopped."""
     done = _reconcile(deployment)
     _say_done(deployment, done)
-    say(f"the node pool has {done['replicas']} replicas")
+    say(f"the node pools have {done['replicas']} replicas")
+
+
+def _only_holder(seen: ClusterView) -> str | None:
+    """The run that holds a node, or None; ends the command with 2, naming them, where there are several."""
+    holders = [claim.run_id for claim in seen.lease.holders]
+    if len(holders) > 1:
+        stops = "".join(f"\n  specdecode stop {run_id}" for run_id in holders)
+        raise stop_with(f"{len(holders)} runs hold a node each; nothing was stopped. Say which:{stops}", EXIT_USAGE)
+    return holders[0] if holders else None
 
 
 def _going(deployment: Deployment) -> list[str]:
@@ -64,7 +79,7 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
     if done["replicas"] is None:
         stops = "".join(f"\n  specdecode stop {run_id}" for run_id in _going(deployment))
         raise stop_with(
-            f"nobody can say who holds the node while the lease cannot be read. Stop each run that goes on:{stops}",
+            f"nobody can say who holds a node while the lease cannot be read. Stop each run that goes on:{stops}",
             EXIT_FAILED,
         )
 
@@ -77,7 +92,7 @@ def give_back(deployment: Deployment, run_id: str) -> None:
         seen = deployment.cluster()
         if done["replicas"] is not None and not _stands(run_id, seen):
             _tell(done)
-            say(f"released; the node pool has {seen.replicas} replicas")
+            say(f"released; the node pools have {seen.replicas} replicas")
             return
         time.sleep(PAUSE_S)
     _tell(done)

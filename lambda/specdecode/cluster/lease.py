@@ -1,21 +1,24 @@
-"""Who may use the accelerator node: one exclusive holder and a first-come queue. Pure state transitions.
+"""Who may use the nodes: slots with one holder each, and a first-come queue. Pure state transitions.
 
-Runs on servers that already run stand in a queue of their own of the same form: they need no node, but two that load
-one server at once would measure each other.
+A slot is a NodePool of one node. A run asks for a node of a kind and is given the first free slot of it; nobody of the
+same kind is passed over. Runs on servers that already run stand in a queue of their own of the same form with one slot:
+they need no node, but two that load one server at once would measure each other.
 
-The NodePools' replicas follow this document: 1 of the holder's pool while somebody holds it, 0 otherwise. When the
-holder leaves, the first in the queue becomes the holder in the same write, so that a node that it needs too is handed
-over and not bought twice.
+The NodePools' replicas follow this document: 1 of each pool that somebody holds, 0 of the others. When a holder
+leaves, the first in the queue of its kind takes the slot in the same write, so that the node is handed over and not
+bought twice.
 
 Fields that this version does not know are passed over: a newer one wrote them before it was rolled back. What cannot
-be true is no lease at all (`impossible`): a wrong time would keep the node from everybody who goes by it (ADR 134).
+be true is no lease at all (`impossible`): a wrong time would keep a node from everybody who goes by it (ADR 134).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from specdecode import names
 
@@ -24,6 +27,8 @@ LONGEST_QUEUE = 300
 DescribeExecution gives 250 to 300 at once and 10 to 15 more a second (Step Functions quotas, API action throttling)."""
 SKEW = timedelta(minutes=5)
 """How far the clocks of two functions may be apart."""
+ONE_SLOT = names.held_pools(1)
+"""Of a deployment with one node of each kind, and of servers that already run."""
 
 
 class QueueFull(Exception):
@@ -31,58 +36,78 @@ class QueueFull(Exception):
 
 
 class Claim(BaseModel):
-    """A run that holds, or waits for, the node (or its turn at servers that already run)."""
+    """A run that holds, or waits for, a node (or its turn at servers that already run)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     run_id: str
     execution_arn: str
     pool: str = names.NODEPOOL
-    """NodePool of the node that it needs."""
+    """NodePool of the node that it holds; while it waits, the kind of node that it needs."""
     queued_at: AwareDatetime
     held_since: AwareDatetime | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of the node that it holds or needs."""
+        return names.kind_of(self.pool)
 
 
 class Lease(BaseModel):
     """A whole document, state/capacity.json or state/endpoints.json."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True)
 
-    holder: Claim | None = None
+    holders: tuple[Claim, ...] = Field((), alias="holder")
+    """Who holds a slot, in the order of getting it. Stored as `holder`: versions that knew one holder refuse a list as
+    damaged, and take none for nobody; what they stored is one claim, or null."""
     queue: tuple[Claim, ...] = ()
+
+    @field_validator("holders", mode="before")
+    @classmethod
+    def _of_one_holder(cls, value: Any) -> Any:
+        return value if isinstance(value, (list, tuple)) else () if value is None else (value,)
+
+    @field_serializer("holders")
+    def _none_or_list(self, holders: tuple[Claim, ...]) -> list[Claim] | None:
+        return list(holders) or None
 
     @property
     def replicas(self) -> int:
         """Nodes that this state is worth."""
-        return 0 if self.holder is None else 1
+        return len(self.holders)
 
     @property
-    def pool(self) -> str | None:
-        """NodePool that has the node; None while nobody holds it."""
-        return None if self.holder is None else self.holder.pool
-
-    def replicas_of(self, pool: str) -> int:
-        """Nodes of the NodePool `pool` that this state is worth."""
-        return int(pool == self.pool)
+    def pools(self) -> frozenset[str]:
+        """NodePools that have a node."""
+        return frozenset(claim.pool for claim in self.holders)
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The holder and all who wait, in order."""
-        return (*((self.holder,) if self.holder else ()), *self.queue)
+        """All who hold and all who wait, in order."""
+        return (*self.holders, *self.queue)
+
+    def replicas_of(self, pool: str) -> int:
+        """Nodes of the NodePool `pool` that this state is worth."""
+        return int(pool in self.pools)
 
     def held_by(self, run_id: str) -> bool:
-        return self.holder is not None and self.holder.run_id == run_id
+        return any(claim.run_id == run_id for claim in self.holders)
+
+    def holders_of(self, kind: str) -> tuple[Claim, ...]:
+        """Who holds nodes of a kind."""
+        return tuple(claim for claim in self.holders if claim.kind == kind)
 
     def position(self, run_id: str) -> int | None:
-        """0 for the holder, 1 for the first in the queue, None for a stranger."""
-        for index, claim in enumerate(self.queue, start=1):
+        """0 for a holder, 1 for the first of its kind in the queue, None for a stranger."""
+        for claim in self.queue:
             if claim.run_id == run_id:
-                return index
+                return [other.run_id for other in self.queue if other.kind == claim.kind].index(run_id) + 1
         return 0 if self.held_by(run_id) else None
 
 
-def impossible(lease: Lease, *, now: datetime) -> str | None:
-    """What of `lease` cannot be true at `now`, in words; None where everything can.
+def impossible(lease: Lease, *, slots: Sequence[str] = ONE_SLOT, now: datetime) -> str | None:
+    """What of `lease` cannot be true at `now` where there are `slots`, in words; None where everything can.
 
     Ages and limits are counted from its times, and a claim is asked after by its name.
     """
@@ -94,40 +119,72 @@ def impossible(lease: Lease, *, now: datetime) -> str | None:
     for claim in lease.claims:
         if not names.is_run_id(claim.run_id):
             return f"{claim.run_id[:100]!r} is no run's id"
-        if claim.pool not in names.HELD_POOLS:
-            return f"{claim.run_id} waits for a node of {claim.pool[:100]!r}, which is no pool of ours"
         if claim.queued_at > now + SKEW:
             return f"{claim.run_id} has waited since {claim.queued_at.isoformat()}, which is yet to come"
-    if lease.holder is not None:
-        since = lease.holder.held_since
-        if since is None:
-            return "nobody knows since when the holder holds it"
-        if since > now + SKEW:
-            return f"the holder holds it since {since.isoformat()}, which is yet to come"
-        if since < lease.holder.queued_at - SKEW:
-            return f"the holder holds it since {since.isoformat()}, before it asked"
+    for claim in lease.queue:
+        if claim.pool not in _kinds(slots):
+            return f"{claim.run_id} waits for a node of {claim.pool[:100]!r}, which is no pool of ours"
+    for claim in lease.holders:
+        if wrong := _wrong_holder(claim, slots, now):
+            return wrong
+    if len(lease.pools) < len(lease.holders):
+        return "two runs hold the same node"
     return None
 
 
-def request(lease: Lease, *, run_id: str, execution_arn: str, now: datetime, pool: str = names.NODEPOOL) -> Lease:
-    """Join the queue, or hold the node at once if nobody does. Asking again changes nothing. Raises QueueFull."""
+def _kinds(slots: Sequence[str]) -> set[str]:
+    return {names.kind_of(pool) for pool in slots}
+
+
+def _wrong_holder(claim: Claim, slots: Sequence[str], now: datetime) -> str | None:
+    since = claim.held_since
+    if claim.pool not in slots:
+        return f"{claim.run_id} holds the node of {claim.pool[:100]!r}, which is no pool of ours"
+    if since is None:
+        return f"nobody knows since when {claim.run_id} holds its node"
+    if since > now + SKEW:
+        return f"{claim.run_id} holds its node since {since.isoformat()}, which is yet to come"
+    if since < claim.queued_at - SKEW:
+        return f"{claim.run_id} holds its node since {since.isoformat()}, before it asked"
+    return None
+
+
+def request(
+    lease: Lease,
+    *,
+    run_id: str,
+    execution_arn: str,
+    now: datetime,
+    kind: str = names.NODEPOOL,
+    slots: Sequence[str] = ONE_SLOT,
+) -> Lease:
+    """Join the queue, or hold a node of `kind` at once if one of `slots` is free. Asking again changes nothing. Raises
+    QueueFull.
+    """
     if lease.position(run_id) is not None:
         return lease
     if len(lease.queue) >= LONGEST_QUEUE:
         raise QueueFull(f"{LONGEST_QUEUE} runs wait already: start this one later")
-    claim = Claim(run_id=run_id, execution_arn=execution_arn, pool=pool, queued_at=now)
-    return _promote(lease.model_copy(update={"queue": (*lease.queue, claim)}), now=now)
+    claim = Claim(run_id=run_id, execution_arn=execution_arn, pool=kind, queued_at=now)
+    return _promote(Lease(holders=lease.holders, queue=(*lease.queue, claim)), slots=slots, now=now)
 
 
-def release(lease: Lease, *, run_id: str, now: datetime) -> Lease:
-    """Leave, whether holding or waiting; the first in the queue takes over. Releasing twice changes nothing."""
-    holder = None if lease.held_by(run_id) else lease.holder
+def release(lease: Lease, *, run_id: str, now: datetime, slots: Sequence[str] = ONE_SLOT) -> Lease:
+    """Leave, whether holding or waiting; the first of its kind takes over. Releasing twice changes nothing."""
+    holders = tuple(claim for claim in lease.holders if claim.run_id != run_id)
     queue = tuple(claim for claim in lease.queue if claim.run_id != run_id)
-    return _promote(Lease(holder=holder, queue=queue), now=now)
+    return _promote(Lease(holders=holders, queue=queue), slots=slots, now=now)
 
 
-def _promote(lease: Lease, *, now: datetime) -> Lease:
-    if lease.holder is not None or not lease.queue:
-        return lease
-    first, *rest = lease.queue
-    return Lease(holder=first.model_copy(update={"held_since": now}), queue=tuple(rest))
+def _promote(lease: Lease, *, slots: Sequence[str], now: datetime) -> Lease:
+    """Give each free slot to the first who waits for one of its kind."""
+    holders, queue = list(lease.holders), []
+    free = [pool for pool in slots if pool not in lease.pools]
+    for claim in lease.queue:
+        pool = next((pool for pool in free if names.kind_of(pool) == claim.kind), None)
+        if pool is None:
+            queue.append(claim)
+        else:
+            free.remove(pool)
+            holders.append(claim.model_copy(update={"pool": pool, "held_since": now}))
+    return Lease(holders=tuple(holders), queue=tuple(queue))

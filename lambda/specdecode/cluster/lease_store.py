@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
 from specdecode import layout
-from specdecode.cluster.lease import Lease, impossible
+from specdecode.cluster.lease import ONE_SLOT, Lease, impossible
 
 LARGEST = 1 << 20
 """Bytes of a document that are read: a hundred claims are 26 KiB (docs/reliability.md)."""
@@ -33,7 +33,10 @@ class LeaseDamaged(Exception):
 
 
 class LeaseStore:
-    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`."""
+    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`.
+
+    `slots`: the NodePools that can be held by it.
+    """
 
     def __init__(
         self,
@@ -41,12 +44,14 @@ class LeaseStore:
         s3: Any,
         bucket: str,
         key: str = layout.CAPACITY_KEY,
+        slots: Sequence[str] = ONE_SLOT,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._s3 = s3
         self._bucket = bucket
         self._key = key
+        self.slots = slots
         self._sleep = sleep
         self._now = now
 
@@ -112,7 +117,7 @@ class LeaseStore:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the document"
             raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is no lease: {where}: {first['msg']}") from None
-        if wrong := impossible(lease, now=self._now()):
+        if wrong := impossible(lease, slots=self.slots, now=self._now()):
             raise LeaseDamaged(f"s3://{self._bucket}/{self._key} cannot be true: {wrong}")
         return lease, answer["ETag"]
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from specdecode import names
 from specdecode.experiment import shapes
 from specdecode.experiment.engine import AmiVersion
 from specdecode.experiment.model import Frozen
@@ -49,6 +50,8 @@ class Capacity(Frozen):
 
     node: str | None = None
     """Shape of the deployment's node with Neuron devices; None: whichever an experiment names."""
+    nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
+    """How many of them the deployment can have at a time; each is held by one run."""
     region: str = shapes.HOME
     ami: AmiVersion | None = None
     """Release of the EKS Neuron AMI that the node class pins."""

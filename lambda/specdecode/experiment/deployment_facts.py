@@ -27,7 +27,11 @@ class DeploymentFacts(BaseModel):
     region: str
     account: str | None = None
     node: str = shapes.DEFAULT
-    """Shape of the node with Neuron devices."""
+    """Shape of the nodes with Neuron devices."""
+    nodes: int = 1
+    """How many of them runs may hold at once."""
+    node_price: float | None = None
+    """US dollars for an hour of one; None where the stack is older than this."""
     cluster: str
     kubernetes: str
     zones: tuple[str, ...]

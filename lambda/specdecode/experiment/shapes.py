@@ -27,7 +27,7 @@ class NodeShape:
     name: str
     """EC2's name of the instance type."""
     pool: str
-    """Karpenter NodePool that launches it; also the value of the node label names.ACCELERATOR_LABEL."""
+    """Kind of its nodes, and first of the Karpenter NodePools that launch them (names.held_pools)."""
     vcpus: int
     """As quotas count them."""
     cpu: float

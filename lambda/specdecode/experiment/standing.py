@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from specdecode import names
 from specdecode.experiment import prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 
@@ -15,8 +16,8 @@ LOG_GB_A_DAY = 1.0
 containers'. Nobody has measured this cluster; a quiet one is said to write some hundred MB a day of the first."""
 OBSERVATIONS_A_NODE_AND_MINUTE = 1000
 """Assumed of Container Insights: some 20 pods with 30 metrics each, and the node's own. Nobody has measured it."""
-WATCHDOG_METRICS, ALARMS, DASHBOARDS = 10, 20, 1
-"""Of the pipeline, rounded up."""
+WATCHDOG_METRICS, METRICS_A_POOL, ALARMS, DASHBOARDS = 8, 2, 20, 1
+"""Of the pipeline (alarms rounded up); and what the watchdog says of each NodePool that runs hold, for the backstop."""
 DESTROY_MINUTES = (20, 40)
 """How long `npx cdk destroy --all` takes: Lambda gives the network interfaces of its functions back late."""
 
@@ -37,16 +38,19 @@ def standing_parts(
     gateways: int = 1,
     endpoints: int = 0,
     keys: int = 1,
+    nodes: int = 1,
 ) -> tuple[Part, ...]:
-    """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone.
+    """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone;
+    `nodes`: with devices, of which none is there.
 
     An instance type without a known price counts as the default's. The defaults are those of the settings.
     """
     node = prices.SYSTEM_NODES.get(system_node_type, prices.SYSTEM_NODES[SYSTEM_NODE_TYPE])
     observations = SYSTEM_NODES * OBSERVATIONS_A_NODE_AND_MINUTE * 60 / 1e6
     volumes = SYSTEM_NODES * SYSTEM_VOLUME_GIB * prices.SYSTEM_VOLUME.usd
+    metrics = WATCHDOG_METRICS + METRICS_A_POOL * len(names.held_pools(nodes))
     watching = (
-        WATCHDOG_METRICS * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
+        metrics * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
     ) / HOURS_A_MONTH
     parts = (
         Part(f"{SYSTEM_NODES} {system_node_type}, the system nodes", SYSTEM_NODES * node.usd),

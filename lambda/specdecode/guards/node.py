@@ -17,17 +17,20 @@ OURS = "app.kubernetes.io/managed-by=specdecode"
 
 
 def in_use(kube: Kubernetes) -> str | None:
-    """Why the node of a run must not be disturbed, or None. The pools' replicas follow the lease."""
-    for name in names.HELD_POOLS:
-        if replicas := _replicas(kube, name):
-            return f"NodePool {name} has {replicas} replica(s): a run holds the node"
-    claims = [claim for name in names.HELD_POOLS for claim in node_claims(kube, pool=name)]
+    """Why the nodes of runs must not be disturbed, or None. The pools' replicas follow the lease.
+
+    It looks at every pool that there is: those that an update takes away are no longer in the new settings.
+    """
+    if wanted := _with_replicas(kube):
+        return f"NodePool {', '.join(wanted)} has 1 replica: a run holds the node"
+    claims = held_claims(kube)
     return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
 
 
-def _replicas(kube: Kubernetes, pool: str) -> int:
-    found = kube.get("NodePool", pool)
-    return 0 if found is None else int(found.get("spec", {}).get("replicas") or 0)
+def _with_replicas(kube: Kubernetes) -> list[str]:
+    """NodePools that are to have a node for a run."""
+    pools = {name: kube.get("NodePool", name) for name in names.held_pools(names.MOST_NODES)}
+    return [name for name, pool in pools.items() if pool is not None and pool.get("spec", {}).get("replicas")]
 
 
 def at_work(kube: Kubernetes) -> str | None:
@@ -36,9 +39,15 @@ def at_work(kube: Kubernetes) -> str | None:
     return f"a run is under way ({', '.join(sorted(found)[:3])})" if found else None
 
 
-def node_claims(kube: Kubernetes, *, pool: str | None = None) -> list[str]:
-    """Names of the NodeClaims (of `pool`): each is an instance that exists, is coming or is going."""
-    return [name_of(claim) for claim in _claims(kube, f"{NODEPOOL_LABEL}={pool}" if pool else "")]
+def node_claims(kube: Kubernetes) -> list[str]:
+    """Names of all NodeClaims: each is an instance that exists, is coming or is going."""
+    return [name_of(claim) for claim in _claims(kube)]
+
+
+def held_claims(kube: Kubernetes) -> list[str]:
+    """Names of those of the pools that runs hold nodes of."""
+    labelled = _claims(kube, NODEPOOL_LABEL)
+    return [name_of(claim) for claim in labelled if names.is_held(claim["metadata"]["labels"][NODEPOOL_LABEL])]
 
 
 def delete_node_claims(kube: Kubernetes) -> list[str]:
@@ -52,10 +61,9 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
 def give_up(kube: Kubernetes) -> list[str]:
     """Delete all workloads and scale the pools to zero; returns what still exists."""
     left = delete_workloads(kube, selector=OURS)
-    for pool in names.HELD_POOLS:
-        if _replicas(kube, pool):
-            kube.scale("NodePool", pool, 0)
-    return left + [f"NodeClaim/{claim}" for pool in names.HELD_POOLS for claim in node_claims(kube, pool=pool)]
+    for pool in _with_replicas(kube):
+        kube.scale("NodePool", pool, 0)
+    return left + [f"NodeClaim/{claim}" for claim in held_claims(kube)]
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:

@@ -93,7 +93,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         main=main,
         without_credentials=(CONTAINER,),
         volumes=[volume(name), *volumes.values()],
-        placement=_placement(plan),
+        placement=_placement(plan, ctx),
         restart_policy="Never",
         finds_services=not plan.experiment.has_endpoints,
     )
@@ -187,7 +187,7 @@ def _client_job(
         service_account=names.PLAIN_ACCOUNT,
         main=main,
         volumes=[volume(name)],
-        placement=_placement(plan),
+        placement=_placement(plan, ctx),
         restart_policy="Never",
         finds_services=not plan.experiment.has_endpoints,
     )
@@ -196,9 +196,9 @@ def _client_job(
     )
 
 
-def _placement(plan: Plan) -> KubeObject:
+def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
     """Beside the servers, or on an ordinary node where they run elsewhere."""
-    return on_cpu_nodes() if plan.experiment.has_endpoints else on_held_node(plan.experiment.shape.pool)
+    return on_cpu_nodes() if plan.experiment.has_endpoints else on_held_node(plan.experiment, ctx.pool)
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:

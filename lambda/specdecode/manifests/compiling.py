@@ -57,7 +57,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     deadline = cpu_deadline(experiment, engine) if on_cpu else experiment.deadlines.compile
     variant = experiment.variant(arm.variant)
     weights_gib = experiment.weights_gib(variant)
-    own = labels(ctx, "compile", variant=arm.variant)
+    own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
     destination = ["--artifact", word(layout.compiled_prefix(arm.fingerprint))]
     transfer = ["--bucket", '"$BUCKET"', *destination]
     weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
@@ -98,8 +98,8 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     )
     placement = on_cpu_nodes(names.COMPILE_NODEPOOL)
     if not on_cpu:
-        fetch, _ = claiming(fetch, experiment)  # to look at the devices before it fetches
-        engine_runs, placement = claiming(engine_runs, experiment)
+        fetch, _ = claiming(fetch, experiment, ctx.pool)  # to look at the devices before it fetches
+        engine_runs, placement = claiming(engine_runs, experiment, ctx.pool)
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,

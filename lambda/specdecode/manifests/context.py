@@ -20,4 +20,6 @@ class RenderContext(Frozen):
     """The zip with `specdecode`, its dependencies and assets/."""
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     region: str
+    pool: str | None = None
+    """NodePool of the run's own node; None: it has none (yet), and what is rendered names the first of its kind."""
     node_storage: NodeStorage = "instance-store"

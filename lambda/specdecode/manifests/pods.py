@@ -142,11 +142,12 @@ def pod_template(
     }
 
 
-def on_held_node(pool: str) -> dict[str, Any]:
-    """Placement on the node of `pool` that the run holds, without devices."""
+def on_held_node(experiment: Experiment, pool: str | None) -> dict[str, Any]:
+    """Placement on the node of `pool`, which the run alone holds, without devices. None: the first of its kind."""
+    kind = experiment.shape.pool
     return {
-        "nodeSelector": {names.ACCELERATOR_LABEL: pool},
-        "tolerations": [{"key": names.TAINTS[pool], "operator": "Exists", "effect": "NoSchedule"}],
+        "nodeSelector": {names.ACCELERATOR_LABEL: pool or kind},
+        "tolerations": [{"key": names.TAINTS[kind], "operator": "Exists", "effect": "NoSchedule"}],
     }
 
 
@@ -155,9 +156,11 @@ def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL) -> dict[str, Any]:
     return {"nodeSelector": {"karpenter.sh/nodepool": pool}}
 
 
-def claiming(main: KubeObject, experiment: Experiment) -> tuple[KubeObject, dict[str, Any]]:
-    """The container and the pod's placement with a claim of an arm's Neuron devices, where it takes any."""
-    serving, placement = experiment.serving, on_held_node(experiment.shape.pool)
+def claiming(main: KubeObject, experiment: Experiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
+    """The container and the pod's placement on the node of `pool` with a claim of an arm's Neuron devices, where it
+    takes any.
+    """
+    serving, placement = experiment.serving, on_held_node(experiment, pool)
     if not serving.devices:
         return main, placement
     template = names.claim_template(serving.devices, serving.logical_neuron_core)

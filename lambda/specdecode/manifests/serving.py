@@ -87,7 +87,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         readinessProbe=_probe(probes.readiness, failures=probes.readiness.failures),
         livenessProbe=_probe(probes.liveness, failures=probes.liveness.failures),
     )
-    claimed, placement = claiming(main, experiment)
+    claimed, placement = claiming(main, experiment, ctx.pool)
     template = pod_template(
         labels=own,
         service_account=names.SERVICE_ACCOUNTS["serving"],

@@ -37,7 +37,11 @@ class RunState(BaseModel):
     """Who started it, as the request says; nobody has checked it."""
     held_since: AwareDatetime | None = None
     """When the run got the node; money counts from here."""
+    pool: str | None = None
+    """NodePool of that node, by which its pods select it."""
     released_at: AwareDatetime | None = None
+    awaited: dict[str, AwareDatetime] = {}
+    """Fingerprint -> since when this run has waited for another one's compilation of it."""
     stopping_since: AwareDatetime | None = None
     """When StopArms first found something to wait for; None while nothing is being stopped."""
     node: str | None = None

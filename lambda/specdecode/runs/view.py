@@ -28,13 +28,15 @@ class ClusterView(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     lease: Lease
-    """Of the node; nobody's where it cannot be read, which `problems` says."""
+    """Of the nodes; nobody's where it cannot be read, which `problems` says."""
+    slots: tuple[str, ...] = ()
+    """NodePools of one node each that can be held; none where the deployment is older than they."""
     turns: Lease = Lease()
     """Of the servers that already run; the same."""
     problems: tuple[str, ...] = ()
     """What could not be looked at, each with its reason."""
     replicas: int | None
-    """Wanted by the NodePool; None where it does not exist."""
+    """Wanted by the NodePools together; None where none exists."""
     nodes: tuple[str, ...]
-    """Nodes of the pool, `name (Ready)` or `name (NotReady)`."""
+    """Nodes of the pools, `name (Ready)` or `name (NotReady)`."""
     pods: tuple[PodView, ...]

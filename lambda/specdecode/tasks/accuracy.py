@@ -23,7 +23,8 @@ from specdecode.tasks.sessions import Sessions
 
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
     """Done when the wave's new arms are measured. AccuracyFailed is noted for the report before it is raised."""
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     wave = run.wave(given.wave)
     if given.wave in run.state.inherited:
         return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")

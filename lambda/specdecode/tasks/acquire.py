@@ -35,7 +35,7 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     if run.is_all_settled:
         return Progress(done=True, message="nothing is left to measure: no node is needed")
     shape = run.plan.experiment.shape
-    claim, waiting = stand_in_line(given, rt, rt.lease, pool=shape.pool)
+    claim, waiting = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if waiting is not None:
         return waiting
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
@@ -43,13 +43,13 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
         raise CapacityUnavailable(closed)
     follow_lease(rt.kube, rt.lease)
     since = claim.held_since or now
-    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={shape.pool}")
+    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={claim.pool}")
     node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
     if node is not None:
-        change_state(rt.store, given.run_id, held_since=since, node=node)
+        change_state(rt.store, given.run_id, held_since=since, pool=claim.pool, node=node)
         return Progress(done=True, message=f"node {node} is ready")
-    pool = rt.kube.get("NodePool", shape.pool)
-    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={shape.pool}")
+    pool = rt.kube.get("NodePool", claim.pool)
+    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={claim.pool}")
     # What is asked for already comes, whatever becomes of the pool's conditions.
     unready = None if claims else why_no_node(rt.kube, pool, since=since, now=now)
     if unready is not None:
@@ -77,9 +77,9 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
     elsewhere = run.plan.experiment.has_endpoints
     lease = (rt.turns if elsewhere else rt.lease).read()
     if not lease.held_by(given.run_id):
-        holder = lease.holder.run_id if lease.holder else "nobody"
-        what = "its turn at servers that already run" if elsewhere else "the node"
-        raise LeaseLost(f"run {given.run_id} no longer holds {what}; {holder} does")
+        holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"
+        what = "its turn at servers that already run" if elsewhere else "its node"
+        raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
     if not elsewhere and run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")
 

@@ -15,6 +15,7 @@ from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.going_back import is_back
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.losing import go_on_without
+from specdecode.tasks.made_elsewhere import made_elsewhere
 from specdecode.tasks.pace import attentive
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
@@ -28,7 +29,8 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     """
     if given.ahead:
         return compile_ahead(given, rt)
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)
@@ -43,6 +45,9 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         try:
+            if other := made_elsewhere(arm, run, rt, limit_min=run.plan.experiment.deadlines.compile):
+                text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
+                return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
             done, message, age = advance_job(
                 Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
                 [job],

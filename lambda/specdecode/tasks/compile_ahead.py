@@ -11,6 +11,7 @@ from specdecode.experiment.shapes import COMPILERS
 from specdecode.planning.compiling import cpu_deadline
 from specdecode.tasks.errors import CompileFailed
 from specdecode.tasks.jobs import advance_job, keep_failed_logs
+from specdecode.tasks.made_elsewhere import made_elsewhere
 from specdecode.tasks.run import load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput
 from specdecode.tasks.sessions import Sessions
@@ -20,7 +21,8 @@ INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerato
 
 def compile_ahead(given: StepInput, rt: Runtime) -> Progress:
     """Done when every artifact that CPU nodes compile is complete in the bucket; COMPILERS Jobs at a time."""
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     waves = [run.wave(wave.index) for wave in run.plan.waves if run.settled(wave.index) is None]
     arms = {arm.fingerprint: arm for wave in waves for arm in wave.arms if arm.fallback}
     missing = [arm for arm in arms.values() if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint))]
@@ -28,12 +30,16 @@ def compile_ahead(given: StepInput, rt: Runtime) -> Progress:
     for arm in missing[:COMPILERS]:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
+        limit = cpu_deadline(run.plan.experiment, run.plan.engine)
         try:
+            if other := made_elsewhere(arm, run, rt, limit_min=limit):
+                messages.append(f"{arm.variant}: {other} compiles the same artifact; this run waits for it")
+                continue
             done, message, _ = advance_job(
                 Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
                 [job],
                 root=manifests.run_root(run.plan, ctx),
-                limit_min=cpu_deadline(run.plan.experiment, run.plan.engine),
+                limit_min=limit,
                 failure=CompileFailed,
             )
         except CompileFailed as error:

@@ -16,8 +16,8 @@ from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
 
 def look(given: StepInput, rt: Runtime) -> ClusterView:
-    pools = [pool for name in names.HELD_POOLS if (pool := rt.kube.get("NodePool", name)) is not None]
-    nodes = [node for name in names.HELD_POOLS for node in rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={name}")]
+    pools = [pool for name in rt.lease.slots if (pool := rt.kube.get("NodePool", name)) is not None]
+    nodes = {name_of(node): node for node in rt.kube.list("Node", selector=NODEPOOL_LABEL) if _is_held(node)}
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
     parts, lease, turns = Guarded(), Lease(), Lease()
@@ -30,9 +30,14 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
         turns=turns,
         problems=tuple(parts.problems),
         replicas=sum(int(pool.get("spec", {}).get("replicas") or 0) for pool in pools) if pools else None,
-        nodes=tuple(f"{name_of(n)} ({'Ready' if is_true(n, 'Ready') else 'NotReady'})" for n in nodes),
+        nodes=tuple(f"{name} ({'Ready' if is_true(node, 'Ready') else 'NotReady'})" for name, node in nodes.items()),
+        slots=tuple(rt.lease.slots),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
     )
+
+
+def _is_held(node: KubeObject) -> bool:
+    return names.is_held(node["metadata"]["labels"][NODEPOOL_LABEL])
 
 
 def _view(pod: KubeObject, problem: str | None) -> PodView:

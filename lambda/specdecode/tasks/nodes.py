@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from specdecode import names
@@ -15,9 +16,9 @@ from specdecode.tasks.capacity import NODEPOOL_LABEL
 GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
 
 
-def count(kube: Kubernetes) -> int:
-    """NodeClaims of the pools that runs hold nodes of; each is an instance that bills."""
-    return sum(len(_claims(kube, pool)) for pool in names.HELD_POOLS)
+def count(kube: Kubernetes) -> Counter[str]:
+    """NodePool that runs hold -> its NodeClaims; each is an instance that bills."""
+    return Counter(_pool_of(claim) for claim in _claims(kube))
 
 
 def delete_left(kube: Kubernetes, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
@@ -26,23 +27,24 @@ def delete_left(kube: Kubernetes, lease: LeaseStore, *, now: datetime) -> tuple[
     Only of pools that nobody holds a node of. Kubernetes cannot confine the right to delete NodeClaims to those of one
     pool (a rule knows names, and these are made up by Karpenter): it is confined here, by the label.
     """
-    deleted: list[str] = []
-    for pool in names.HELD_POOLS:
-        left = [claim for claim in _claims(kube, pool) if "deletionTimestamp" not in claim["metadata"]]
-        if not left:
-            continue
-        since = _scaled_at(kube.get("NodePool", pool))
-        old = [claim for claim in left if now - max(since, _created(claim)) > GRACE]
-        if old and _held_pool(lease) != pool:
-            for claim in old:
-                kube.delete("NodeClaim", name_of(claim))
-            deleted += [name_of(claim) for claim in old]
-    return tuple(deleted)
+    left = [claim for claim in _claims(kube) if "deletionTimestamp" not in claim["metadata"]]
+    if not left:
+        return ()
+    scaled = {pool: _scaled_at(kube.get("NodePool", pool)) for pool in {_pool_of(claim) for claim in left}}
+    old = [claim for claim in left if now - max(scaled[_pool_of(claim)], _created(claim)) > GRACE]
+    held = _held_pools(lease) if old else frozenset()
+    deleted = [claim for claim in old if _pool_of(claim) not in held]
+    for claim in deleted:
+        kube.delete("NodeClaim", name_of(claim))
+    return tuple(name_of(claim) for claim in deleted)
 
 
-def _claims(kube: Kubernetes, pool: str) -> list[KubeObject]:
-    found = kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={pool}")
-    return [claim for claim in found if (claim["metadata"].get("labels") or {}).get(NODEPOOL_LABEL) == pool]
+def _claims(kube: Kubernetes) -> list[KubeObject]:
+    return [claim for claim in kube.list("NodeClaim", selector=NODEPOOL_LABEL) if names.is_held(_pool_of(claim))]
+
+
+def _pool_of(claim: KubeObject) -> str:
+    return str((claim["metadata"].get("labels") or {}).get(NODEPOOL_LABEL, ""))
 
 
 def _created(obj: KubeObject) -> datetime:
@@ -58,10 +60,10 @@ def _scaled_at(pool: KubeObject | None) -> datetime:
     return max([_created(pool), *times])
 
 
-def _held_pool(lease: LeaseStore) -> str | None:
-    """The pool of whoever has become the holder meanwhile; nobody can by a document that cannot be read."""
+def _held_pools(lease: LeaseStore) -> frozenset[str]:
+    """Of those who have become holders meanwhile; nobody can by a document that cannot be read."""
     try:
-        return lease.read().pool
+        return lease.read().pools
     except Exception:
-        logs.LOGGER.exception("the lease cannot be read: nobody holds the node by it")
-        return None
+        logs.LOGGER.exception("the lease cannot be read: nobody holds a node by it")
+        return frozenset()

@@ -28,10 +28,10 @@ def release(given: StepInput, rt: Runtime) -> Progress:
     done = "the node may still be there"
     with parts.part(NODE):
         lease = _node(given, rt, give_up)
-        heir = f", handed over to {lease.holder.run_id}" if lease and lease.holder else ""
-        done = f"released; the node pool has {lease.replicas if lease else 0} replicas{heir}"
+        others = ", ".join(claim.run_id for claim in lease.holders)
+        done = f"released; the node pools have {lease.replicas} replicas{f', for {others}' if others else ''}"
     with parts.part(QUEUE):
-        rt.turns.update(give_up)
+        rt.turns.update(partial(give_up, slots=rt.turns.slots))
     with parts.part(RECORD):
         state = load_state(rt.store, given.run_id)
         if state is not None and state.held_since is not None and state.released_at is None:
@@ -41,17 +41,17 @@ def release(given: StepInput, rt: Runtime) -> Progress:
     return Progress(done=True, message="; ".join([done, *parts.problems]))
 
 
-def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease | None:
-    """Give the node up; the lease that holds now, or None where its document is damaged, by which nobody holds."""
+def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease:
+    """Give the node up; the lease that holds now. By a damaged document nobody holds."""
     try:
-        lease = rt.lease.update(give_up)
+        lease = rt.lease.update(partial(give_up, slots=rt.lease.slots))
     except LeaseDamaged:
-        set_replicas(rt.kube, Lease())
-        return None
+        set_replicas(rt.kube, Lease(), rt.lease.slots)
+        return Lease()
     except Exception:
         machine = executions.machine_of(given.execution_arn)
         if not executions.running(rt, machine=machine) - {given.run_id}:
-            set_replicas(rt.kube, Lease())
+            set_replicas(rt.kube, Lease(), rt.lease.slots)
         raise
     follow_lease(rt.kube, rt.lease, known=lease)
     return lease

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specdecode import names
+from collections.abc import Sequence
+
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
@@ -11,13 +12,13 @@ LOOKS = 5
 """Times that the replicas are set while the lease changes under them; after that the next look goes on."""
 
 
-def set_replicas(kube: Kubernetes, lease: Lease) -> None:
-    """Bring every NodePool to what `lease` is worth of it; one that does not exist has no node.
+def set_replicas(kube: Kubernetes, lease: Lease, slots: Sequence[str]) -> None:
+    """Bring the NodePools `slots` to what `lease` is worth of each; one that does not exist has no node.
 
-    The pool that is to have none comes first, and one that cannot be scaled keeps no other: its error comes at the end.
+    Pools that are to have none come first, and one that cannot be scaled keeps no other: its error comes at the end.
     """
     failed: Exception | None = None
-    for name in sorted(names.HELD_POOLS, key=lease.replicas_of):
+    for name in sorted(slots, key=lease.replicas_of):
         try:
             pool, wanted = kube.get("NodePool", name), lease.replicas_of(name)
             if pool is not None and pool.get("spec", {}).get("replicas") != wanted:
@@ -28,18 +29,18 @@ def set_replicas(kube: Kubernetes, lease: Lease) -> None:
         raise failed
 
 
-def follow_lease(kube: Kubernetes, lease: LeaseStore, *, known: Lease | None = None) -> int:
-    """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns them. `known` is the
-    lease as the caller has just stored or read it.
+def follow_lease(kube: Kubernetes, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
+    """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns the lease that they
+    follow. `known` is the lease as the caller has just stored or read it.
 
-    The lease is read again after the scaling: between the two, another run may have become the holder, and a slow
-    release must not leave it without its node.
+    The lease is read again after the scaling: between the two, another run may have become a holder, and a slow release
+    must not leave it without its node.
     """
     wanted = known or lease.read()
     for _ in range(LOOKS):
-        set_replicas(kube, wanted)
+        set_replicas(kube, wanted, lease.slots)
         after = lease.read()
-        if after.pool == wanted.pool:
+        if after.pools == wanted.pools:
             break
         wanted = after
-    return wanted.replicas
+    return wanted

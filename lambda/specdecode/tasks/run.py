@@ -12,7 +12,7 @@ from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_document, load_state
 from specdecode.runs.store import Store
 from specdecode.tasks.errors import InvalidExperiment
-from specdecode.tasks.runtime import Runtime, StepInput
+from specdecode.tasks.runtime import Runtime
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ def load_run(store: Store, run_id: str) -> Run:
     return Run(plan=plan, state=state)
 
 
-def render_context(given: StepInput, rt: Runtime) -> RenderContext:
-    """What the manifests need to know of this deployment."""
+def render_context(run: Run, rt: Runtime) -> RenderContext:
+    """What the manifests need to know of this deployment, and of the node that the run holds."""
     return RenderContext(
-        run_id=given.run_id,
+        run_id=run.state.run_id,
         bucket=rt.environ["BUCKET"],
         bundle_uri=rt.environ["BUNDLE_URI"],
         bundle_sha256=rt.environ["BUNDLE_SHA256"],
         region=rt.environ["AWS_REGION"],
+        pool=run.state.pool,
         node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
     )

@@ -13,10 +13,11 @@ from typing import Any
 from botocore.config import Config
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from specdecode import aws, layout
+from specdecode import aws, layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.experiment import Capacity
 from specdecode.planning.events import LONGEST_POLL_S
 from specdecode.runs.store import Store
 from specdecode.tasks import logs
@@ -85,8 +86,9 @@ class Runtime:
 
     @cached_property
     def lease(self) -> LeaseStore:
-        """Of the node."""
-        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, now=self.now)
+        """Of the nodes."""
+        slots = names.held_pools(Capacity.model_validate_json(self.environ["CAPACITY"]).nodes)
+        return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, slots=slots, now=self.now)
 
     @cached_property
     def turns(self) -> LeaseStore:

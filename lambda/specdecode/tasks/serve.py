@@ -27,7 +27,8 @@ from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
 def serve(given: StepInput, rt: Runtime) -> Progress:
     """Done when every arm of the wave is ready and its devices are noted."""
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)

@@ -19,7 +19,8 @@ from specdecode.tasks.sessions import Sessions
 
 
 def smoke(given: StepInput, rt: Runtime) -> Progress:
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     if why := run.settled(given.wave):
         return Progress(done=True, message=why)
     require_node(given, rt, run)

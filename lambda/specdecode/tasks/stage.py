@@ -22,7 +22,8 @@ from specdecode.tasks.sessions import Sessions
 
 def stage(given: StepInput, rt: Runtime) -> Progress:
     """Models and sets of prompts, all at once; then the prompts are counted with the tokenizer that came."""
-    run, ctx = load_run(rt.store, given.run_id), render_context(given, rt)
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
     there = f"all {len(run.plan.models)} models are in the bucket"
     messages = [*_models(run, ctx, rt), *_sets(run, ctx, rt)]
     counted, how = (False, "") if messages else _prompts(run, ctx, rt, run_id=given.run_id)

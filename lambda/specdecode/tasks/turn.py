@@ -14,6 +14,9 @@ from specdecode.tasks.errors import CapacityUnavailable
 from specdecode.tasks.run import load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 
+FEW = 3
+"""Holders that a message names."""
+
 
 def turn(given: StepInput, rt: Runtime) -> Progress:
     """Done when no other run loads servers that already run: two that load one server would measure each other."""
@@ -24,13 +27,13 @@ def turn(given: StepInput, rt: Runtime) -> Progress:
 
 
 def stand_in_line(
-    given: StepInput, rt: Runtime, queue: LeaseStore, *, pool: str = names.NODEPOOL
+    given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL
 ) -> tuple[Claim, Progress | None]:
     """The run's claim in `queue` and how it waits, or None once it holds. CapacityUnavailable after QUEUE_LIMIT."""
     now = rt.now()
-    join = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, pool=pool)
+    asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:
-        lease = queue.update(join)
+        lease = queue.update(partial(asks, slots=queue.slots))
     except leases.QueueFull as full:
         raise CapacityUnavailable(str(full)) from None
     position = lease.position(given.run_id)
@@ -39,8 +42,9 @@ def stand_in_line(
         return claim, None
     if now - claim.queued_at > QUEUE_LIMIT:
         raise CapacityUnavailable(f"still number {position} in the queue after {QUEUE_LIMIT}")
-    holder = lease.holder.run_id if lease.holder else "nobody"
-    message = f"number {position} in the queue; {holder} holds it"
+    holders = [held.run_id for held in lease.holders_of(kind)]
+    who = ", ".join(holders) if len(holders) <= FEW else f"{len(holders)} runs"
+    message = f"number {position} in the queue; held by {who}"
     return claim, Progress(done=False, message=message, wait_s=QUEUE_POLL_S)
 
 

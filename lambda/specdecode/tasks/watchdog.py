@@ -6,6 +6,7 @@ The node comes first. Each part is done though another one fails; failures are c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -27,6 +28,9 @@ from specdecode.tasks.runtime import Runtime, StepInput, run_step
 EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
 COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
 
+POOL = "NodePool"
+"""Dimension of the metrics of one pool."""
+
 
 class Reconciled(BaseModel):
     """What the watchdog found and did."""
@@ -41,17 +45,18 @@ class Reconciled(BaseModel):
     """Of the NodePools now; None where they were left as they are, since nobody can say who holds the node."""
     nodes: int | None = None
     """NodeClaims of the pools; each is an instance that bills. None where they cannot be counted."""
+    too_many: dict[str, int] | None = None
+    """NodePool -> its nodes beyond those that the lease is worth; None where nobody can say."""
     deleted: tuple[str, ...] = ()
     """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
-    lease_age_s: float = 0.0
-    """How long the run that holds the node has held it; 0 where none does."""
+    ages_s: dict[str, float] = {}
+    """NodePool -> how long its node has been held; 0 where nobody holds it."""
+    holding: int = 0
+    """Runs that hold a node."""
+    waiting: int = 0
+    """Runs that wait for one."""
     problems: tuple[str, ...] = ()
     """What could not be done, each with its reason."""
-
-    @property
-    def nodes_without_lease(self) -> int | None:
-        """Nodes beyond those that the lease is worth."""
-        return None if self.nodes is None or self.replicas is None else max(0, self.nodes - self.replicas)
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
@@ -63,24 +68,27 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
         running = executions.running(rt, machine=_machine(rt))
-    lease, ended, replicas = _node(rt, running, parts)
+    lease, ended, wanted = _nodes(rt, running, parts)
     with parts.part(QUEUE):
         ended += _turns(rt, running, parts)
-    count: int | None = None
+    count: Counter[str] | None = None
     deleted: tuple[str, ...] = ()
     cleaned: tuple[str, ...] = ()
     with parts.part(COUNT):
-        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if replicas is not None else ()
+        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if wanted is not None else ()
         count = nodes.count(rt.kube)
     with parts.part(WORKLOADS):
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
         cleaned=cleaned,
-        replicas=replicas,
-        nodes=count,
+        replicas=None if wanted is None else wanted.replicas,
+        nodes=None if count is None else count.total(),
+        too_many=None if count is None or wanted is None else _too_many(rt.lease.slots, count, wanted),
         deleted=deleted,
-        lease_age_s=_age_s(lease, rt.now()),
+        ages_s=_ages_s(rt.lease.slots, lease, rt.now()),
+        holding=len(lease.holders),
+        waiting=len(lease.queue),
         problems=tuple(parts.problems),
     )
     with parts.part(METRICS):
@@ -88,35 +96,37 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     return found.model_copy(update={"problems": tuple(parts.problems)})
 
 
-def _node(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease, list[Claim], int | None]:
-    """Bring the replicas to what the lease is worth; the lease, the claims that were taken out of it, the replicas.
+def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease, list[Claim], Lease | None]:
+    """Bring the replicas to what the lease is worth; the lease, the claims that were taken out of it, and the lease
+    that the replicas follow, None where they stay as they are.
 
     A damaged lease is worth nothing, whoever runs: each step of a run reads it, and ends the run where it cannot. One
     that cannot be had for another reason is worth nothing if no execution runs; else the replicas stay as they are, and
     those executions, which cannot read it either, end by themselves (ADR 132). One that can be read and not written is
     worth what it should be.
     """
-    lease, ended, replicas = Lease(), list[Claim](), None
+    lease, ended, followed = Lease(), list[Claim](), None
     wanted = Lease() if running == set() else None
     with parts.part(NODE):
         try:
             lease = rt.lease.read()
             ended = _ended(rt, lease, running, parts)
             if ended:
-                wanted = _without(lease, ended=ended, now=rt.now())
-                lease = rt.lease.update(partial(_without, ended=ended, now=rt.now()))
+                without = partial(_without, ended=ended, now=rt.now(), slots=rt.lease.slots)
+                wanted = without(lease)
+                lease = rt.lease.update(without)
         except LeaseDamaged as damage:
-            set_replicas(rt.kube, Lease())
-            replicas = 0
+            set_replicas(rt.kube, Lease(), rt.lease.slots)
+            followed = Lease()
             _mend(rt.lease, damage, running, parts)
         except Exception:
             if wanted is not None:
-                set_replicas(rt.kube, wanted)
-                replicas = wanted.replicas
+                set_replicas(rt.kube, wanted, rt.lease.slots)
+                followed = wanted
             raise
         else:
-            replicas = follow_lease(rt.kube, rt.lease, known=lease)
-    return lease, ended, replicas
+            followed = follow_lease(rt.kube, rt.lease, known=lease)
+    return lease, ended, followed
 
 
 def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
@@ -124,7 +134,7 @@ def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]
     try:
         ended = _ended(rt, rt.turns.read(), running, parts)
         if ended:
-            rt.turns.update(partial(_without, ended=ended, now=rt.now()))
+            rt.turns.update(partial(_without, ended=ended, now=rt.now(), slots=rt.turns.slots))
         return ended
     except LeaseDamaged as damage:
         _mend(rt.turns, damage, running, parts)
@@ -144,21 +154,21 @@ def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, par
 def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) -> list[Claim]:
     """Claims whose execution no longer runs; none where Step Functions cannot be asked.
 
-    One call lists the executions that run, but its answer may be late. So the holder, and each run that the list lacks,
-    is looked up by name.
+    One call lists the executions that run, but its answer may be late. So each holder, and each run that the list
+    lacks, is looked up by name.
     """
     if running is None:
         return []
-    asked = [claim for claim in lease.claims if claim == lease.holder or claim.run_id not in running]
+    asked = [claim for claim in lease.claims if claim in lease.holders or claim.run_id not in running]
     with parts.part(EXECUTIONS):
         return [claim for claim in asked if not executions.is_running(rt, claim, machine=_machine(rt))]
     return []
 
 
-def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime) -> Lease:
+def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime, slots: Sequence[str]) -> Lease:
     """All of them out in one write: those that wait first, so that none of them is promoted on the way."""
     for run_id in sorted((claim.run_id for claim in ended), key=lease.held_by):
-        lease = leases.release(lease, run_id=run_id, now=now)
+        lease = leases.release(lease, run_id=run_id, now=now, slots=slots)
     return lease
 
 
@@ -191,10 +201,15 @@ def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
         return ()
 
 
-def _age_s(lease: Lease, now: datetime) -> float:
+def _too_many(slots: Sequence[str], count: Counter[str], wanted: Lease) -> dict[str, int]:
+    """Also of pools that a smaller deployment no longer has."""
+    return {pool: max(0, count[pool] - wanted.replicas_of(pool)) for pool in (*slots, *sorted(set(count) - set(slots)))}
+
+
+def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, float]:
     """0 while nobody holds the node, and more from the first moment on, whatever the clocks say (LeaseStore)."""
-    holder = lease.holder
-    return max(1.0, (now - holder.held_since).total_seconds()) if holder and holder.held_since else 0.0
+    since = {claim.pool: claim.held_since for claim in lease.holders if claim.held_since}
+    return {pool: max(1.0, (now - since[pool]).total_seconds()) if pool in since else 0.0 for pool in slots}
 
 
 def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
@@ -202,14 +217,25 @@ def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
     counts = {
         "WatchdogHeartbeat": 1 if beats else None,
         "Nodes": found.nodes,
-        "NodesWithoutLease": found.nodes_without_lease,
+        "NodesWithoutLease": None if found.too_many is None else sum(found.too_many.values()),
+        "RunsHolding": found.holding,
+        "RunsWaiting": found.waiting,
         "RunsReleasedByWatchdog": len(found.ended),
         "WatchdogProblems": len(found.problems),
     }
     data: list[dict[str, Any]] = [
         {"MetricName": name, "Value": value, "Unit": "Count"} for name, value in counts.items() if value is not None
     ]
-    data.append({"MetricName": "LeaseAge", "Value": found.lease_age_s, "Unit": "Seconds"})
+    data.append({"MetricName": "LeaseAge", "Value": max(found.ages_s.values()), "Unit": "Seconds"})
+    # Of each pool by itself, for the backstop, which ends no other run's instance.
+    for name, unit, values in (
+        ("LeaseAge", "Seconds", found.ages_s),
+        ("NodesWithoutLease", "Count", found.too_many or {}),
+    ):
+        data += [
+            {"MetricName": name, "Value": value, "Unit": unit, "Dimensions": [{"Name": POOL, "Value": pool}]}
+            for pool, value in values.items()
+        ]
     rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
 
 

@@ -130,7 +130,7 @@ class FakeDeployment:
     def cluster(self) -> ClusterView:
         claim = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
         return ClusterView(
-            lease=Lease(holder=claim if FakeDeployment.held else None),
+            lease=Lease(holders=(claim,) if FakeDeployment.held else ()),
             replicas=int(self.held),
             nodes=("n (Ready)",),
             pods=(POD,) if FakeDeployment.held else (),
@@ -393,7 +393,7 @@ def test_stop_stops_and_waits_for_the_release(command):
     result = command("stop", "r")
     assert result.exit_code == 0
     assert FakeDeployment.stopped == ["arn:r"]
-    assert "released; the node pool has 0 replicas" in result.output
+    assert "released; the node pools have 0 replicas" in result.output
 
 
 @pytest.mark.parametrize(("says", "code", "stopped"), [("y\n", 0, ["arn:r"]), ("n\n", 1, [])])
@@ -432,7 +432,7 @@ def test_stop_without_a_run_takes_the_newest_that_goes_on_where_nobody_holds(com
     monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [over, RUNNING][:limit])
     result = command("stop", "--yes")
     assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r"])
-    assert "nobody holds the node; the newest run that goes on is r" in result.output
+    assert "nobody holds a node; the newest run that goes on is r" in result.output
 
 
 def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(command, monkeypatch):
@@ -440,7 +440,7 @@ def test_stop_where_no_run_goes_on_says_so_and_gives_the_node_back_all_the_same(
     monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: [])
     result = command("stop")
     assert (result.exit_code, FakeDeployment.stopped, FakeDeployment.reconciled) == (0, [], 1)
-    assert "no run goes on" in result.output and "the node pool has 0 replicas" in result.output
+    assert "no run goes on" in result.output and "the node pools have 0 replicas" in result.output
 
 
 def test_stop_gives_back_the_node_of_a_holder_that_step_functions_has_forgotten(command):
@@ -485,18 +485,45 @@ def test_capacity_shows_the_holder_and_releases(command):
     assert FakeDeployment.stopped == ["arn:r"]
 
 
+@pytest.fixture
+def two_hold(monkeypatch):
+    """Two of three nodes' runs: r and s; t waits."""
+    first = Claim(run_id="r", execution_arn="arn:r", queued_at=NOW, held_since=NOW)
+    second = first.model_copy(update={"run_id": "s", "pool": "trn2-2"})
+    waits = first.model_copy(update={"run_id": "t", "held_since": None})
+    lease = Lease(holders=(first, second), queue=(waits,))
+    view = ClusterView(lease=lease, slots=("trn2", "trn2-2", "cpu"), replicas=2, nodes=(), pods=())
+    # As it comes from the function, which answers JSON.
+    view = ClusterView.model_validate_json(view.model_dump_json())
+    monkeypatch.setattr(FakeDeployment, "cluster", lambda self: view)
+
+
+def test_capacity_shows_who_has_which_node(command, two_hold):
+    said = command("capacity").output
+    for words in ("holder    r for", "(trn2)", "holder    s for", "(trn2-2)", "waiting 1 t for", "replicas  2"):
+        assert words in said
+
+
+@pytest.mark.parametrize("arguments", [("stop", "--yes"), ("capacity", "--release")])
+def test_where_two_runs_hold_a_node_none_is_stopped_unless_it_is_named(command, two_hold, arguments):
+    result = command(*arguments)
+    assert (result.exit_code, FakeDeployment.stopped) == (2, [])
+    assert "2 runs hold a node each" in result.stderr
+    assert "specdecode stop r" in result.stderr and "specdecode stop s" in result.stderr
+
+
 def test_a_holder_that_step_functions_has_forgotten_is_released_too(command):
     FakeDeployment.remembered = False
     result = command("capacity", "--release")
     assert (result.exit_code, FakeDeployment.stopped) == (0, [])
-    assert "nobody holds the node; the node pool has 0 replicas" in result.output
+    assert "nobody holds a node; the node pools have 0 replicas" in result.output
 
 
 def test_a_node_that_nobody_holds_is_brought_to_zero_by_the_watchdog(command):
     FakeDeployment.held = False
     result = command("capacity", "--release")
     assert FakeDeployment.reconciled == 1
-    assert "nobody holds the node; the node pool has 0 replicas" in result.output
+    assert "nobody holds a node; the node pools have 0 replicas" in result.output
 
 
 def test_a_release_whose_watchdog_fails_says_what_happens_by_itself_and_what_to_do(command):
@@ -529,7 +556,7 @@ def test_what_the_watchdog_could_not_do_is_said_and_the_node_is_released_all_the
     }
     result = command("stop", "r")
     assert result.exit_code == 0
-    assert "released; the node pool has 0 replicas" in result.stdout
+    assert "released; the node pools have 0 replicas" in result.stdout
     assert "deleted node trn2-x" in result.stdout
     assert "problem: s3://b/state/capacity.json is no lease" in result.stderr
 

@@ -154,7 +154,7 @@ def check(crowd: Crowd, *, runs: int, stopped: int) -> None:
     before: list[str] = []
     for lease in documents:
         now = [claim.run_id for claim in lease.claims]
-        assert (lease.holder is None) == (not now), "idle while somebody waits"
+        assert (not lease.holders) == (not now), "idle while somebody waits"
         new = [run for run in now if run not in before]
         assert now == [run for run in before if run in now] + new, "somebody was overtaken"
         assert len(set(now) ^ set(before)) == 1, "a write did more than one thing, or undid another's"

@@ -1,48 +1,125 @@
-"""The lease: exclusive, first come first served, and no update is ever lost."""
+"""The lease: one holder a slot, first come first served within a kind, and no update is ever lost."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode import layout
+from pydantic import BaseModel, ConfigDict, ValidationError
+from specdecode import layout, names
 from specdecode.cluster import lease as leases
-from specdecode.cluster.lease import Lease
+from specdecode.cluster.lease import Claim, Lease
 from specdecode.cluster.lease_store import LeaseContended, LeaseStore
 
 from tests.specdecode.tasks.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
-RUNS = ("a", "b", "c", "d")
+KIND_OF = {"a": "trn2", "b": "trn2", "c": "trn2", "d": "trn2", "e": "cpu", "f": "cpu"}
+"""Run -> kind of the node that it needs."""
+RUNS = tuple(KIND_OF)
 Action = tuple[str, str]
 actions = st.lists(st.tuples(st.sampled_from(["request", "release"]), st.sampled_from(RUNS)), max_size=30)
+sizes = st.integers(1, 3)
+TWO = names.held_pools(2)
 
 
-def apply(lease: Lease, action: Action, step: int = 0) -> Lease:
-    kind, run = action
+def apply(lease: Lease, action: Action, step: int = 0, slots: Sequence[str] = TWO) -> Lease:
+    what, run = action
     now = NOW + timedelta(seconds=step)
-    if kind == "request":
-        return leases.request(lease, run_id=run, execution_arn=f"arn:{run}", now=now)
-    return leases.release(lease, run_id=run, now=now)
+    if what == "request":
+        asks = {"run_id": run, "execution_arn": f"arn:{run}", "kind": KIND_OF[run]}
+        return leases.request(lease, now=now, slots=slots, **asks)
+    return leases.release(lease, run_id=run, now=now, slots=slots)
 
 
-@given(actions)
-def test_it_is_exclusive_ordered_and_never_idle_while_somebody_waits(history):
-    lease, waiting = Lease(), []
-    for step, (kind, run) in enumerate(history):
-        lease = apply(lease, (kind, run), step)
-        if kind == "request" and run not in waiting:
-            waiting.append(run)
-        elif kind == "release" and run in waiting:
-            waiting.remove(run)
-        assert [claim.run_id for claim in lease.claims] == waiting
-        assert (lease.holder is None) == (not waiting)
-        assert lease.replicas == (1 if waiting else 0)
-        assert all(claim.held_since is None for claim in lease.queue)
-        assert lease.holder is None or lease.holder.held_since is not None
+@given(actions, sizes)
+def test_one_holder_a_slot_in_order_and_never_idle_while_somebody_waits(history, nodes):
+    slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": []}
+    capacity = {"trn2": nodes, "cpu": 1}
+    held: dict[str, str] = {}
+    for step, (what, run) in enumerate(history):
+        lease = apply(lease, (what, run), step, slots)
+        line = waiting[KIND_OF[run]]
+        if what == "request" and run not in line:
+            line.append(run)
+        elif what == "release" and run in line:
+            line.remove(run)
+        for kind, runs in waiting.items():
+            # Who came first holds: nobody of a kind is passed over, and no node is idle while one waits for it.
+            assert {claim.run_id for claim in lease.holders_of(kind)} == set(runs[: capacity[kind]])
+            assert [claim.run_id for claim in lease.queue if claim.kind == kind] == runs[capacity[kind] :]
+            assert [lease.position(name) for name in runs[capacity[kind] :]] == list(range(1, len(runs) + 1))[
+                : max(0, len(runs) - capacity[kind])
+            ]
+        assert len(lease.holders) == len(lease.pools) == lease.replicas == sum(map(lease.replicas_of, slots))
+        assert lease.pools <= set(slots)
+        assert all(claim.held_since is None and claim.pool == claim.kind for claim in lease.queue)
+        now_held = {claim.run_id: claim.pool for claim in lease.holders}
+        assert all(now_held.get(name, pool) == pool for name, pool in held.items()), "a run was moved to another node"
+        held = now_held
+        assert leases.impossible(lease, slots=slots, now=NOW + timedelta(seconds=step)) is None
+
+
+def claim(run_id: str, pool: str = "trn2", **more: Any) -> Claim:
+    return Claim(run_id=run_id, execution_arn="arn", pool=pool, queued_at=NOW, held_since=NOW, **more)
+
+
+@pytest.mark.parametrize(
+    ("holders", "words"),
+    [
+        (("trn2", "trn2"), "two runs hold the same node"),
+        (("trn2", "trn2-3"), "'trn2-3', which is no pool of ours"),
+        (("trn2-1",), "'trn2-1', which is no pool of ours"),
+        (("trn2", "trn2-2", "trn2-2"), "two runs hold the same node"),
+        (("staging",), "'staging', which is no pool of ours"),
+    ],
+)
+def test_what_no_two_nodes_can_be_is_no_lease(holders, words):
+    lease = Lease(holders=tuple(claim(f"r-{number}", pool) for number, pool in enumerate(holders)))
+    assert words in leases.impossible(lease, slots=TWO, now=NOW)
+
+
+def test_a_claim_in_the_queue_names_a_kind_and_no_slot():
+    waiting = claim("r-1", "trn2-2").model_copy(update={"held_since": None})
+    assert "no pool of ours" in leases.impossible(Lease(queue=(waiting,)), slots=TWO, now=NOW)
+
+
+def test_a_smaller_deployment_takes_no_holder_for_nobody():
+    """The guards refuse it while runs hold nodes; if it comes about all the same, the document is damaged."""
+    lease = Lease(holders=(claim("r-1"), claim("r-2", "trn2-2")))
+    assert "r-2 holds the node of 'trn2-2'" in leases.impossible(lease, slots=names.held_pools(1), now=NOW)
+
+
+class OldLease(BaseModel):
+    """As it was when there was one holder."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    holder: Claim | None = None
+    queue: tuple[Claim, ...] = ()
+
+
+@given(actions, sizes)
+def test_a_version_with_one_holder_takes_no_document_with_holders_for_nobody_s(history, nodes):
+    lease = Lease()
+    for action in history:
+        lease = apply(lease, action, slots=names.held_pools(nodes))
+    try:
+        assert OldLease.model_validate_json(lease.model_dump_json()).holder is None and not lease.holders
+    except ValidationError:
+        assert lease.holders
+
+
+def test_what_a_version_with_one_holder_stored_is_read_as_what_it_says():
+    old = OldLease(holder=claim("r-1"), queue=(claim("r-2").model_copy(update={"held_since": None}),))
+    lease = Lease.model_validate_json(old.model_dump_json())
+    assert (lease.holders, lease.queue) == ((old.holder,), old.queue)
+    assert Lease.model_validate_json(OldLease().model_dump_json()) == Lease()
 
 
 @given(actions, st.sampled_from(["request", "release"]), st.sampled_from(RUNS))
@@ -66,8 +143,8 @@ def test_the_document_survives_the_bucket(history):
 def test_two_writers_lose_no_update(mine, theirs, interleaving):
     """The other writer strikes between a read and its write, wherever `interleaving` says so."""
     s3 = FakeS3()
-    other = LeaseStore(s3=s3, bucket="b", sleep=lambda s: None)
-    store = LeaseStore(s3=s3, bucket="b", sleep=lambda s: None)
+    other = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None, now=lambda: NOW)
+    store = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None, now=lambda: NOW)
     applied: list[Action] = []
     theirs, strikes, busy = list(theirs), list(interleaving), [False]
 
@@ -91,18 +168,18 @@ def test_two_writers_lose_no_update(mine, theirs, interleaving):
 
 def test_the_first_writer_creates_the_document_once():
     s3 = FakeS3()
-    store = LeaseStore(s3=s3, bucket="b", sleep=lambda s: None)
-    rival = LeaseStore(s3=s3, bucket="b", sleep=lambda s: None)
+    store = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None)
+    rival = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None)
     raced = [False]
 
     def before(operation: str, key: str) -> None:
         if operation == "PutObject" and not raced[0]:
             raced[0] = True
-            rival.update(partial(apply, action=("request", "rival")))
+            rival.update(partial(apply, action=("request", "b")))
 
     s3.before = before
-    found = store.update(partial(apply, action=("request", "late")))
-    assert [claim.run_id for claim in found.claims] == ["rival", "late"]
+    found = store.update(partial(apply, action=("request", "a")))
+    assert [(claim.run_id, claim.pool) for claim in found.holders] == [("b", "trn2"), ("a", "trn2-2")]
 
 
 def test_a_change_that_changes_nothing_is_not_written():

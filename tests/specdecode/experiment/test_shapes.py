@@ -168,7 +168,7 @@ def test_no_other_module_counts_devices_or_cores():
 
 
 def test_pools_taints_and_claims_of_the_shapes_agree():
-    assert {shape.pool for shape in SHAPES.values()} == set(names.HELD_POOLS) == set(names.TAINTS)
+    assert {shape.pool for shape in SHAPES.values()} == set(names.held_pools(1)) == set(names.TAINTS)
     for shape in (TRN2, TRN2_SMALL):
         assert shape.pool == names.NODEPOOL and max(shape.claims) == shape.devices
         assert all(shape.devices % claim == 0 for claim in shape.claims)

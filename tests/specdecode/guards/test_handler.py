@@ -55,6 +55,26 @@ def test_an_update_is_refused_while_a_check_holds_the_node_without_devices(world
     assert "NodePool cpu has 1 replica" in answer["Reason"]
 
 
+def test_a_smaller_deployment_is_refused_while_a_run_holds_a_node_that_it_would_not_have(world: World) -> None:
+    """The pool is no longer in the new settings, and the guard looks at it all the same."""
+    before = created(world)
+    world.pool(replicas=0)
+    world.pool(replicas=1, name="trn2-16")
+    answer = updated(world, "nodes: 1", before)
+    assert answer["Status"] == "FAILED" and "NodePool trn2-16 has 1 replica" in answer["Reason"]
+    world.pool(replicas=0, name="trn2-16")
+    world.claim("going", pool="trn2-16")
+    assert "still going away (going)" in updated(world, "nodes: 1", before)["Reason"]
+
+
+def test_a_teardown_gives_up_every_node(world: World) -> None:
+    for pool in (names.NODEPOOL, "trn2-2"):
+        world.pool(replicas=1, name=pool)
+        world.claim(f"of-{pool}", pool=pool)
+    assert give_up(world.cluster.client()) == ["NodeClaim/of-trn2", "NodeClaim/of-trn2-2"]
+    assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0]
+
+
 def test_a_teardown_gives_up_the_node_without_devices_too(world: World) -> None:
     world.pool(replicas=1, name=names.CPU_NODEPOOL)
     world.claim("cpu-claim", pool=names.CPU_NODEPOOL)

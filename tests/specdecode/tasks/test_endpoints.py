@@ -62,8 +62,10 @@ def test_two_such_runs_wait_for_each_other_and_not_for_the_node(world):
     begin(world, "run-2")
     assert turn.turn(world.given("run-1"), world.rt).done
     second = turn.turn(world.given("run-2"), world.rt)
-    assert not second.done and second.message == "number 1 in the queue; run-1 holds it"
-    with pytest.raises(LeaseLost, match="run-2 no longer holds its turn at servers that already run; run-1 does"):
+    assert not second.done and second.message == "number 1 in the queue; held by run-1"
+    with pytest.raises(
+        LeaseLost, match="run-2 no longer holds its turn at servers that already run; held now by run-1"
+    ):
         smoke.smoke(world.given("run-2"), world.rt)
     assert inspect.look(world.given("inspect"), world.rt).turns.position("run-2") == 1
     release.release(world.given("run-1"), world.rt)

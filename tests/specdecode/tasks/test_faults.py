@@ -117,7 +117,7 @@ def assert_nothing_left(world: World) -> None:
 
 def metrics(world: World) -> dict[str, float]:
     """The newest value of each metric."""
-    return {item["MetricName"]: item["Value"] for item in world.cloudwatch.data}
+    return {item["MetricName"]: item["Value"] for item in world.cloudwatch.data if "Dimensions" not in item}
 
 
 def diagnosis(world: World) -> dict[str, str]:
@@ -657,12 +657,14 @@ def test_the_watchdog_reports_a_node_that_nobody_holds():
         {"kind": "NodeClaim", "metadata": {"name": "n", "labels": {"karpenter.sh/nodepool": names.NODEPOOL}}}
     )
     found = watchdog.watch(world.given("watchdog"), world.rt)
-    assert found.nodes_without_lease == 1
+    assert found.too_many == {names.NODEPOOL: 1, names.CPU_NODEPOOL: 0}
     assert metrics(world) == {
         "WatchdogHeartbeat": 1,
         "Nodes": 1,
         "LeaseAge": 0,
         "NodesWithoutLease": 1,
+        "RunsHolding": 0,
+        "RunsWaiting": 0,
         "RunsReleasedByWatchdog": 0,
         "WatchdogProblems": 0,
     }
@@ -672,7 +674,7 @@ def test_the_age_of_the_lease_and_the_nodes_are_published():
     world = World()
     world.run_through(until="AcquireCapacity")
     world.cluster.put({"kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "trn2"}}})
-    held = world.rt.lease.read().holder.held_since
+    held = world.rt.lease.read().holders[0].held_since
     world.time = held + timedelta(hours=3)
     watchdog.watch(world.given("watchdog"), world.rt)
     found = metrics(world)

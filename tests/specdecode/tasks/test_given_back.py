@@ -150,16 +150,18 @@ def test_what_cannot_be_true_never_blinds_the_watchdog(data):
     world = held()
     world.s3.objects[layout.CAPACITY_KEY] = data
     found = watch(world)
-    assert (world.replicas, found.replicas, found.lease_age_s) == (0, 0, 0)
+    assert (world.replicas, found.replicas, found.ages_s) == (0, 0, {names.NODEPOOL: 0, names.CPU_NODEPOOL: 0})
     assert "cannot be true" in str(found.problems)
     assert (kept_aside(world), metrics(world)["WatchdogProblems"]) == ([data], 1)
 
 
 def test_clocks_that_differ_a_little_damage_nothing():
     world = held()
-    begun = world.rt.lease.read().holder.held_since
+    begun = world.rt.lease.read().holders[0].held_since
     world.time = begun - SKEW + timedelta(seconds=1)
-    assert watch(world).lease_age_s == 1, "held, though the age would be negative: the backstop takes 0 for nobody"
+    assert watch(world).ages_s[names.NODEPOOL] == 1, (
+        "held, though the age would be negative: the backstop takes 0 for nobody"
+    )
     assert world.replicas == 1
 
 
@@ -237,14 +239,14 @@ def test_a_damaged_record_of_the_run_keeps_no_node(data):
 def test_what_a_newer_version_added_is_passed_over():
     world = held()
     document = json.loads(world.s3.objects[layout.CAPACITY_KEY])
-    document["holder"]["priority"] = {"new": True}
+    document["holder"][0]["priority"] = {"new": True}
     world.s3.objects[layout.CAPACITY_KEY] = json.dumps(document | {"format": 2}).encode()
     key = layout.run_key("run-1", "state.json")
     state = json.loads(world.s3.objects[key])
     world.s3.objects[key] = json.dumps(state | {"mood": "good"}).encode()
     assert watch(world).problems == ()
     assert world.finish("Benchmark")[-1].done
-    assert let_go(world) == "released; the node pool has 0 replicas"
+    assert let_go(world) == "released; the node pools have 0 replicas"
     assert load_state(world.rt.store, "run-1").released_at == world.time
 
 
@@ -325,7 +327,7 @@ def test_a_claim_of_something_that_is_no_execution_of_ours_holds_nothing():
     world = held()
     document = json.loads(world.s3.objects[layout.CAPACITY_KEY])
     for strange in ("", "arn:aws:states:us-east-2:000000000000:execution:another:run-1"):
-        document["holder"]["execution_arn"] = strange
+        document["holder"][0]["execution_arn"] = strange
         world.s3.objects[layout.CAPACITY_KEY] = json.dumps(document).encode()
         assert watch(world).ended == ("run-1",)
         assert world.replicas == 0
@@ -420,7 +422,7 @@ def test_a_node_that_goes_already_or_that_somebody_holds_is_not_deleted():
     claim(world, "going", deletionTimestamp="2026-08-01T12:00:00Z")
     world.time += timedelta(hours=1)
     found = watch(world)
-    assert (found.deleted, found.nodes_without_lease) == ((), 1), "an alarm, and the backstop's business"
+    assert (found.deleted, sum(found.too_many.values())) == ((), 1), "an alarm, and the backstop's business"
     world = held()
     claim(world, "the-run-s")
     world.time += timedelta(hours=1)
@@ -447,7 +449,7 @@ def test_a_second_node_is_seen_while_a_run_holds_the_first():
     world = held()
     claim(world, "first")
     claim(world, "second")
-    assert watch(world).nodes_without_lease == 1
+    assert sum(watch(world).too_many.values()) == 1
     assert metrics(world)["NodesWithoutLease"] == 1
 
 

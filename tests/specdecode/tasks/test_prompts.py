@@ -133,7 +133,7 @@ def test_a_gated_set_gets_the_token_and_no_other() -> None:
     world = World()
     world.plan(request=from_hub("triage", gated=True))
     run = load_run(world.rt.store, "run-1")
-    ctx = render_context(world.given("run-1"), world.rt)
+    ctx = render_context(load_run(world.rt.store, "run-1"), world.rt)
     ((given, hub),) = hub_sets(run.plan.experiment)
     job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
     assert names.HF_TOKEN_SECRET in json.dumps(job)

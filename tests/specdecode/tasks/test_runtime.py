@@ -79,7 +79,7 @@ def test_the_watchdog_takes_any_event(_world):
 def test_inspect_shows_lease_node_and_pods(_world):
     _world.run_through(until="Serve")
     seen = inspect.handler({}, Context())
-    assert seen["lease"]["holder"]["run_id"] == "run-1"
+    assert seen["lease"]["holder"][0]["run_id"] == "run-1"
     assert (seen["replicas"], seen["nodes"]) == (1, ["trn2-node (Ready)"])
     serving = [pod for pod in seen["pods"] if pod["component"] == "serving"]
     assert [(pod["variant"], pod["ready"], pod["problem"]) for pod in serving] == [

@@ -46,7 +46,7 @@ def test_a_run_ends_with_nothing_left_and_the_node_released():
     release.release(world.given("run-1"), world.rt)
     assert world.workloads() == []
     assert world.replicas == 0
-    assert world.rt.lease.read().holder is None
+    assert world.rt.lease.read().holders == ()
     state = load_state(world.rt.store, "run-1")
     assert state is not None
     assert state.measured == (0,)

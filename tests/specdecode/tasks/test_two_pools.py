@@ -1,4 +1,4 @@
-"""Runs on nodes of two pools: one node of both is held, the other pool has none, and what stays there is deleted."""
+"""Runs on nodes of two kinds: each has a pool and a queue of its own, and what stays in a pool is deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_check_of_the_account_holds_the_node_without_devices_and_gives_it_back
     world.run_through(until="AcquireCapacity", request=CHECK)
     assert world.held == {TRN2: 0, CPU: 1}
     assert not world.cluster.all("ResourceSlice"), "nobody waits for devices"
-    assert world.rt.lease.read().pool == CPU
+    assert world.rt.lease.read().pools == {CPU}
     world = TwoPools()
     world.run_through(request=CHECK)
     assert not world.cluster.all("ResourceClaim")
@@ -42,7 +42,7 @@ def test_a_node_without_devices_is_not_taken_for_one_with_and_the_other_way_roun
 
 
 @pytest.mark.parametrize("by", ["release", "watchdog"])
-@pytest.mark.parametrize(("first", "second"), [(None, CHECK), (CHECK, None), (CHECK, CHECK)])
+@pytest.mark.parametrize(("first", "second"), [(None, None), (CHECK, CHECK)])
 def test_the_next_holder_gets_the_node_of_its_own_pool(first: object, second: object, by: str) -> None:
     world = TwoPools()
     world.run_through(until="AcquireCapacity", request=first)
@@ -60,6 +60,17 @@ def test_the_next_holder_gets_the_node_of_its_own_pool(first: object, second: ob
     assert world.rt.lease.read().held_by("run-2")
 
 
+@pytest.mark.parametrize(("first", "second"), [(None, CHECK), (CHECK, None)])
+def test_nobody_waits_for_a_node_of_the_other_kind(first: object, second: object) -> None:
+    world = TwoPools()
+    world.run_through(until="AcquireCapacity", request=first)
+    world.run_through("run-2", until="AcquireCapacity", request=second)
+    assert world.held == {TRN2: 1, CPU: 1}
+    release.release(world.given("run-1"), world.rt)
+    assert world.held == {TRN2: int(second is None), CPU: int(second is not None)}
+    assert world.rt.lease.read().held_by("run-2")
+
+
 def test_a_pool_that_cannot_be_scaled_keeps_no_other() -> None:
     world = TwoPools()
     for pool in (TRN2, CPU):
@@ -72,7 +83,7 @@ def test_a_pool_that_cannot_be_scaled_keeps_no_other() -> None:
 
     world.cluster.fault = fault
     with pytest.raises(Exception, match="away"):
-        set_replicas(world.rt.kube, Lease())
+        set_replicas(world.rt.kube, Lease(), world.rt.lease.slots)
     assert world.held == {TRN2: 1, CPU: 0}
 
 
@@ -94,7 +105,7 @@ def test_a_node_that_stays_is_deleted_in_each_pool_that_nobody_holds(holder: obj
 def test_a_lease_of_a_pool_that_is_none_of_ours_is_damaged() -> None:
     world = TwoPools()
     world.states.executions[arn("run-1")] = "RUNNING"
-    take = partial(leases.request, run_id="run-1", execution_arn=f"{MACHINE}:run-1", now=world.time, pool="staging")
+    take = partial(leases.request, run_id="run-1", execution_arn=f"{MACHINE}:run-1", now=world.time, kind="staging")
     world.s3.objects[layout.CAPACITY_KEY] = take(Lease()).model_dump_json().encode()
     with pytest.raises(LeaseDamaged, match="'staging', which is no pool of ours"):
         world.rt.lease.read()
@@ -104,5 +115,6 @@ def test_a_lease_of_a_pool_that_is_none_of_ours_is_damaged() -> None:
 
 def test_a_lease_that_was_written_before_there_were_two_pools_is_of_the_first() -> None:
     old = leases.request(Lease(), run_id="run-1", execution_arn="arn", now=World().time).model_dump(mode="json")
-    del old["holder"]["pool"]
-    assert Lease.model_validate(old).replicas_of(TRN2) == 1
+    (claim,) = old["holder"]
+    del claim["pool"]
+    assert Lease.model_validate(old | {"holder": claim}).replicas_of(TRN2) == 1

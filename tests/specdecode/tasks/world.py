@@ -237,14 +237,16 @@ class World:
                 self.cluster.remove("ResourceClaim", claim["metadata"]["name"])
 
     def _allocate(self) -> None:
-        """Each claim gets the first group of devices of its size that is free, or waits."""
+        """Each claim gets the first group of devices of its size that is free on its pod's node, or waits."""
         claims = self.cluster.all("ResourceClaim")
-        taken = {result["device"] for claim in claims for result in _results(claim)}
+        nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName", NODE) for pod in self.cluster.all("Pod")}
+        taken = {(result["pool"], result["device"]) for claim in claims for result in _results(claim)}
         for claim in (claim for claim in claims if not _results(claim)):
             (size,) = map(int, re.findall(r"-(\d+)dev-", claim["spec"]["template"]))
-            groups = [[f"neuron-{n}" for n in range(at, at + size)] for at in range(0, self.devices, size)]
+            node = nodes.get(claim["metadata"]["ownerReferences"][0]["name"], NODE)
+            groups = [[(node, f"neuron-{n}") for n in range(at, at + size)] for at in range(0, self.devices, size)]
             if free := next((group for group in groups if taken.isdisjoint(group)), None):
-                results = [{"driver": "neuron.aws.com", "pool": NODE, "device": device} for device in free]
+                results = [{"driver": "neuron.aws.com", "pool": pool, "device": device} for pool, device in free]
                 claim["status"] = {"allocation": {"devices": {"results": results}}}
                 taken.update(free)
 

@@ -1,4 +1,4 @@
-"""Where the node can come from: zones, a reservation, its window, and who has the node."""
+"""Where nodes can come from: how many, zones, a reservation, its window, and who has them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.runs_view import clock
 from specdecode.cluster.lease import Lease
@@ -26,27 +27,34 @@ def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
         yield Check("node type", "fail", detail, f"deploy with -c node_type={wanted.name}")
 
 
+def nodes(facts: DeploymentFacts) -> Iterator[Check]:
+    """What can run, and be billed, at once where that is more than one node."""
+    if facts.nodes > 1:
+        price = "" if facts.node_price is None else f", {facts.nodes * facts.node_price:.2f} USD an hour together"
+        yield Check("nodes", "ok", f"up to {facts.nodes} x {facts.node} at once, one a run{price}")
+
+
 def zones(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
     """The network's zones, and where the node is offered among them."""
     ec2 = ask.client("ec2")
     found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
-    names = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
+    known = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
     offered = ec2.get_paginator("describe_instance_type_offerings").paginate(
         LocationType="availability-zone-id", Filters=[{"Name": "instance-type", "Values": [wanted.name]}]
     )
     having = {item["Location"] for page in offered for item in page["InstanceTypeOfferings"]}
-    yield network_zones(ask.facts, names)
+    yield network_zones(ask.facts, known)
     yield node_zones(ask.facts, wanted, having)
 
 
-def network_zones(facts: DeploymentFacts, names: Mapping[str, str]) -> Check:
-    """`names`: the account's zones, id -> name. Zones that EKS refuses are refused as settings already."""
-    unknown = [zone for zone in facts.zones if zone not in names]
-    usable = ",".join(sorted(zone for zone in names if zone not in EKS_REFUSES)[:3])
+def network_zones(facts: DeploymentFacts, known: Mapping[str, str]) -> Check:
+    """`known`: the account's zones, id -> name. Zones that EKS refuses are refused as settings already."""
+    unknown = [zone for zone in facts.zones if zone not in known]
+    usable = ",".join(sorted(zone for zone in known if zone not in EKS_REFUSES)[:3])
     fix = "name the zones of subnet_ids, by id" if facts.vpc else f"deploy with -c availability_zones={usable}"
     if unknown:
         return Check("zones", "fail", f"this account has no {', '.join(unknown)} in {facts.region}", fix)
-    return Check("zones", "ok", ", ".join(f"{zone} ({names[zone]})" for zone in facts.zones))
+    return Check("zones", "ok", ", ".join(f"{zone} ({known[zone]})" for zone in facts.zones))
 
 
 def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> Check:
@@ -88,15 +96,18 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
     if not items:
         yield Check("reservation", "fail", f"there is no {wanted} in {ask.region}", fix)
         return
-    yield from reserved(ask.facts, items[0], held=lease is not None and lease.holder is not None, now=ask.now)
+    yield from reserved(
+        ask.facts, items[0], held=0 if lease is None else len(lease.holders_of(names.NODEPOOL)), now=ask.now
+    )
 
 
-def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: bool, now: datetime) -> Iterator[Check]:
-    """A reservation as EC2 describes it, against the settings; `held`: whether a run of ours has the node."""
+def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now: datetime) -> Iterator[Check]:
+    """A reservation as EC2 describes it, against the settings; `held`: nodes that runs of ours have."""
     state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZoneId")
+    total = item["TotalInstanceCount"]
     block = item.get("ReservationType") == "capacity-block"
     detail = f"{'Capacity Block' if block else 'reservation'} {facts.reservation} is {state}, "
-    detail += f"{free} of {item['TotalInstanceCount']} {item['InstanceType']} free in {zone}"
+    detail += f"{free} of {total} {item['InstanceType']} free in {zone}"
     another = f"deploy with an active reservation of a {facts.node}"
     if item["InstanceType"] != facts.node or state not in USABLE | COMING:
         yield Check("reservation", "fail", detail, another)
@@ -104,11 +115,15 @@ def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: bool, now
         yield Check("reservation", "fail", f"{detail}; the node may not start there", f"-c capacity_zones={zone}")
     elif state in COMING:
         yield Check("reservation", "warn", detail, "wait until it is active")
+    elif total < facts.nodes:
+        yield Check("reservation", "fail", f"{detail}; {facts.nodes} nodes are set", f"deploy with -c nodes={total}")
     elif not free:
-        fix = "a new run waits for it (`specdecode capacity`)" if held else "end what uses it, or reserve another"
-        yield Check("reservation", "warn" if held else "fail", detail, fix)
+        waits = held >= facts.nodes
+        fix = "a new run waits for it (`specdecode capacity`)" if waits else "end what uses it, or reserve another"
+        yield Check("reservation", "warn" if waits else "fail", detail, fix)
     else:
-        yield Check("reservation", "ok", detail)
+        idle = f"; runs use {facts.nodes} of them at most (`-c nodes=`)" if total > facts.nodes else ""
+        yield Check("reservation", "ok", f"{detail}{idle}")
     if block:
         yield from window(facts, start=item.get("StartDate"), end=item.get("EndDate"), now=now)
 
@@ -135,19 +150,23 @@ def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | No
         yield Check("window", "ok", f"{left / 60:.1f} hours until the block's node is drained")
 
 
-def queue(lease: Lease, now: datetime) -> Check:
-    """Who has the node."""
-    if lease.holder is None:
-        return Check("node", "ok", "nobody holds it")
-    since = clock((now - (lease.holder.held_since or lease.holder.queued_at)).total_seconds())
-    waiting = f", {len(lease.queue)} more wait" if lease.queue else ""
-    detail = f"{lease.holder.run_id} has held the node for {since}{waiting}: a new run stands behind"
+def queue(lease: Lease, wanted: NodeShape, facts: DeploymentFacts, now: datetime) -> Check:
+    """Who has the nodes of the experiment's kind."""
+    holders, slots = lease.holders_of(wanted.pool), facts.nodes if wanted.has_devices else 1
+    if len(holders) < slots:
+        free = "nobody holds it" if slots == 1 else f"{slots - len(holders)} of {slots} are free"
+        return Check("node", "ok", free)
+    since = clock((now - (holders[0].held_since or holders[0].queued_at)).total_seconds())
+    others = f", and {slots - 1} other runs hold the rest" if slots > 1 else ""
+    ahead = sum(claim.kind == wanted.pool for claim in lease.queue)
+    waiting = f", {ahead} more wait" if ahead else ""
+    detail = f"{holders[0].run_id} has held the node for {since}{others}{waiting}: a new run stands behind"
     return Check("node", "warn", detail, "see `specdecode capacity`")
 
 
 def turn(lease: Lease) -> Check:
     """Who loads servers that already run."""
-    if lease.holder is None:
+    if not lease.holders:
         return Check("endpoints", "ok", "no run loads servers that already run; they are asked by the run's smoke test")
-    detail = f"{lease.holder.run_id} loads servers that already run: a new run stands behind"
+    detail = f"{lease.holders[0].run_id} loads servers that already run: a new run stands behind"
     return Check("endpoints", "warn", detail, "see `specdecode capacity`")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from specdecode import layout
+from specdecode import layout, names
 from specdecode.cli.preflight import alerts, builds, capacity, leftovers, models, network, quotas, registry
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
@@ -67,9 +67,12 @@ def _of_a_node(
     ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
 ) -> Iterator[Check]:
     if ask.deployed:
-        yield from looked("node", lambda: [capacity.queue(_lease(ask, deployment), ask.now)])
+        yield from looked(
+            "node", lambda: [capacity.queue(_lease(ask, deployment), experiment.shape, ask.facts, ask.now)]
+        )
     say("capacity")
     yield from capacity.shape(ask.facts, experiment.shape)
+    yield from capacity.nodes(ask.facts)
     yield from looked("zones", lambda: capacity.zones(ask, experiment.shape))
     yield from looked("network", lambda: network.own(ask, experiment.shape))
     of_reservation = ask.facts.reservation is not None and experiment.shape.has_devices
@@ -103,7 +106,8 @@ def _stored(model: ModelRef, deployment: Deployment) -> list[Check]:
 
 def _lease(ask: Ask, deployment: Deployment, key: str = layout.CAPACITY_KEY) -> Lease:
     store = deployment.store
-    return LeaseStore(s3=store.s3, bucket=store.bucket, key=key, now=lambda: ask.now).read()
+    slots = names.held_pools(ask.facts.nodes)
+    return LeaseStore(s3=store.s3, bucket=store.bucket, key=key, slots=slots, now=lambda: ask.now).read()
 
 
 def _topic(ask: Ask, deployment: Deployment) -> str | None:

@@ -92,14 +92,15 @@ def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
 
 
 def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
-    """For the system nodes, a staging node and the experiment's node, where that comes from no reservation. `compiles`:
+    """For the system nodes, a staging node and the experiment's nodes, where they come from no reservation. `compiles`:
     artifacts that CPU nodes compile, at most COMPILERS at a time; before that staging is over.
     """
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster)
     if wanted.has_devices and ask.facts.reservation is None:
         value = limit(ask.client, TRN)
-        name = f"vCPUs for {wanted.name}"
-        yield judged(name, TRN, value=value, used=used["trn"], needed=wanted.vcpus, unit="vCPUs")
+        nodes = ask.facts.nodes
+        name = f"vCPUs for {f'{nodes} x ' if nodes > 1 else ''}{wanted.name}"
+        yield judged(name, TRN, value=value, used=used["trn"], needed=nodes * wanted.vcpus, unit="vCPUs")
     (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
     needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
     needed += 0 if wanted.has_devices else wanted.vcpus

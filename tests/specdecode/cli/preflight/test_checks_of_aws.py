@@ -9,9 +9,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
+from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
+from specdecode.names import held_pools
 
-from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, Aws, error, hours, verdicts
+from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
 
 IDENTITY = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "U"}
 ROOT = Path(__file__).resolve().parents[4]
@@ -99,6 +101,18 @@ def vcpus(*instances, trn=192.0, standard=32.0):
 def test_vcpus_under_the_quotas_beside_what_others_run(aws, trn, standard):
     found = verdicts(quotas.vcpus(aws.ask(), SHAPES[TRN2]))
     assert found == {f"vCPUs for {TRN2}": trn, "vCPUs for system and staging": standard}
+
+
+@pytest.mark.parametrize(("trn", "verdict"), [(384.0, "ok"), (383.0, "fail")])
+def test_the_quota_is_for_all_nodes_that_runs_may_hold_at_once(trn, verdict):
+    found = verdicts(quotas.vcpus(vcpus(trn=trn).ask(nodes=2), SHAPES[TRN2]))
+    assert found[f"vCPUs for 2 x {TRN2}"] == verdict
+
+
+def test_what_all_nodes_cost_together_is_said():
+    (check,) = capacity.nodes(FACTS.model_copy(update={"nodes": 2, "node_price": 35.76}))
+    assert (check.verdict, "2 x trn2.48xlarge" in check.detail, "71.52 USD" in check.detail) == ("ok", True, True)
+    assert list(capacity.nodes(FACTS)) == []
 
 
 def test_a_reservation_needs_no_quota_of_trn():
@@ -252,6 +266,25 @@ def reservation(**given):
 )
 def test_a_reservation(given, verdict, words):
     (check,) = capacity.reservation(reservation(**given).ask(reservation="cr-1"), None)
+    assert (check.verdict, words in check.detail + check.fix) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "held", "verdict", "words"),
+    [
+        (4, 4, 0, "ok", "4 of 4"),
+        (4, 4, 0, "ok", "runs use 2 of them at most"),
+        (2, 2, 0, "ok", "2 of 2"),
+        (1, 1, 0, "fail", "deploy with -c nodes=1"),
+        (2, 0, 2, "warn", "a new run waits"),
+        (2, 0, 1, "fail", "end what uses it"),
+    ],
+)
+def test_a_reservation_of_several_nodes(total, free, held, verdict, words):
+    given = {"TotalInstanceCount": total, "AvailableInstanceCount": free}
+    claims = [Claim(run_id=f"r-{n}", execution_arn="a", pool=p, queued_at=NOW) for n, p in enumerate(held_pools(held))]
+    lease = Lease(holders=tuple(claims[:held]))
+    (check,) = capacity.reservation(reservation(**given).ask(reservation="cr-1", nodes=2), lease)
     assert (check.verdict, words in check.detail + check.fix) == (verdict, True)
 
 

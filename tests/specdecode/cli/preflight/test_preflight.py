@@ -16,6 +16,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
 from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.experiment.shapes import CPU, SHAPES
 from specdecode.layout import CAPACITY_KEY
 from specdecode.runs.store import Store
 from typer.testing import CliRunner
@@ -229,11 +230,24 @@ def test_a_model_is_asked_for_at_its_revision():
 def test_a_held_node_is_named_with_who_waits():
     at = NOW - timedelta(minutes=90)
     claim = Claim(run_id="r-1", execution_arn="arn", queued_at=at, held_since=at)
-    lease = Lease(holder=claim, queue=(claim.model_copy(update={"run_id": "r-2"}),))
-    found = queue(lease, NOW)
+    lease = Lease(holders=(claim,), queue=(claim.model_copy(update={"run_id": "r-2"}),))
+    found = queue(lease, SHAPES[FACTS.node], FACTS, NOW)
     words = "r-1 has held the node for 1:30:00, 1 more wait: a new run stands behind"
     assert (found.verdict, found.detail) == ("warn", words)
     assert (turn(lease).verdict, turn(Lease()).verdict) == ("warn", "ok")
+
+
+def test_a_run_waits_only_when_all_nodes_of_its_kind_are_held():
+    facts = FACTS.model_copy(update={"nodes": 2})
+    first = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
+    one = Lease(holders=(first,))
+    found = queue(one, SHAPES[FACTS.node], facts, NOW)
+    assert (found.verdict, found.detail) == ("ok", "1 of 2 are free")
+    two = Lease(holders=(first, first.model_copy(update={"run_id": "r-2", "pool": "trn2-2"})))
+    found = queue(two, SHAPES[FACTS.node], facts, NOW)
+    words = "r-1 has held the node for 0:00, and 1 other runs hold the rest: a new run stands behind"
+    assert (found.verdict, found.detail) == ("warn", words)
+    assert queue(two, CPU, facts, NOW).verdict == "ok", "a check of the account has a node of its own"
 
 
 HELD = Claim(run_id="r-1", execution_arn="arn", queued_at=NOW, held_since=NOW)
@@ -272,7 +286,7 @@ def test_what_a_run_is_refused_for(world, preset, answers, facts, name):
 def test_a_reservation_that_a_run_of_ours_uses_is_a_queue_not_a_failure(world):
     world.aws.answers |= reservation(AvailableInstanceCount=0).answers
     assert before_a_run(world, reservation="cr-1")["reservation"] == "fail"
-    world.s3.objects[CAPACITY_KEY] = Lease(holder=HELD).model_dump_json().encode()
+    world.s3.objects[CAPACITY_KEY] = Lease(holders=(HELD,)).model_dump_json().encode()
     assert before_a_run(world, reservation="cr-1")["reservation"] == "warn"
 
 
