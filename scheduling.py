@@ -51,7 +51,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
 
 def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterator[str]:
     limit, name = settings.schedule_accept_cost_usd or settings.accept_cost_above_usd, experiment.name
-    if (most := _most(bill)) > limit:
+    if (most := bill.added) > limit:
         yield (
             f"schedule_accept_cost_usd: a run of {name} could cost ${most:,.0f}, if every step lasts until its "
             f"deadline, and ${limit:,.0f} is accepted; accept {math.ceil(most)}, or shorten its deadlines in a file "
@@ -72,14 +72,9 @@ def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterato
         )
 
 
-def _most(bill: Bill) -> float:
-    """USD that a run may add to the bill: a reserved node is paid for, whoever uses it."""
-    return bill.most if bill.capacity == "on-demand" else bill.staging.high
-
-
 def _bound(settings: Settings, bill: Bill) -> str:
     """What it costs at most."""
-    most = _most(bill)
+    most = bill.added
     if bill.capacity == "on-demand":
         a_run = f"a run costs ${bill.node.low:,.0f} to ${bill.node.high:,.0f}, ${most:,.0f} at most"
     else:

@@ -107,6 +107,11 @@ def test_a_block_starts_one_run_as_it_begins_and_costs_nothing_more_for_the_node
     assert "accept_cost" not in run.request
 
 
+def test_what_a_run_in_a_block_adds_must_be_accepted_too() -> None:
+    """Weights of a large model through the NAT gateway cost more than nothing."""
+    assert "a run of qwen3-32b could cost $" in refused(**BLOCK, schedule_accept_cost_usd="1")
+
+
 def test_a_block_that_has_begun_has_no_schedule_any_more() -> None:
     assert scheduled_run(settings(**BLOCK), now=datetime(2026, 12, 1, 11, 30, tzinfo=UTC)) is None
 

@@ -52,13 +52,17 @@ class Bill(Frozen):
         return self.compiling.on_cpu_at_most if self.compiling and self.compiling.chosen is CompileOn.CPU else 0
 
     @property
-    def to_accept(self) -> float | None:
-        """Dollars that somebody must accept before the run may start; None where nobody need.
+    def added(self) -> float:
+        """Dollars that the run may add to the bill at most.
 
         A node from a reservation or a Capacity Block is billed whether the run uses it or not.
         """
-        added = self.most if self.capacity == "on-demand" else self.staging.high + self.on_cpu_at_most
-        return added if added > self.accept_above else None
+        return self.most if self.capacity == "on-demand" else self.staging.high + self.on_cpu_at_most
+
+    @property
+    def to_accept(self) -> float | None:
+        """Dollars that somebody must accept before the run may start; None where nobody need."""
+        return self.added if self.added > self.accept_above else None
 
 
 def make_bill(plan: Plan, capacity: Capacity) -> Bill:
