@@ -220,6 +220,15 @@ def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cp
     assert {key for key in world.s3.objects if key.startswith("compiled/")} == made
 
 
+def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan():
+    world = World()
+    before_serve(world)
+    world.plan("run-2", request=REQUEST)
+    plan = load_run(world.rt.store, "run-2").plan
+    assert [artifact.compiled for artifact in plan.artifacts] == [True, True]
+    assert "CompileOnCpu" not in [step.name for step in plan.steps]
+
+
 def test_a_refused_artifact_is_not_tried_again_by_the_next_run():
     world = World()
     before_serve(world)
