@@ -66,3 +66,6 @@ def test_the_output_says_on_what_terms_the_node_comes(given: dict[str, str], kin
 
 def test_settings_and_specdecode_agree_on_the_node_s_price() -> None:
     assert Settings().node_price == Capacity().of("trn2.48xlarge").price_per_node_hour == prices.TRN2_48XLARGE.usd
+    yours = Settings(price_per_node_hour=30.5)
+    assert yours.node_price == capacity(yours).of("trn2.48xlarge").price_per_node_hour == 30.5
+    assert "31.12 USD with a trn2.48xlarge" in hourly_cost(yours)
