@@ -85,7 +85,7 @@ def test_a_run_sends_what_settles_each_case_and_its_report_says_how_much_and_why
     for case in pair["cases"]:
         (count,) = set(sent[case["case"]].values())
         assert len(sent[case["case"]]) == 4, "two arms in two rounds, each as often"
-        (note,) = (note for note in case["notes"] if note.startswith(("Measuring ended after", "All ")))
+        (note,) = (note for note in case["notes"] if note.startswith(("Measuring ended after", f"All {MOST} ")))
         ended = f"Measuring ended after {count} of at most {MOST} requests: the speed-up was settled"
         assert note.startswith(ended if count < MOST else f"All {MOST} requests were sent"), note
         assert note.split(":")[0] in shown

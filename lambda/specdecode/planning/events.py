@@ -32,6 +32,9 @@ LONGEST_POLL_S = 600
 ATTENTIVE_S = (15, 20, 30, 45)
 """Intervals between looks while work on the node is expected to end: what ends unnoticed bills for that long. Longer
 ones are those of all looks."""
+STILL_ATTENTIVE = timedelta(minutes=1)
+"""For which looks stay close together after the high estimate of the work: its pods start first, and no estimate has
+that. Without it a benchmark of seconds is looked at once, and then after a minute."""
 SOON_S = 20
 SOON_FOR = timedelta(minutes=2)
 """Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
@@ -242,7 +245,8 @@ def _most_looks(step: Step, poll_s: int, attentive_s: int) -> int:
     if step.name in ("StopArms", "StopBeforeCompile"):
         return _patient_looks(limit, STOP_POLL_S)
     devices = _patient_looks(timedelta(), poll_s) if step.name == "Serve" else 0
-    expected = min(limit, timedelta(minutes=step.expected_minutes))
+    longer = step.works * STILL_ATTENTIVE if step.expected_minutes else timedelta()
+    expected = min(limit, timedelta(minutes=step.expected_minutes) + longer)
     return int(expected.total_seconds() // attentive_s) + step.works + _looks(limit - expected, poll_s) + devices
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from specdecode.planning import Plan
-from specdecode.planning.events import SOON_FOR, SOON_S, STOP_MINUTES
+from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE, STOP_MINUTES
 
 STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
 """The node pool's terminationGracePeriod is 10 minutes; whatever outlives that is not going to leave by itself."""
@@ -21,4 +21,5 @@ def soon(age: timedelta, *, then_s: int) -> int:
 
 def attentive(plan: Plan, age: timedelta, *, expected_min: float) -> int:
     """Seconds until the next look at work on the node that began `age` ago and takes `expected_min` minutes or less."""
-    return plan.attentive_seconds if age <= timedelta(minutes=expected_min) else plan.poll_seconds
+    expected = timedelta(minutes=expected_min) + STILL_ATTENTIVE
+    return plan.attentive_seconds if age <= expected else plan.poll_seconds

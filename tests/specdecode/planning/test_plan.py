@@ -18,12 +18,14 @@ from specdecode.planning.events import (
     HISTORY_LIMIT,
     LAST_LOOK,
     LONGEST_POLL_S,
+    STILL_ATTENTIVE,
     Step,
     fewest_events,
     worst_case_events,
 )
 from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
+from specdecode.tasks.pace import attentive
 
 from tests.pricing import PRICED
 
@@ -243,8 +245,19 @@ def test_looks_are_close_together_while_an_end_is_expected_as_far_as_the_history
     quick = Step(name="Benchmark", wave=0, deadline_minutes=100, expected_minutes=20)
     late = quick.model_copy(update={"expected_minutes": 500})
     of_minutes = {m: worst_case_events([s], poll_s=60, attentive_s=15) for m, s in ((20, quick), (500, late))}
-    assert of_minutes[20] - of_minutes[500] == -9 * (80 * 3), "four a minute for 20 of 100 minutes, or for all"
-    assert worst_case_events([quick], poll_s=60, attentive_s=60) == of_minutes[20] - 9 * 20 * 3
+    assert of_minutes[20] - of_minutes[500] == -9 * (79 * 3), "four a minute for 21 of 100 minutes, or for all"
+    assert worst_case_events([quick], poll_s=60, attentive_s=60) == of_minutes[20] - 9 * 21 * 3
+    three = [Step(name="Compile", wave=0, deadline_minutes=100, expected_minutes=20, works=3)]
+    assert worst_case_events(three, poll_s=60, attentive_s=15) == of_minutes[20] + 9 * (2 * 3 + 2), "a minute for each"
+
+
+def test_work_of_seconds_is_looked_at_often_though_its_pod_takes_longer_to_start_than_it_lasts():
+    plan = plan_of("rehearsal")
+    minutes = timedelta(minutes=0.1)
+    assert attentive(plan, minutes + STILL_ATTENTIVE, expected_min=0.1) == plan.attentive_seconds == 15
+    assert (
+        attentive(plan, minutes + STILL_ATTENTIVE + timedelta(seconds=1), expected_min=0.1) == plan.poll_seconds == 60
+    )
 
 
 @pytest.mark.parametrize(("preset", "hours"), [("llama-3.1-405b", 63), ("qwen3-32b-tuning", 54)])
