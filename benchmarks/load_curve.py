@@ -7,15 +7,14 @@ loads, and hands the records to `compare` as the benchmark would.
 
 - a crossover at about 14 requests: how often it is within 10% of the true one, and how often its interval holds it;
 - none (the arm is faster at every load, slower at every load, or the same at all): how often one is claimed;
-- three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load.
+- three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load;
+- the same where all requests of an arm at a load share noise, with one round and with two.
 
-`--write` puts the figures into benchmarks/results/load_curve.json and the table into docs/metrics.md.
+`--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/metrics.md.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
+from specdecode.analysis.curve_result import Crossover
 
+from benchmarks.publishing import measure_and_publish
 from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
 
 BEGIN = "<!-- table of benchmarks/load_curve.py -->"
 END = "<!-- end of the table of loads -->"
 LEVELS = (1, 2, 4, 8, 16, 32)
+FEW = (1, 8, 32)
 REQUESTS = 64
 BASE = Server()
 CROSSING = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
@@ -45,46 +47,97 @@ SEVERAL = {
 }
 
 
-def simulated(seed: int, arms: dict[int, Server]) -> Comparison:
+NOISY = [
+    (LEVELS, 0.02, 1),
+    (LEVELS, 0.05, 1),
+    (LEVELS, 0.02, 2),
+    (LEVELS, 0.05, 2),
+    (FEW, 0.0, 1),
+    (FEW, 0.02, 1),
+    (FEW, 0.05, 1),
+    (FEW, 0.02, 2),
+    (FEW, 0.05, 2),
+]
+"""Levels, shared noise, rounds. Without noise at six levels is the first table."""
+NOISY_REQUESTS = 16
+
+
+def simulated(
+    seed: int,
+    arms: dict[int, Server],
+    *,
+    levels: tuple[int, ...] = LEVELS,
+    requests: int = REQUESTS,
+    shared: float = 0.0,
+    rounds: int = 1,
+) -> Comparison:
     """A run of the base and of an arm for each k."""
-    tested = loads(LEVELS, ks=tuple(arms), requests=REQUESTS)
+    tested = loads(levels, ks=tuple(arms), requests=requests, rounds=rounds)
     names = ["sd"] if len(arms) == 1 else [f"sd-k{k}" for k in arms]
     servers = {"base": BASE, **dict(zip(names, arms.values(), strict=True))}
-    return compare(experiment=tested, records=run(tested, servers, seed=seed), context=context())
+    return compare(experiment=tested, records=run(tested, servers, seed=seed, shared=shared), context=context())
 
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
     truth = true_crossover(BASE, CROSSING)
-    found = [simulated(seed, {5: CROSSING}).curve[0].crossovers for seed in range(runs)]
-    single = [each[0] for each in found if len(each) == 1]
     claimed = {
         name: sum(bool(simulated(seed, {5: arm}).curve[0].crossovers) for seed in range(runs)) / runs
         for name, arm in NONE.items()
     }
-    servers = {0: BASE, **SEVERAL}
-    gains = {level: {k: true_gain(BASE, arm, level) for k, arm in servers.items()} for level in LEVELS}
-    worst = [_worst(simulated(seed, SEVERAL), gains) for seed in range(runs)]
+    found = [simulated(seed, {5: CROSSING}).curve[0].crossovers for seed in range(runs)]
+    worst = [_worst(simulated(seed, SEVERAL)) for seed in range(runs)]
     return {
         "runs": runs,
         "requests": REQUESTS,
+        "noisy_requests": NOISY_REQUESTS,
         "levels": list(LEVELS),
         "true_crossover": truth,
-        "found": len(single) / runs,
-        "within_10_percent": sum(abs(each.load / truth - 1.0) <= 0.1 for each in single) / runs,
-        "mean_error": sum(each.load / truth - 1.0 for each in single) / len(single),
-        "covered": sum(each.low <= truth <= each.high for each in single) / runs,
+        **places(found, truth),
         "claimed_without": claimed,
         "schedule_within_2_percent": sum(each <= 0.02 for each in worst) / runs,
         "schedule_worst": max(worst),
+        "noisy": [noisy(runs, *row) for row in NOISY],
     }
 
 
-def _worst(comparison: Comparison, gains: dict[int, dict[int, float]]) -> float:
+def places(found: list[tuple[Crossover, ...]], truth: float) -> dict[str, float]:
+    """How often one crossover is found, is near the true one, and holds it in its interval."""
+    single = [each[0] for each in found if len(each) == 1]
+    return {
+        "found": len(single) / len(found),
+        "within_10_percent": sum(abs(each.load / truth - 1.0) <= 0.1 for each in single) / len(found),
+        "mean_error": sum(each.load / truth - 1.0 for each in single) / max(len(single), 1),
+        "covered": sum(each.low <= truth <= each.high for each in single) / len(found),
+    }
+
+
+def noisy(runs: int, levels: tuple[int, ...], shared: float, rounds: int) -> dict[str, Any]:
+    """Equal arms, and arms with a crossover, where a level's requests share noise; of six levels once a schedule."""
+
+    def of(arms: dict[int, Server]) -> list[Comparison]:
+        settings = {"levels": levels, "requests": NOISY_REQUESTS, "shared": shared, "rounds": rounds}
+        return [simulated(seed, arms, **settings) for seed in range(runs)]  # type: ignore[arg-type]
+
+    crossing = [each.curve[0].crossovers for each in of({5: CROSSING})]
+    return {
+        "levels": list(levels),
+        "shared": shared,
+        "rounds": rounds,
+        "claimed_of_equal_arms": sum(bool(each.curve[0].crossovers) for each in of({5: BASE})) / runs,
+        **places(crossing, true_crossover(BASE, CROSSING)),
+        "schedule_within_2_percent": sum(_worst(each) <= 0.02 for each in of(SEVERAL)) / runs
+        if (levels, rounds) == (LEVELS, 1)
+        else None,
+    }
+
+
+def _worst(comparison: Comparison) -> float:
     """How much slower than the best arm the schedule is at most, over the levels."""
     (schedule,) = comparison.schedule
     lost = []
-    for level, of_k in gains.items():
+    for level in LEVELS:
+        of_k = {k: true_gain(BASE, arm, level) for k, arm in {0: BASE, **SEVERAL}.items()}
         (own,) = [each for each in schedule.ranges if each.first <= level <= each.last]
         lost.append(max(of_k.values()) / of_k[own.k] - 1.0)
     return max(lost)
@@ -106,29 +159,29 @@ def table(results: dict[str, Any]) -> str:
         f"| schedule of k = 0, 2 and 6: at most 2% slower than the best arm at every load "
         f"| {results['schedule_within_2_percent']:.1%} |"
     )
+    names = [
+        "shared noise",
+        "loads",
+        "rounds",
+        "equal arms: claimed",
+        "crossover: found",
+        "within 10%",
+        "held",
+        "schedule",
+    ]
+    rows += ["", f"| {' | '.join(names)} |", f"|{'--:|' * len(names)}"]
+    for row in results["noisy"]:
+        schedule = row["schedule_within_2_percent"]
+        figures = [row[name] for name in ("claimed_of_equal_arms", "found", "within_10_percent", "covered")]
+        cells = [
+            f"{row['shared']:.0%}",
+            str(len(row["levels"])),
+            str(row["rounds"]),
+            *(f"{each:.1%}" for each in figures),
+        ]
+        rows.append(f"| {' | '.join(cells)} | {'' if schedule is None else f'{schedule:.1%}'} |")
     return "\n".join(rows)
 
 
-def write(results: dict[str, Any]) -> None:
-    """The figures into their file, the table into the document."""
-    root = Path(__file__).resolve().parents[1]
-    (root / "benchmarks" / "results" / "load_curve.json").write_text(json.dumps(results, indent=1) + "\n")
-    document = root / "docs" / "metrics.md"
-    before, rest = document.read_text().split(BEGIN)
-    document.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{rest.split(END)[1]}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    results = measure(given.runs)
-    print(table(results))
-    print(f"mean error {results['mean_error']:+.1%}, schedule's worst {results['schedule_worst']:.1%}")
-    if given.write:
-        write(results)
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_publish(name="load_curve", about=__doc__, runs=300, measure=measure, table=table, begin=BEGIN, end=END)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from specdecode.analysis.crossing import MARGIN
 from specdecode.analysis.curve_result import Crossover, Curve, LoadPoint
 from specdecode.analysis.objective import Objective
 from specdecode.experiment.level import Level
@@ -20,27 +18,27 @@ def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
 def _where(curve: Curve) -> str:
     if len(curve.crossovers) == 1:
         found = curve.crossovers[0]
-        side = ("below", "above") if found.direction == "stops" else ("above", "below")
-        return f"Speculate {side[0]} {_load(curve, found)}, not {side[1]}."
+        first, second = ("below", "above") if found.direction == "stops" else ("above", "below")
+        return f"Speculate {first} {_load(curve, found)}, not {second}."
     if curve.crossovers:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
         return f"Whether to speculate changes with the load more than once: {places}."
     last = curve.points[-1].level
-    shown = [_shown(point) for point in curve.points]
-    if all(side > 0 for side in shown):
+    shown = [side(point) for point in curve.points]
+    if all(each > 0 for each in shown):
         return f"Speculate at every load measured: it is faster at each, and no crossover is there up to {last}."
-    if all(side < 0 for side in shown):
+    if all(each < 0 for each in shown):
         return f"Do not speculate at any load measured: it is slower at each, up to {last}."
-    faster = [point.level for point, side in zip(curve.points, shown, strict=True) if side > 0]
-    slower = [point.level for point, side in zip(curve.points, shown, strict=True) if side < 0]
+    faster = [point.level for point, each in zip(curve.points, shown, strict=True) if each > 0]
+    slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
     return f"No crossover is shown up to {last}: speculation is {' and '.join(known) or 'neither faster nor slower'}."
 
 
-def _shown(point: LoadPoint) -> int:
-    """1: faster, -1: slower, 0: neither is shown."""
+def side(point: LoadPoint) -> int:
+    """1: faster, -1: slower, 0: neither is shown, or not to be believed."""
     low, high = point.speedup.low, point.speedup.high
-    if abs(math.log(point.speedup.ratio)) < MARGIN:
+    if point.doubtful:
         return 0
     return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from specdecode.analysis import pairing
 from specdecode.analysis.crossing import AtLoad, crossings
 from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.level_noise import Gains, LevelNoise, level_noise
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.pairs import rounds_beside
 from specdecode.analysis.result import HEADLINE, Pair
@@ -23,6 +25,21 @@ from specdecode.records import RequestRecord
 
 DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
 METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
+WITH_NOISE = f"{METHOD}, with the noise that all requests of a load share"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    """Both arms at one level, over the cases of the curve."""
+
+    level: Level
+    base: Sequence[Measured]
+    other: Sequence[Measured]
+    gain: LogMean
+    """Of the prompts: without what the level's requests share."""
+    of_rounds: Sequence[float]
+    """The mean gain of each round that has all cases."""
+    doubtful: bool
 
 
 def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
@@ -46,15 +63,10 @@ def _curve(
     kept = [case for case in cases if there and all(case in found for _, found in there)]
     if len(there) < 2 or not kept:
         return None
-    points, loads = [], []
-    for at, found in there:
-        together = combine([found[case] for case in kept], [1.0 / len(kept)] * len(kept))
-        base, other = ([at.arms[name, case] for case in kept] for name in (pair.baseline, pair.variant))
-        point = _point(experiment, at.level, base, other, together)
-        points.append(point)
-        base_load, load = (_under_way(arm) if at.level.rate is None else at.level.value for arm in (base, other))
-        full = within_batch(experiment, at.level)
-        loads.append(AtLoad(load=load * full, base_load=base_load * full, base_s=_seconds(base) * full, gain=together))
+    compared = [_compared(experiment, at, pair, kept, found) for at, found in there]
+    trusted = [each for each in compared if not each.doubtful]
+    noise = level_noise([Gains(_loads(experiment, each)[1], each.of_rounds) for each in trusted])
+    points = [_point(experiment, each, _with(noise, each)) for each in compared]
     return Curve(
         variant=pair.variant,
         baseline=pair.baseline,
@@ -63,9 +75,54 @@ def _curve(
         left_out=tuple(case for case in cases if case not in kept),
         points=tuple(points),
         without=tuple(at.level for at, found in zip(levels, gains, strict=True) if not found),
-        crossovers=tuple(crossings(loads)),
+        crossovers=tuple(crossings([_at_load(experiment, each, _with(noise, each)) for each in trusted])),
+        shared=math.sqrt(noise.one_round.variance),
+        shared_from=noise.source,
         prompts=points[-1].speedup.n,
     )
+
+
+def _compared(
+    experiment: Experiment, at: AtLevel, pair: Pair, cases: Sequence[str], gains: Mapping[str, LogMean]
+) -> _Compared:
+    base, other = ([at.arms[name, case] for case in cases] for name in (pair.baseline, pair.variant))
+    gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
+    return _Compared(
+        level=at.level,
+        base=base,
+        other=other,
+        gain=gain,
+        of_rounds=_of_rounds(base, other) or [gain.mean],
+        doubtful=doubtful([record for each in (*base, *other) for record in each.block.records]),
+    )
+
+
+def _of_rounds(base: Sequence[Measured], other: Sequence[Measured]) -> list[float]:
+    found = []
+    for number in sorted({record.round for each in other for record in each.block.records}):
+        both = zip(base, other, strict=True)
+        gains = [pairing.paired(*pair, HEADLINE, ({number}, {number})) for pair in both]
+        if all(gains):
+            found.append(mean([gain.mean for gain in gains if gain]))
+    return found
+
+
+def _with(noise: LevelNoise, at: _Compared) -> LogMean:
+    return noise.added(at.gain, len(at.of_rounds))
+
+
+def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
+    """Requests under way in the batch, of the baseline and of the arm; of an open loop those sent a second."""
+    if at.level.rate is not None:
+        return at.level.value, at.level.value
+    full = within_batch(experiment, at.level)
+    return _under_way(at.base) * full, _under_way(at.other) * full
+
+
+def _at_load(experiment: Experiment, at: _Compared, gain: LogMean) -> AtLoad:
+    base_load, load = _loads(experiment, at)
+    seconds = _seconds(at.base) * within_batch(experiment, at.level)
+    return AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
 
 
 def within_batch(experiment: Experiment, level: Level) -> float:
@@ -90,10 +147,8 @@ def _gain(experiment: Experiment, at: AtLevel, pair: Pair, case: str) -> LogMean
     return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
 
 
-def _point(
-    experiment: Experiment, level: Level, base: Sequence[Measured], other: Sequence[Measured], gain: LogMean
-) -> LoadPoint:
-    records = [record for each in (*base, *other) for record in each.block.records]
+def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
+    level, base, other = at.level, at.base, at.other
     under_way = mean([_under_way(base), _under_way(other)])
     batch = None if experiment.has_endpoints else experiment.serving.max_num_seqs
     at_once = level.concurrency if level.concurrency is not None else under_way
@@ -104,14 +159,14 @@ def _point(
     return LoadPoint(
         level=level,
         under_way=under_way,
-        speedup=estimate(HEADLINE, gain, method=METHOD),
+        speedup=estimate(HEADLINE, gain, method=WITH_NOISE),
         decoding=estimate(DECODING, faster, method=METHOD) if faster else None,
         base=_arm(experiment, base),
         other=_arm(experiment, other),
         acceptance_length=accepted,
         break_even=accepted / faster.ratio if accepted and faster else None,
         queueing=batch is not None and at_once > batch,
-        doubtful=doubtful(records),
+        doubtful=at.doubtful,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from specdecode.analysis.level_noise import Source
 from specdecode.analysis.parts import Estimate
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
@@ -37,9 +38,10 @@ class LoadPoint(Frozen):
     under_way: float
     """Requests that a request met under way, itself among them, on average over both arms; of an open loop as well."""
     speedup: Estimate
-    """Geometric mean over the curve's cases; the interval is of the measured prompts."""
+    """Geometric mean over the curve's cases; the interval is of the measured prompts and of what the load's requests
+    share."""
     decoding: Estimate | None = None
-    """The same of the time per output token; None where a case has none."""
+    """Of the time per output token, its interval of the measured prompts alone; None where a case has none."""
     base: ArmAtLoad
     other: ArmAtLoad
     acceptance_length: float | None = None
@@ -80,6 +82,9 @@ class Curve(Frozen):
     """Measured loads that have no speed-up: too many requests failed, or none was compared."""
     crossovers: tuple[Crossover, ...] = ()
     """Empty: none is shown up to the largest load."""
+    shared: float = 0.0
+    """Standard deviation of the log speed-up that all requests of one load and round share; in every interval."""
+    shared_from: Source = "assumed"
     prompts: Count = 0
     """Prompts compared at the largest load."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.analysis.by_load import advice_by_load, listed
+from specdecode.analysis.by_load import advice_by_load, listed, side
 from specdecode.analysis.curve_result import Curve
 from specdecode.analysis.objective import Objective
 from specdecode.analysis.result import CaseResult, Comparison, Pair, Verdict
@@ -52,14 +52,10 @@ def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
     """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this one is not."""
     if not curve.crossovers or curve.crossovers[-1].direction != "stops":
         return ""
-    slower = [point.level for point in curve.points if point.speedup.high is not None and point.speedup.high < 1.0]
+    slower = [point.level for point in curve.points if side(point) < 0]
     parts = []
     for other in among:
-        paying = [
-            point.level
-            for point in other.points
-            if point.level in slower and point.speedup.low is not None and point.speedup.low > 1.0
-        ]
+        paying = [point.level for point in other.points if point.level in slower and side(point) > 0]
         if paying and other.baseline == curve.baseline:
             parts.append(f"{other.variant} is faster at {listed(paying)}")
     return f" Above, {', '.join(parts)}." if parts else ""

@@ -34,7 +34,7 @@ def t_quantile(df: float, level: float) -> float:
         inner = sum((4 if i % 2 else 2) * (1 + (i * h) ** 2 / df) ** (-(df + 1) / 2) for i in range(1, n))
         return norm * h / 3 * (1 + inner + (1 + t * t / df) ** (-(df + 1) / 2))
 
-    low, high = 1.0, 20.0
+    low, high = 1.0, 100.0
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if central(middle) < level / 2 else (low, middle)

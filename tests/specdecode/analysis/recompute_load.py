@@ -26,7 +26,8 @@ import recompute as raw
 
 Key = tuple[str, str]
 HEADLINE, DECODING, STEPS, TTFT = "request_output_throughput", "time_per_output_token", "tokens_per_step", "ttft"
-SHOWN, MARGIN = 0.975, math.log(1.02)
+SHOWN = 0.98
+ASSUMED, ASSUMED_DF = 0.02, 10.0
 DRAWS, AGREES = 4000, 0.03
 
 
@@ -60,6 +61,51 @@ def pooled(parts: list[list[float]]) -> LogGain:
     variance = sum(errors)
     df = variance**2 / sum(error**2 / (len(part) - 1) for error, part in zip(errors, parts, strict=True))
     return LogGain(share * sum(map(statistics.fmean, parts)), variance, df)
+
+
+def per_round(base: list[list[raw.Record]], other: list[list[raw.Record]]) -> list[float]:
+    """The mean gain of each round, of those that have every case."""
+    found = []
+    for number in sorted({record["round"] for records in other for record in records}):
+        own = [[[r for r in records if r["round"] == number] for records in side] for side in (base, other)]
+        gains = [raw.differences(a, b, HEADLINE) for a, b in zip(*own, strict=True)]
+        if all(gains):
+            found.append(statistics.fmean(map(statistics.fmean, gains)))
+    return found
+
+
+def shared_noise(loads: list[float], rounds: list[list[float]]) -> tuple[float, float, str]:
+    """Variance of one round of a level, its degrees of freedom, and what shows it."""
+    again = [each for each in rounds if len(each) > 1]
+    if again:
+        df = sum(map(len, again)) - len(again)
+        return sum(statistics.variance(each) * (len(each) - 1) for each in again) / df, df, "between rounds"
+    if len(loads) < 5:
+        return 2 * ASSUMED**2, ASSUMED_DF, "assumed"
+    values = [statistics.fmean(each) for each in rounds]
+    times = [math.exp(-value) for value in values]
+    fitted = parabola([load / max(loads) for load in loads], times)
+    squares = sum((found / time - 1) ** 2 for time, found in zip(times, fitted, strict=True))
+    return squares / (len(loads) - 3), len(loads) - 3, "around a smooth curve"
+
+
+def parabola(x: list[float], y: list[float]) -> list[float]:
+    """Least squares of relative errors by the normal equations and Cramer's rule."""
+    powers = [sum(each**power / value**2 for each, value in zip(x, y, strict=True)) for power in range(5)]
+    matrix = [powers[row : row + 3] for row in range(3)]
+    right = [sum(each**power / value for each, value in zip(x, y, strict=True)) for power in range(3)]
+    whole = determinant(matrix)
+    found = [
+        determinant([[*row[:at], value, *row[at + 1 :]] for row, value in zip(matrix, right, strict=True)]) / whole
+        for at in range(3)
+    ]
+    return [found[0] + found[1] * each + found[2] * each**2 for each in x]
+
+
+def determinant(m: list[list[float]]) -> float:
+    return sum(
+        m[0][i] * (m[1][(i + 1) % 3] * m[2][(i + 2) % 3] - m[1][(i + 2) % 3] * m[2][(i + 1) % 3]) for i in range(3)
+    )
 
 
 def completed(records: list[raw.Record]) -> list[raw.Record]:
@@ -112,6 +158,32 @@ class Run:
         both = zip(self.cases(load, base, cases), self.cases(load, arm, cases), strict=True)
         return pooled([raw.differences(first, second, metric) for first, second in both])
 
+    def doubtful(self, load: str, base: str, arm: str, cases: list[str]) -> bool:
+        both = [r for name in (base, arm) for records in self.cases(load, name, cases) for r in records]
+        late = sum(r["time_doubt_s"] > 0.005 for r in both) > 0.01 * len(both)
+        return late or any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in both)
+
+    def place(self, load: str, arm: str, cases: list[str]) -> float:
+        """Requests under way in the batch, or sent a second."""
+        if load.startswith("r"):
+            return self.sizes[load]
+        return self.under_way(load, arm, cases) * self.served(load)
+
+    def noise(self, base: str, arm: str, cases: list[str], loads: list[str]) -> tuple[float, float, str]:
+        known = [load for load in loads if not self.doubtful(load, base, arm, cases)]
+        return shared_noise(
+            [self.place(load, arm, cases) for load in known],
+            [per_round(self.cases(load, base, cases), self.cases(load, arm, cases)) for load in known],
+        )
+
+    def whole_gain(self, load: str, base: str, arm: str, cases: list[str], noise: tuple[float, float, str]) -> LogGain:
+        """With the shared noise: Satterthwaite's degrees of freedom of the sum."""
+        alone = self.gain(load, base, arm, cases)
+        one, df, _ = noise
+        shared = one / len(per_round(self.cases(load, base, cases), self.cases(load, arm, cases)))
+        variance = alone.variance + shared
+        return LogGain(alone.mean, variance, variance**2 / (alone.variance**2 / alone.df + shared**2 / df))
+
     def arm(self, load: str, name: str, cases: list[str]) -> dict[str, float | None]:
         own = self.cases(load, name, cases)
         seconds = sum(raw.load_seconds(records) for records in own)
@@ -158,9 +230,12 @@ def check_curve(check: raw.Check, run: Run, curve: dict[str, Any]) -> None:
     loads = [load for load in run.sizes if load in {_load(point["level"]) for point in curve["points"]}]
     check.same(f"{name} loads", [_load(point["level"]) for point in curve["points"]], loads)
     gains = []
+    noise = run.noise(base, arm, cases, loads)
+    check.same(f"{name} shared noise", curve["shared"], math.sqrt(noise[0]))
+    check.same(f"{name} shared noise from", curve["shared_from"], noise[2])
     for load, point in zip(loads, curve["points"], strict=False):
         where = f"{name} at {load}"
-        gains.append(gain := run.gain(load, base, arm, cases))
+        gains.append(gain := run.whole_gain(load, base, arm, cases, noise))
         ratio, low, high = raw.bounds(*gain)
         for key, found in (("ratio", ratio), ("low", low), ("high", high)):
             check.same(f"{where} speed-up {key}", point["speedup"][key], found)
@@ -177,11 +252,9 @@ def check_curve(check: raw.Check, run: Run, curve: dict[str, Any]) -> None:
         at_once = run.sizes[load] if load.startswith("c") else statistics.fmean(way)
         known = all(variant.get("endpoint") is None for variant in run.report["experiment"]["variants"])
         check.same(f"{where} queueing", point["queueing"], known and at_once > served)
-        both = [record for side in (base, arm) for records in run.cases(load, side, cases) for record in records]
-        late = sum(record["time_doubt_s"] > 0.005 for record in both) > 0.01 * len(both)
-        held = any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in both)
-        check.same(f"{where} doubtful", point["doubtful"], late or held)
-    places = crossovers(run, base, arm, cases, loads, gains)
+        check.same(f"{where} doubtful", point["doubtful"], run.doubtful(load, base, arm, cases))
+    sure = [(load, gain) for load, gain in zip(loads, gains, strict=True) if not run.doubtful(load, base, arm, cases)]
+    places = crossovers(run, base, arm, cases, [load for load, _ in sure], [gain for _, gain in sure])
     check.same(f"{name} crossovers", [each["direction"] for each in curve["crossovers"]], [each[3] for each in places])
     for shown, (load_at, low, high, _) in zip(curve["crossovers"], places, strict=False):
         check.same(f"{name} crossover", shown["load"], load_at)
@@ -200,13 +273,12 @@ def crossovers(
     sides = []
     for number, gain in enumerate(gains):
         above = gain.above()
-        if abs(gain.mean) >= MARGIN and max(above, 1 - above) >= SHOWN:
+        if max(above, 1 - above) >= SHOWN:
             sides.append((number, above))
-    open_loop = loads[0].startswith("r")
     lines = [
         (
-            run.sizes[load] if open_loop else run.under_way(load, arm, cases) * run.served(load),
-            run.sizes[load] if open_loop else run.under_way(load, base, cases) * run.served(load),
+            run.place(load, arm, cases),
+            run.place(load, base, cases),
             run.base_s(load, base, cases) * run.served(load),
         )
         for load in loads
@@ -287,10 +359,12 @@ def check_page(check: raw.Check, run: Run, page: str) -> None:
             for each in run.report["curve"]
             if (each["baseline"], each["variant"], each["group"]) == (curve["base"], curve["arm"], "all")
         ]
-        for load, point in zip([_load(each["level"]) for each in told["points"]], curve["points"], strict=True):
+        arms, loads = (curve["base"], curve["arm"], told["cases"]), [_load(each["level"]) for each in told["points"]]
+        noise = run.noise(*arms, loads)
+        for load, point in zip(loads, curve["points"], strict=True):
             name = f"page {curve['arm']} at {load}"
             check.same(f"{name} load", float(point["at"]), run.sizes[load])
-            gain = run.gain(load, curve["base"], curve["arm"], told["cases"])
+            gain = run.whole_gain(load, *arms, noise)
             for shown, found in zip(point["gain"], raw.bounds(*gain), strict=True):
                 check.same(f"{name} speed-up", shown, found)
             for variant, own in zip((curve["base"], curve["arm"]), point["arms"], strict=True):
@@ -318,9 +392,11 @@ def check_markdown(check: raw.Check, run: Run, text: str) -> None:
         told = next(each for each in run.report["curve"] if (each["variant"], each["group"]) == (arm, "all"))
         rows = [line.strip("| ").split(" | ") for line in table.splitlines() if re.match(r"\| [\d.]+ ", line)]
         check.same(f"Markdown {arm} rows", len(rows), len(told["points"]))
+        arms = told["baseline"], arm, told["cases"]
+        noise = run.noise(*arms, [_load(each["level"]) for each in told["points"]])
         for cells, point in zip(rows, told["points"], strict=False):
             load = _load(point["level"])
-            gain = raw.bounds(*run.gain(load, told["baseline"], arm, told["cases"]))
+            gain = raw.bounds(*run.whole_gain(load, *arms, noise))
             both = [run.arm(load, name, told["cases"]) for name in (told["baseline"], arm)]
             wanted = [*gain, *(each["output_throughput"] for each in both), *(each["user_speed"] for each in both)]
             shown = [found for cell in cells[1:4] for found in re.findall(r"\d[\d,]*\.?\d*", cell)]

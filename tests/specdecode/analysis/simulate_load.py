@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 
 from specdecode.analysis import Comparison, compare
 from specdecode.experiment.level import MOST_AT_A_TIME, Level
@@ -27,6 +29,10 @@ class Server:
     k: int = 0
     acceptance: float = 0.0
     """Chance that a draft token is accepted, given that those before it were."""
+
+    def slower(self, factor: float) -> Server:
+        """The same with steps that take `factor` times as long."""
+        return replace(self, base_s=self.base_s * factor, per_sequence_s=self.per_sequence_s * factor)
 
     def step_s(self, running: float) -> float:
         return self.base_s + self.per_sequence_s * running
@@ -50,6 +56,7 @@ class Server:
         rng = random.Random(0)
         return sum(self.steps(rng) for _ in range(10_000)) / 10_000
 
+    @cache  # noqa: B019 - of a few servers
     def log_steps(self) -> float:
         """Mean logarithm of the number of steps of an answer."""
         if not self.k:
@@ -78,6 +85,7 @@ def loads(
     batch: int = 64,
     open_loop: bool = False,
     cases: int = 1,
+    rounds: int = 1,
 ) -> Experiment:
     """Two arms or more at several loads; `open_loop`: the levels are requests a second; `cases`: types of prompts."""
     found = experiment(ks=ks, requests=requests, cases=experiment().workload.cases[-cases:])
@@ -86,7 +94,7 @@ def loads(
             "rate" if open_loop else "concurrency": levels,
             "output_tokens": TOKENS,
             "slo": slo or Slo(),
-            "rounds": 1,
+            "rounds": rounds,
         }
     )
     serving = found.serving.model_copy(update={"max_num_seqs": batch})
@@ -94,26 +102,36 @@ def loads(
 
 
 def run(
-    tested: Experiment, servers: Mapping[str, Server], *, seed: int, noise: float = 0.05, queues: bool = False
+    tested: Experiment,
+    servers: Mapping[str, Server],
+    *,
+    seed: int,
+    noise: float = 0.05,
+    shared: float = 0.0,
+    queues: bool = False,
 ) -> Iterator[RequestRecord]:
-    """All records of an experiment; `noise`: spread of a step's time; `queues`: beyond `max_num_seqs` requests wait."""
+    """All records of an experiment. `noise`: spread of a step's time; `shared`: of all steps of an arm at a level in a
+    round together; `queues`: beyond `max_num_seqs` requests wait.
+    """
     batch = tested.serving.max_num_seqs if queues else MOST_AT_A_TIME
     rng = random.Random(seed)
     clock = 0.0
-    for case in tested.workload.cases:
+    for number, case in product(range(tested.rounds), tested.workload.cases):
         for level in tested.workload.levels:
             for name, server in servers.items():
                 requests = tested.workload.requests_of(case, level)
-                records, clock = _level(server, name, case.name, level, requests, rng, clock, noise, batch)
-                yield from records
+                own = server.slower(rng.lognormvariate(0.0, shared) if shared else 1.0)
+                records, clock = _level(own, name, case.name, level, requests, rng, clock, noise, batch)
+                yield from (record.model_copy(update={"round": number}) if number else record for record in records)
 
 
 def at_loads(levels: tuple[float, ...] = (1, 2, 4, 8, 16, 32), *, open_loop: bool = False, seed: int = 3) -> Comparison:
-    """A run whose crossover is at 14 requests, with an objective; at a time more than 16 queue."""
+    """A run whose crossover is at 9 requests, with an objective; at a time more than 16 queue."""
     slo = Slo(ttft_s=0.2, tpot_s=0.021, share=0.7)
     tested = loads(levels, slo=slo, batch=16, open_loop=open_loop)
-    arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
-    return compare(experiment=tested, records=run(tested, {"base": Server(), "sd": arm}, seed=seed), context=context())
+    arm = Server(base_s=0.026, per_sequence_s=0.0022, k=5, acceptance=0.55)
+    records = run(tested, {"base": Server(), "sd": arm}, seed=seed, queues=True)
+    return compare(experiment=tested, records=records, context=context())
 
 
 def _level(

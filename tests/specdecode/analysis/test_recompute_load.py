@@ -21,19 +21,21 @@ from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run
 
 
-@pytest.fixture(scope="module", params=["at a time", "a second"])
+@pytest.fixture(scope="module", params=["at a time", "a second", "two rounds"])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as it lies in the bucket: two types of prompts, a crossover, failures, a doubtful load and a full one."""
     folder, open_loop = tmp_path_factory.mktemp("run"), request.param == "a second"
-    sizes = (0.5, 1.0, 4.0) if open_loop else (8, 1, 2, 32, 80)
-    tested = loads(sizes, slo=Slo(ttft_s=0.1, tpot_s=0.021, share=0.7), open_loop=open_loop, cases=2)
+    rounds = 2 if request.param == "two rounds" else 1
+    sizes = (0.5, 1.0, 4.0) if open_loop else (8, 1, 2, 80) if rounds > 1 else (8, 1, 2, 4, 32, 80)
+    slo = Slo(ttft_s=0.1, tpot_s=0.021, share=0.7)
+    tested = loads(sizes, slo=slo, open_loop=open_loop, cases=2, rounds=rounds)
     servers = {"base": Server(), "sd": Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)}
     records = []
-    for number, record in enumerate(run(tested, servers, seed=5)):
+    for number, record in enumerate(run(tested, servers, seed=5, shared=0.01)):
         late = record.level == "c2" and number % 3 == 0
         failed = record.level in ("c8", "r4") and record.index == 3 and record.variant == "sd"
         error = {"kind": "timeout", "message": "too late", "http_status": None}
-        change = {"time_doubt_s": 0.02 if late else 0.0, "warmup": False, "round": 0}
+        change = {"time_doubt_s": 0.02 if late else 0.0, "warmup": False, "round": record.round if rounds > 1 else 0}
         written = json.loads(record.model_copy(update=change).model_dump_json())
         records.append(type(record).model_validate(written | ({"error": error, "chunks": []} if failed else {})))
     for record in records:
@@ -70,6 +72,8 @@ def test_every_figure_over_the_load_is_recomputed(folder: Path) -> None:
     assert len(curve["cases"]) == 2 and len(curve["crossovers"]) == closed
     assert any(point["doubtful"] for point in curve["points"]) == closed
     assert any(point["queueing"] for point in curve["points"]) == closed
+    once = "around a smooth curve" if closed else "assumed"
+    assert curve["shared_from"] == (once if report["experiment"]["workload"]["rounds"] == 1 else "between rounds")
 
 
 def test_what_is_of_the_first_load_is_recomputed_from_it_alone(folder: Path) -> None:
@@ -80,6 +84,7 @@ def test_what_is_of_the_first_load_is_recomputed_from_it_alone(folder: Path) -> 
 
 WRONG = {
     "report.json": [
+        r'"shared": ?(0\.\d\d)',
         r'"speedup": \{\s*"metric":[^}]*?"high": (\d\.\d\d)',
         r'"user_speed": ?(\d+\.\d)',
         r'"ttft_p95": ?(0\.\d\d)',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from specdecode.analysis.by_load import advice_by_load
 from specdecode.analysis.curve_result import Curve, LoadPoint
+from specdecode.analysis.level_noise import Source
 from specdecode.analysis.report.numbers import NONE, compact, digits, dollars, percent
 from specdecode.analysis.result import Comparison
 from specdecode.analysis.wording import best_pair
@@ -21,6 +22,11 @@ COLUMNS = {
     "remarks": "",
 }
 """Heading and formula. The pairs of figures are base → arm."""
+SEEN: dict[Source, str] = {
+    "between rounds": "by how far rounds lie apart",
+    "around a smooth curve": "by how far loads lie off a smooth curve",
+    "assumed": "assumed: one round of fewer than five loads shows none",
+}
 
 
 def shown(comparison: Comparison) -> list[Curve]:
@@ -48,8 +54,10 @@ def formula(header: str) -> str:
 
 
 def sentence(comparison: Comparison, curve: Curve) -> str:
-    """What the curve says, in words."""
-    return advice_by_load(curve, comparison.objective)
+    """What the curve says, in words, and which noise its intervals hold."""
+    shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
+    said = advice_by_load(curve, comparison.objective)
+    return f"{said} Noise that all requests of a load share, in every interval: {shared}."
 
 
 def _filled(curve: Curve) -> list[int]:
