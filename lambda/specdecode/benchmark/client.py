@@ -148,6 +148,7 @@ class Client:
             error=error,
             client_lag_s=lag,
             time_doubt_s=lag if exchange.timed_by_read or exchange.merged else 0.0,
+            doubtful_chunks=len(answer.chunks) if exchange.timed_by_read else exchange.merged,
             usage_problem=answer.usage_problem,
             events=answer.events,
             session=self.session,
@@ -169,8 +170,8 @@ class _Exchange:
         self.last_at = 0.0
         self.lag = 0.0
         """Largest time that bytes lay in the kernel."""
-        self.merged = False
-        """Whether a read brought several chunks: all but the last may have arrived earlier than they are timed."""
+        self.merged = 0
+        """Chunks that came before the last one of their read: they may have arrived earlier than they are timed."""
         self.timed_by_read = False
         self._http = ResponseParser()
         self._sse: SseParser | None = None
@@ -198,8 +199,7 @@ class _Exchange:
                 before = len(self.answer.chunks)
                 for event in self._sse.feed(body):
                     self.answer.take(event, at - self.sent)
-                if len(self.answer.chunks) - before > 1:
-                    self.merged = True
+                self.merged += max(0, len(self.answer.chunks) - before - 1)
         except EventTooLong as failure:
             self._end(_error(ErrorKind.PROTOCOL, str(failure)))
         except AnswerError as failure:

@@ -144,3 +144,6 @@ class RequestRecord(BaseModel):
     time_doubt_s: Seconds = 0.0
     """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS) or where
     a read brought several chunks; 0 where the kernel timed every chunk on its own."""
+    doubtful_chunks: Count | None = None
+    """How many chunks that may be: all that are timed when they are read, else of each read all but the last, which
+    have the last one's time. None: an earlier version wrote the record, and it may be all."""

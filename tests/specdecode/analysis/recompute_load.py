@@ -160,8 +160,16 @@ class Run:
 
     def doubtful(self, load: str, base: str, arm: str, cases: list[str]) -> bool:
         both = [r for name in (base, arm) for records in self.cases(load, name, cases) for r in records]
-        late = sum(r["time_doubt_s"] > 0.005 for r in both) > 0.01 * len(both)
-        return late or any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in both)
+        late = [r for r in both if r["time_doubt_s"] > 0.005]
+        known = [r.get("doubtful_chunks") for r in late]
+        wrong = [len(r["chunks"]) if count is None else count for r, count in zip(late, known, strict=True)]
+        first = [
+            count >= len(r["chunks"]) or r["chunks"][0]["at_s"] == r["chunks"][1]["at_s"]
+            for r, count in zip(late, wrong, strict=True)
+        ]
+        if sum(wrong) > 0.01 * sum(len(r["chunks"]) for r in both) or sum(first) > 0.01 * len(both):
+            return True
+        return any(r["scheduled_s"] is not None and r["sent_s"] - r["scheduled_s"] > 0.1 for r in both)
 
     def place(self, load: str, arm: str, cases: list[str]) -> float:
         """Requests under way in the batch, or sent a second."""

@@ -26,15 +26,26 @@ from tests.specdecode.benchmark.making import case, record, spec
 from tests.specdecode.benchmark.running import records
 
 
-def late(count: int, of: int = 512) -> list[RequestRecord]:
-    made = record([0.1, 0.2], tokens=2)
-    return [made.model_copy(update={"time_doubt_s": 0.006 if number < count else 0.0}) for number in range(of)]
+def load(requests: int, *late: tuple[float, int | None], first_merged: bool = False) -> list[RequestRecord]:
+    """Requests of ten chunks; `late`: of the first ones, how wrong how many chunks may be."""
+    times = [0.1, *([0.1] if first_merged else [0.2]), *(0.3 + 0.1 * number for number in range(8))]
+    made, plain = record(times, tokens=10), record([0.1 * number for number in range(1, 11)], tokens=10)
+    changed = [made.model_copy(update={"time_doubt_s": doubt, "doubtful_chunks": count}) for doubt, count in late]
+    return [*changed, *[plain] * (requests - len(late))]
 
 
-def test_a_load_that_is_not_marked_has_99_percent_of_its_requests_within_the_tightest_p99_bound() -> None:
-    assert not doubtful(late(5)) and doubtful(late(6)), "of 512, as at 256 streams: above 1%"
-    assert doubtful(late(1, of=24)) and not doubtful(late(0, of=24))
+def test_a_load_that_is_not_marked_has_99_percent_of_its_chunks_within_the_tightest_p99_bound() -> None:
+    assert not doubtful(load(24, (0.006, 2))) and doubtful(load(24, (0.006, 3))), "of 240 chunks: above 1%"
+    assert not doubtful(load(24, (0.005, 9))), "none of them is wrong by more"
+    assert doubtful(load(24, (0.006, None))), "a record of an earlier version does not say how many"
+    assert not doubtful(load(24))
     assert min(limits["chunk_p99_ms"] for limits in map(aims, LEVELS) if "chunk_p99_ms" in limits) == DOUBTFUL_S * 1000
+
+
+def test_a_load_is_marked_where_the_first_token_of_more_than_1_percent_of_the_requests_is_doubtful() -> None:
+    """Few of its chunks are: of an answer of hundreds the first is one."""
+    assert doubtful(load(99, (0.006, 1), first_merged=True)) and not doubtful(load(99, (0.006, 1)))
+    assert not doubtful(load(100, (0.006, 1), first_merged=True))
 
 
 def test_every_load_has_the_bounds_of_the_next_larger_one() -> None:
