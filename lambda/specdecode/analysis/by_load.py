@@ -16,23 +16,31 @@ def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
 
 
 def _where(curve: Curve) -> str:
+    arms = f"{curve.variant} is {{}} than {curve.baseline}"
     if len(curve.crossovers) == 1:
         found = curve.crossovers[0]
         first, second = ("below", "above") if found.direction == "stops" else ("above", "below")
-        return f"Speculate {first} {_load(curve, found)}, not {second}."
+        what = "Speculate" if curve.of_speculation else arms.format("faster")
+        return f"{what} {first} {_load(curve, found)}, not {second}."
     if curve.crossovers:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
-        return f"Whether to speculate changes with the load more than once: {places}."
+        what = "Whether to speculate" if curve.of_speculation else f"Whether {arms.format('faster')}"
+        return f"{what} changes with the load more than once: {places}."
     last = curve.points[-1].level
     shown = [side(point) for point in curve.points]
     if all(each > 0 for each in shown):
+        if not curve.of_speculation:
+            return f"{arms.format('faster')} at every load measured, and no crossover is there up to {last}."
         return f"Speculate at every load measured: it is faster at each, and no crossover is there up to {last}."
     if all(each < 0 for each in shown):
+        if not curve.of_speculation:
+            return f"{arms.format('slower')} at every load measured, up to {last}."
         return f"Do not speculate at any load measured: it is slower at each, up to {last}."
     faster = [point.level for point, each in zip(curve.points, shown, strict=True) if each > 0]
     slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
-    return f"No crossover is shown up to {last}: speculation is {' and '.join(known) or 'neither faster nor slower'}."
+    what = "speculation" if curve.of_speculation else curve.variant
+    return f"No crossover is shown up to {last}: {what} is {' and '.join(known) or 'neither faster nor slower'}."
 
 
 def side(point: LoadPoint) -> int:
@@ -69,7 +77,8 @@ def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
         if first is None:
             return "At your SLO neither arm carries even the smallest load measured."
         return f"At your SLO both carry {first}, of the loads measured."
-    return f"At your SLO it carries {first or 'none'} with and {second or 'none'} without, of the loads measured."
+    arms = f"{curve.variant} carries {first or 'none'} and {curve.baseline} {second or 'none'}"
+    return f"At your SLO {arms}, of the loads measured."
 
 
 def _doubts(curve: Curve) -> str:

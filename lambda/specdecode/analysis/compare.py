@@ -125,11 +125,17 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
     """What is not known where the arms are servers that already ran."""
     if not experiment.has_endpoints:
         return []
+    levels = experiment.workload.levels
+    queue = (
+        " Nor is how many requests they decode together: a load beyond that measures their queue, and a crossover "
+        "beside it may be too far out."
+    )
     unpriced = [variant.name for variant in experiment.variants if variant.price_per_hour is None]
     price = f" Without price_per_hour there are no dollars per million tokens ({', '.join(unpriced)})."
     return [
         "The arms are servers that already ran: what they ran on, with which settings, and who else asked them "
-        f"meanwhile is not known here.{price if unpriced else ''}"
+        f"meanwhile is not known here.{queue if len(levels) > 1 and levels[0].concurrency else ''}"
+        f"{price if unpriced else ''}"
     ]
 
 

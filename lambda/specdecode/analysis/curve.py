@@ -70,6 +70,7 @@ def _curve(
     return Curve(
         variant=pair.variant,
         baseline=pair.baseline,
+        of_speculation="speculation" in pair.changes,
         group=group,
         cases=tuple(kept),
         left_out=tuple(case for case in cases if case not in kept),

@@ -71,6 +71,8 @@ class Curve(Frozen):
 
     variant: str
     baseline: str
+    of_speculation: bool = True
+    """One of the two speculates and the other does not, as far as is known; else the words name the arms."""
     group: str
     cases: tuple[str, ...]
     """Those that could be compared at every level of the curve: a case that is missing must not look like load."""

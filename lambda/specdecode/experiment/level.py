@@ -45,6 +45,8 @@ def _listed(value: Any) -> Any:
 
 
 def _each_once(values: tuple[float, ...]) -> tuple[float, ...]:
+    if not values:  # not a `min_length`, which a wrong item does not reach: it would be a second problem
+        raise ValueError("give one load at least")
     names = [f"{value:g}" for value in values]
     if again := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"each level once: {', '.join(again)} is there several times")
@@ -63,7 +65,7 @@ def _schema(kind: str, limits: dict[str, Any]) -> dict[str, Any]:
 
 Concurrencies = Annotated[
     tuple[Annotated[int, Field(ge=1, le=MOST_AT_A_TIME)], ...],
-    Field(min_length=1, max_length=MOST_LEVELS),
+    Field(max_length=MOST_LEVELS),
     BeforeValidator(_listed),
     AfterValidator(_each_once),
     PlainSerializer(_plain),
@@ -73,7 +75,7 @@ Concurrencies = Annotated[
 
 Rates = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...],
-    Field(min_length=1, max_length=MOST_LEVELS),
+    Field(max_length=MOST_LEVELS),
     BeforeValidator(_listed),
     AfterValidator(_each_once),
     PlainSerializer(_plain),

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from specdecode.analysis import Comparison, compare
+from specdecode.analysis.by_load import advice_by_load
 from specdecode.analysis.crossing import AtLoad, crossings
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.experiment.slo import Slo
@@ -91,6 +92,32 @@ def test_the_table_has_a_row_for_each_level_and_the_crossover(comparison: Compar
     assert all(float(row["low"]) <= float(row["value"]) <= float(row["high"]) for row in points)
     (crossing,) = [row for row in rows if row["kind"] == "crossover" and row["case"] == "all"]
     assert crossing["metric"] == "stops" and float(crossing["value"]) == comparison.curve[0].crossovers[0].load
+
+
+def test_of_arms_of_which_no_k_is_known_the_words_name_the_arms(comparison: Comparison) -> None:
+    """Two servers that already ran: which of them speculates is not known."""
+    named = comparison.curve[0].model_copy(update={"of_speculation": False})
+    assert advice_by_load(named, ()).startswith("sd is faster than base below ")
+    ahead = named.model_copy(update={"crossovers": (), "points": named.points[:3]})
+    assert advice_by_load(ahead, ()) == (
+        "sd is faster than base at every load measured, and no crossover is there up to 4 at a time."
+    )
+    behind = named.model_copy(update={"crossovers": (), "points": named.points[-1:]})
+    assert advice_by_load(behind, ()) == "sd is slower than base at every load measured, up to 32 at a time."
+    mixed = advice_by_load(named.model_copy(update={"crossovers": ()}), ())
+    assert mixed.startswith("No crossover is shown up to 32 at a time: sd is faster at 1, 2, 4")
+    again = named.crossovers[0].model_copy(update={"load": 40.0, "direction": "starts"})
+    twice = advice_by_load(named.model_copy(update={"crossovers": (*named.crossovers, again)}), ())
+    assert twice.startswith("Whether sd is faster than base changes with the load more than once: it stops paying at ")
+
+
+def test_only_a_pair_that_differs_in_speculation_is_told_to_speculate() -> None:
+    tested = loads((1, 4), ks=(2, 6))
+    first, second, third = tested.variants
+    chained = tested.model_copy(update={"variants": (first, second, third.model_copy(update={"compare_to": "sd-k2"}))})
+    servers = {"base": BASE, "sd-k2": ARM, "sd-k6": ARM}
+    found = compare(experiment=chained, records=run(chained, servers, seed=1), context=context())
+    assert {curve.variant: curve.of_speculation for curve in found.curve} == {"sd-k2": True, "sd-k6": False}
 
 
 def test_a_run_of_one_load_has_no_curve() -> None:

@@ -55,7 +55,7 @@ def test_each_arm_carries_the_largest_load_up_to_which_it_keeps_the_objective(co
         assert kept > 0 and found.keeps == found.loads[kept - 1].level
         carries[found.variant] = found.keeps
     assert carries["sd"].value > carries["base"].value
-    said = f"At your SLO it carries {carries['sd']} with and {carries['base']} without, of the loads measured."
+    said = f"At your SLO sd carries {carries['sd']} and base {carries['base']}, of the loads measured."
     assert said in comparison.answer
 
 
@@ -65,7 +65,7 @@ def test_a_load_at_which_requests_failed_is_not_kept_whatever_the_larger_ones_do
     sd = next(each for each in found.objective if each.variant == "sd")
     assert [each.share for each in sd.loads] == [1, 1, 0.5, 1, 1, 1] and sd.keeps == Level(concurrency=2)
     assert "c4" not in {point.level.name for point in found.curve[0].points}
-    assert "At your SLO it carries 2 at a time with and 32 at a time without" in found.answer
+    assert "At your SLO sd carries 2 at a time and base 32 at a time, of the loads measured." in found.answer
     assert "4 at a time has no speed-up" in found.answer
     assert any("sd" in failure.message and "at 4 at a time" in failure.message for failure in found.context.failures)
 

@@ -128,6 +128,13 @@ def test_bad_input_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("option", "given"), [("--concurrency", "0"), ("--concurrency", "0,4"), ("--rate", "0")])
+def test_a_load_of_nothing_is_one_problem(option: str, given: str) -> None:
+    result = CliRunner().invoke(app, ["bench", "http://127.0.0.1:1", option, given])
+    assert result.exit_code == 2
+    assert result.stderr.strip().count("Input should be") == 1 and "Tuple" not in result.stderr
+
+
 def test_a_failed_probe_leaves_the_folder_to_the_next_try(tmp_path: Path) -> None:
     """The first server is not there; the same command against one that is needs no other folder."""
     out = tmp_path / "results"

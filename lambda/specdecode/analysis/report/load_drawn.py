@@ -103,9 +103,9 @@ def _join(first: str, second: str, about: str) -> str:
 
 def _gains(curve: Curve) -> str:
     gains = "; ".join(f"{compact(point.speedup)} at {point.level.value:g}" for point in curve.points)
+    what = "speculation" if curve.of_speculation else curve.variant
     places = "; ".join(
-        f"speculation {each.direction} paying at {rounded(each.load)}, 95% CI {rounded(each.low)} to "
-        f"{rounded(each.high)}"
+        f"{what} {each.direction} paying at {rounded(each.load)}, 95% CI {rounded(each.low)} to {rounded(each.high)}"
         for each in curve.crossovers
     )
     return f"{gains}. {places or 'No crossover is shown'}"
