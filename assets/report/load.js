@@ -6,6 +6,7 @@ const loadCharts = (shared) => {
   const times = (value) => `${value.toFixed(2)}×`;
   const short = (value) => `${Number(value.toPrecision(3))}`;
   const rounded = (value) => (value >= 10 ? value.toFixed(0) : short(Number(value.toPrecision(2))));
+  const time = (value) => (value >= 1 ? `${short(value)} s` : milliseconds(value));
   const [CIRCLE, SQUARE] = ["circle", "square"];
 
   // The points of both arms: what a chart draws of each is `pick`'s.
@@ -52,6 +53,10 @@ const loadCharts = (shared) => {
     const curve = data.curves[index];
     const values = both(curve, (found) => ({ user: found.user, all: found.all })).filter((d) => d.user !== null && d.all !== null);
     const said = (d) => `${labels.get(d.arm)} ${load(curve, d)}: ${short(d.all)} tokens/s in all, ${short(d.user)} a user`;
+    // The baseline's points have their names on the left, the arm's on the right: where both meet they can be read.
+    const named = (symbol, textAnchor, dx) => Plot.text(values.filter((d) => d.symbol === symbol), {
+      x: "user", y: "all", text: (d) => `${d.at}${d.doubtful ? "?" : ""}`, dx, dy: -9, textAnchor, fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3,
+    });
     const pairs = curve.points.filter((point) => point.arms.every((found) => found.user !== null && found.all !== null));
     return told(values.map(said), {
       width, height: Math.min(420, Math.max(280, width * 0.5)), marginLeft: 56, marginRight: 30, marginBottom: 42, marginTop: 26, style,
@@ -61,7 +66,7 @@ const loadCharts = (shared) => {
         Plot.link(pairs, { x1: (d) => d.arms[0].user, y1: (d) => d.arms[0].all, x2: (d) => d.arms[1].user, y2: (d) => d.arms[1].all, stroke: "var(--muted)", strokeDasharray: "2,3" }),
         Plot.line(values, { x: "user", y: "all", z: "arm", stroke: arm, strokeWidth: 2 }),
         dots(values, "user", "all", arm),
-        Plot.text(values, { x: "user", y: "all", text: (d) => `${d.at}${d.doubtful ? "?" : ""}`, dx: 8, dy: -9, textAnchor: "start", fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3 }),
+        named(CIRCLE, "end", -8), named(SQUARE, "start", 8),
         tip(values, "user", "all", said),
       ],
     });
@@ -95,10 +100,10 @@ const loadCharts = (shared) => {
     const values = both(curve, (found) => ({ half: found[metric][0], most: found[metric][1] })).filter((d) => d.half !== null && d.most !== null);
     const all = values.flatMap((d) => [d.half, d.most]);
     const limits = limit && limit < 2 * Math.max(...all) ? [limit] : [];
-    const said = (d) => `${labels.get(d.arm)} ${load(curve, d)}: half within ${milliseconds(d.half)}, 95% within ${milliseconds(d.most)}`;
-    return overLoad(curve, width, values.map(said), scale(all, milliseconds), [
+    const said = (d) => `${labels.get(d.arm)} ${load(curve, d)}: half within ${time(d.half)}, 95% within ${time(d.most)}`;
+    return overLoad(curve, width, values.map(said), scale(all, time), [
       Plot.ruleY(limits, { stroke: "var(--fg)", strokeDasharray: "1,3", strokeWidth: 2 }),
-      Plot.text(limits, { y: (v) => v, text: (v) => `SLO ${milliseconds(v)}`, frameAnchor: "left", dx: 4, dy: -7, fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3 }),
+      Plot.text(limits, { y: (v) => v, text: (v) => `SLO ${time(v)}`, frameAnchor: "left", dx: 4, dy: -7, fill: "var(--fg)", stroke: "var(--bg)", strokeWidth: 3 }),
       Plot.line(values, { x: "at", y: "most", z: "arm", stroke: arm, strokeWidth: 1.6, strokeDasharray: "5,3" }),
       Plot.line(values, { x: "at", y: "half", z: "arm", stroke: arm, strokeWidth: 2 }),
       dots(values, "at", "half", arm),
