@@ -83,7 +83,7 @@ def compare_measured(
     carried = objectives(experiment=experiment, levels=levels)
     by_load = over_load(over, pairs, carried)
     at_first = at_first_load(
-        answer(pairs=pairs, missing=tuple(missing(experiment, arms, context))), experiment.workload
+        answer(pairs=pairs, chains=chains, missing=tuple(missing(experiment, arms, context))), experiment.workload
     )
     comparison = Comparison(
         run_id=context.run_id,

@@ -12,20 +12,37 @@ from specdecode.measures.arm import Key, Measured
 
 
 def published_notes(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
-    """`AWS published 184.4 -> 288.6 tok/s …; you measured …`, one for each published pair."""
-    return [_beside(item, arms) for item in experiment.published]
+    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`, one a published pair."""
+    return [_beside(experiment, item, arms) for item in experiment.published]
 
 
-def _beside(item: Published, arms: Mapping[Key, Measured]) -> str:
+def _beside(experiment: Experiment, item: Published, arms: Mapping[Key, Measured]) -> str:
     theirs = _pair(item.base_tokens_per_second, item.tokens_per_second)
+    shape = [text for text, _ in _shape(experiment, item)]
+    other = [own for _, own in _shape(experiment, item) if own]
+    conditions = "".join(f", {each}" for each in (*shape, item.conditions) if each)
+    yours = f" Your shape is another one: {', '.join(other)}." if other else ""
     found = [
         arms[name, item.case].arm.output_throughput for name in (item.base, item.variant) if (name, item.case) in arms
     ]
-    conditions = f", {item.conditions}" if item.conditions else ""
     ours = "not measured here"
     if len(found) == 2 and found[0] and found[1]:
         ours = f"you measured {_pair(found[0], found[1])} on {item.case}"
-    return f"{item.by} published {theirs} for {item.base} -> {item.variant}{conditions}; {ours} ({item.source})."
+    return f"{item.by} published {theirs} for {item.base} -> {item.variant}{conditions}; {ours} ({item.source}).{yours}"
+
+
+def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
+    """What is known of the published run, and this experiment's own where it is another one; else ""."""
+    variants = {variant.name: variant for variant in experiment.variants}
+    arm = variants.get(item.variant)
+    model = experiment.target_of(arm).id if arm else experiment.target.id
+    parallel, level = experiment.serving.tensor_parallel_size, experiment.workload.levels[0]
+    known = (
+        (item.model, model, f"{item.model}", model),
+        (item.tensor_parallel_size, parallel, f"TP {item.tensor_parallel_size}", f"TP {parallel}"),
+        (item.concurrency, level.concurrency, f"concurrency {item.concurrency}", str(level)),
+    )
+    return [(text, "" if theirs == ours else own) for theirs, ours, text, own in known if theirs is not None]
 
 
 def _pair(base: float, other: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.groups import MIN_TYPES, figure
-from specdecode.analysis.result import CaseResult, GroupResult, Pair, Verdict
+from specdecode.analysis.result import CaseResult, Chain, GroupResult, Pair, Verdict
 from specdecode.analysis.verdict import MAX_FAILED, spread, times
 
 SAYS = {
@@ -46,15 +46,33 @@ def best_pair(pairs: Sequence[Pair]) -> Pair:
     return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
 
 
-def answer(*, pairs: Sequence[Pair], missing: Sequence[str] = ()) -> str:
-    """The verdict on the best arm. `missing`: arms and cases that failed or were not measured, in words."""
+def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()) -> str:
+    """The verdict on the best arm; against both baselines where its own is compared with another one.
+
+    `missing`: arms and cases that failed or were not measured, in words.
+    """
     lost = f" Not in this answer: {_listed(missing)}." if missing else ""
     if not pairs:
         return f"Nothing could be compared: no two arms completed the same case.{lost}"
     best = best_pair(pairs)
-    kinds = [found for name in ("structured", "open-ended") if (found := best.group(name))]
-    said = "; ".join(_says(best, found) for found in kinds)
-    return f"{title(best, among=pairs)} {said}.{_qualified(best)}{lost}"
+    total = next((chain.total for chain in chains if chain.variant == best.variant), None)
+    if total is None:
+        return f"{title(best, among=pairs)} {_all(best)}.{_qualified(best)}{lost}"
+    alike = subject(total) == subject(best)
+    deployed = f"Against {total.baseline}, as one would serve it without speculation, it"
+    also = deployed if alike else _against(total, among=pairs)
+    return f"{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
+
+
+def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
+    about = title(pair, among=among)
+    return about if f"against {pair.baseline}" in about else f"{about} against {pair.baseline}"
+
+
+def _all(pair: Pair) -> str:
+    """What it does on either kind of prompts."""
+    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
+    return "; ".join(_says(pair, found) for found in kinds)
 
 
 def _says(pair: Pair, found: GroupResult) -> str:

@@ -20,6 +20,11 @@ class Published(Frozen):
     variant: Name
     base_tokens_per_second: float = Field(gt=0)
     tokens_per_second: float = Field(gt=0)
+    model: Annotated[str, StringConstraints(max_length=128)] | None = None
+    """Target of the published run, as the hub names it; this and the next two are None where the source is silent."""
+    tensor_parallel_size: int | None = Field(default=None, ge=1)
+    concurrency: int | None = Field(default=None, ge=1)
+    """Requests at a time."""
     conditions: Prose = ""
-    """Of the published run, where they are not this experiment's."""
+    """Further ones of the published run: prompts, hardware, acceptance."""
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]

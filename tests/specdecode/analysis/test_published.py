@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from specdecode.analysis import compare
-from specdecode.analysis.published import which_comparison
+from specdecode.analysis.published import published_notes, which_comparison
 from specdecode.analysis.recommend import recommendation, recommended
-from specdecode.experiment import load_preset
+from specdecode.experiment import load_preset, preset_names
 from specdecode.experiment.published import Published
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -35,7 +35,36 @@ def test_a_published_figure_is_laid_beside_the_measured_one() -> None:
         "AWS published 184.4 -> 288.6 tok/s (1.56×) for base -> sd, concurrency 2; you measured " + ours
     )
     assert said.endswith(f"on {case} (a tutorial).")
+    assert "Your shape" not in said
     assert "AWS published" not in "".join(comparison.notes), "nothing is laid beside a run of which nobody published"
+
+
+def test_a_published_run_s_shape_is_said_and_where_this_one_is_another() -> None:
+    """The simulated run is Qwen3-32B at TP 32 with 4 requests at a time."""
+    same = notes(model="Qwen/Qwen3-32B", tensor_parallel_size="32", concurrency="4", conditions="sonnets")[0]
+    assert "for base -> sd, Qwen/Qwen3-32B, TP 32, concurrency 4, sonnets; you measured" in same
+    assert same.endswith("(a tutorial).")
+    other = notes(model="openai/gpt-oss-120b", tensor_parallel_size="16", concurrency="1")[0]
+    assert "openai/gpt-oss-120b, TP 16, concurrency 1; you measured" in other
+    assert other.endswith("Your shape is another one: Qwen/Qwen3-32B, TP 32, 4 at a time.")
+    assert notes(concurrency="1")[0].endswith("Your shape is another one: 4 at a time.")
+
+
+def test_the_shipped_figures_are_of_their_presets_shape() -> None:
+    for name in preset_names():
+        tested = load_preset(name)
+        for note in published_notes(tested, {}):
+            assert "TP " in note and "concurrency" in note and "Your shape" not in note, note
+
+
+def test_the_first_sentence_names_its_baseline_and_the_second_the_one_as_deployed() -> None:
+    """Or "pays" would be read as against what one serves without speculation."""
+    tested = load_preset("llama-3.1-8b-eagle3")
+    comparison = compare(experiment=tested, records=run(tested), context=context())
+    first, second = comparison.answer.split(" Against base-async, as one would serve it without speculation, it ")
+    assert first.startswith("Speculative decoding (sd) against base ") and second.startswith("pays on ")
+    alone = compare(experiment=experiment(), records=run(experiment()), context=context()).answer
+    assert alone.startswith("Speculative decoding pays on "), "one baseline needs no name"
 
 
 def test_an_arm_without_a_figure_is_not_compared_with_a_published_one() -> None:
