@@ -20,7 +20,8 @@ class MethodSupport(Frozen):
     families: tuple[Name, ...] | None = None
     """Families of targets whose model code takes the method; None: every family that the engine serves."""
     tokens: tuple[int, ...] | None = None
-    """The only numbers of speculative tokens that its heads were trained for; None: any."""
+    """The k of the heads that are known: a head drafts the block that it was trained for, and takes no other k. Kept
+    with the engine, since heads of the hub say it in no file that is read here. None: heads take any."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
     """Neuron configuration that the method needs."""
     needs_args: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ MAX_SPELLED_OUT = 2**20
 RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 
 
-OF_ONE_MODEL = ("revision", "size_gib", "import_prefix")
+OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")
 """Fields of a model that are no other model's: they go where its `id` does."""
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from specdecode import names
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capacity
 from specdecode.experiment.compiling import CompileOn
-from specdecode.experiment.effective import differences
+from specdecode.experiment.effective import differences, said
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, ModelRef
 from specdecode.giving_back import STUCK_GRACE_HOURS
@@ -72,6 +72,20 @@ def check_alike(experiment: Experiment, engine: Engine) -> list[str]:
                 out.append(
                     f"{variant.name} differs from {variant.compare_to} not in speculation alone: {'; '.join(found)}"
                 )
+    return out
+
+
+def check_forced(experiment: Experiment, engine: Engine) -> list[str]:
+    """Settings that an arm says and that the engine takes otherwise as soon as the arm speculates."""
+    out = []
+    for variant in experiment.variants if not experiment.has_endpoints else ():
+        told = said(experiment, variant, engine)
+        wrong = [key for key in engine.defaults.forced if key in told and told[key] != engine.defaults.speculating[key]]
+        if variant.speculation and wrong:
+            out.append(
+                f"{variant.name} is told {', '.join(wrong)}, and {engine.name} switches it off under speculation "
+                "whatever is said: an arm without speculation that is told the same does differ from it"
+            )
     return out
 
 

@@ -61,7 +61,7 @@ BROKEN = {
         {**DFLASH, "variants.sd.speculation.num_speculative_tokens": 8},
         None,
         "variants.sd.speculation.num_speculative_tokens",
-        "trained for none",
+        "no known head has k = 8",
     ),
     "arms-alike": (
         "rehearsal",
@@ -425,11 +425,17 @@ def test_prompt_and_answer_may_fill_the_window_to_the_last_token(output_tokens, 
 
 def test_a_target_without_a_family_is_warned_of_where_families_decide():
     """Else gpt-oss goes without its --hf-overrides, and EAGLE3 for Qwen3 on NxD Inference is valid."""
-    native = load_preset("gpt-oss-120b-eagle3")
-    unsaid = native.model_copy(update={"target": native.target.model_copy(update={"family": None})})
-    (found,) = check_families(unsaid, load_engine(native.engine))
-    assert found.startswith("openai/gpt-oss-120b: no `family`") and found.endswith("llama3, gpt-oss, qwen3")
-    assert check_families(native, load_engine(native.engine)) == []
+    known = load_preset("qwen3-32b")
+    unsaid = known.model_copy(update={"target": known.target.model_copy(update={"family": None})})
+    (found,) = check_families(unsaid, load_engine("0.16.0-sdk2.31.1"))
+    assert found.startswith("Qwen/Qwen3-32B: no `family`") and "give one of " in found
+    assert check_families(known, load_engine("0.16.0-sdk2.31.1")) == []
+
+
+def test_a_native_engine_takes_no_target_without_a_family():
+    (found,) = problems("gpt-oss-120b-eagle3", {"target.family": None})
+    assert (found.rule, found.field) == ("model-family", "target.family")
+    assert "openai/gpt-oss-120b has no family" in found.message and found.fix.endswith("one of llama3, gpt-oss, qwen3")
 
 
 def test_an_ami_whose_kernel_panics_is_refused_for_that_and_not_for_its_driver():

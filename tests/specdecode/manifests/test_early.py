@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import tempfile
 
@@ -64,6 +66,16 @@ def test_one_line_before_anything_is_moved(tmp_path, node, code, says):
     assert (ended, says in said) == (code, True), said
     assert ("went on" in said) is (code == 0)
     assert (f"specdecode: error {code}: " in said) is (code != 0)
+
+
+def test_a_device_that_only_opening_tells_is_closed_is_seen(tmp_path):
+    """As in a container whose devices cgroup refuses it, where root passes `test -r`: here a socket does."""
+    (tmp_path / "dev").mkdir()
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as closed, contextlib.chdir(tmp_path):
+        closed.bind("dev/neuron0")
+        source = on_node(device_check(load_engine(NATIVE), 1), tmp_path)
+        ended = subprocess.run(["/bin/sh", "-c", source], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 75 and "neuron0: the node image keeps it for others" in ended.stderr
 
 
 def test_it_stands_before_the_first_byte_of_weights(ctx):

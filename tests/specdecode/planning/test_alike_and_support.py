@@ -58,5 +58,15 @@ def test_what_speculation_switches_off_is_off_whatever_the_arm_says():
     assert found.endswith("alone: --async-scheduling: off against on")
 
 
+def test_what_both_arms_are_told_and_speculation_switches_off_is_said():
+    """Both say it, so that they look alike; the engine takes it from one of them."""
+    both = {f"variants.{name}.extra_args": ["--async-scheduling"] for name in ("sd", "base")}
+    (found,) = [text for text in warnings("llama-3.1-8b-eagle3", **both) if "whatever is said" in text]
+    assert found.startswith("sd is told --async-scheduling, and 0.24.0-sdk2.32.0 switches it off under speculation")
+    assert not [text for text in warnings("llama-3.1-8b-eagle3") if "whatever is said" in text]
+    orders = [word for name, each in both.items() for word in ("--set", f"{name}={json.dumps(each)}")]
+    assert found in CliRunner().invoke(app, ["validate", "llama-3.1-8b-eagle3", *orders]).output.replace("\n", "")
+
+
 def weights():
     return {"variants.sd.target": {"id": "acme/other", "family": "qwen3", "size_gib": 60}}

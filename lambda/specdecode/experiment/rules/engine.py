@@ -28,8 +28,12 @@ _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 
 def model_family(case: Case) -> Iterator[Finding]:
+    """One that the engine serves; a native engine sets and checks so much by it that it must be said."""
     served = case.engine.model_families
     for field, model in case.targets():
+        if model.family is None and case.engine.dialect is Dialect.NATIVE_PLUGIN:
+            message = f"{model.id} has no family: what {case.engine.name} needs for its kind of model is not known"
+            yield f"{field}.family", message, f"say which it is, one of {', '.join(served)}"
         if model.family and model.family not in served:
             yield (
                 field,
@@ -75,9 +79,13 @@ def method_needs(case: Case) -> Iterator[Finding]:
             continue
         k, field = speculation.num_speculative_tokens, f"variants.{variant.name}"
         if support.tokens and k not in support.tokens:
-            message = f"{speculation.method} heads draft a whole block: {k} tokens were trained for none"
+            message = f"a {speculation.method} head drafts the block that it was trained for: no known head has k = {k}"
             can = ", ".join(map(str, support.tokens))
-            yield f"{field}.speculation.num_speculative_tokens", message, f"give what the head has: one of {can}"
+            yield (
+                f"{field}.speculation.num_speculative_tokens",
+                message,
+                f"give your head's own k (its block less one): {can}",
+            )
         given = flags(arguments(case.experiment, variant, case.engine))
         wanted = flags(list(support.needs_args))
         missing = [
