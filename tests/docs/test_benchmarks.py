@@ -96,6 +96,7 @@ def test_the_table_of_loads_is_the_measured_one_and_holds_its_promises(monkeypat
         seen = row["rounds"] > 1 or len(row["levels"]) >= LEVELS_FOR_A_CURVE
         if seen or row["shared"] <= ASSUMED:
             assert row["claimed_of_equal_arms"] <= 0.05, row
+            assert row["covered"] >= 0.85 * row["found"], row
 
 
 def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(monkeypatch: pytest.MonkeyPatch) -> None:

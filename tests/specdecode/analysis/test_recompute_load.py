@@ -26,7 +26,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """A run as it lies in the bucket: two types of prompts, a crossover, failures, a doubtful load and a full one."""
     folder, open_loop = tmp_path_factory.mktemp("run"), request.param == "a second"
     rounds = 2 if request.param == "two rounds" else 1
-    sizes = (0.5, 1.0, 4.0) if open_loop else (8, 1, 2, 80) if rounds > 1 else (8, 1, 2, 4, 32, 80)
+    sizes = (0.5, 1.0, 4.0) if open_loop else (8, 1, 2, 80) if rounds > 1 else (8, 1, 2, 4, 16, 32, 80)
     slo = Slo(ttft_s=0.1, tpot_s=0.021, share=0.7)
     tested = loads(sizes, slo=slo, open_loop=open_loop, cases=2, rounds=rounds)
     servers = {"base": Server(), "sd": Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)}
