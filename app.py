@@ -21,19 +21,15 @@ ROOT = Path(__file__).resolve().parent
 
 
 def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
-    """Put both stacks into `app`. Raises SettingsError where the settings have a run start that may not."""
+    """Put both stacks into `app`; on a cluster that exists, SpecDecodeStack alone.
+
+    Raises SettingsError where the settings have a run start that may not.
+    """
     scheduled = scheduled_run(settings)
-    platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
-    SpecDecodeStack(
-        app,
-        "SpecDecodeStack",
-        cluster=platform.cluster,
-        vpc=platform.vpc,
-        karpenter_role=platform.karpenter_role,
-        bundle=bundle,
-        settings=settings,
-        scheduled=scheduled,
-    )
+    platform = None
+    if not settings.existing_cluster:
+        platform = TrainiumClusterStack(app, "TrainiumClusterStack", bundle=bundle, settings=settings)
+    SpecDecodeStack(app, "SpecDecodeStack", platform=platform, bundle=bundle, settings=settings, scheduled=scheduled)
 
 
 def context_of_cdk_json() -> dict[str, Any]:

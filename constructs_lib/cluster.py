@@ -1,23 +1,15 @@
 """The EKS cluster with its two system nodes."""
 
-import json
-
-from aws_cdk import Aws, Fn, RemovalPolicy, Size, Stack
+from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct
 
-from constructs_lib.acknowledgements import (
-    acknowledge,
-    acknowledge_managed,
-    acknowledge_warning,
-    acknowledge_wildcards,
-)
+from constructs_lib.acknowledgements import acknowledge_managed, acknowledge_warning
+from constructs_lib.kubectl import MEMORY, settle
 from constructs_lib.settings import Settings
 
 NODE_POLICIES = (
@@ -65,7 +57,7 @@ class Cluster(Construct):
             bootstrap_cluster_creator_admin_permissions=False,
             prune=False,
             kubectl_provider_options=eks.KubectlProviderOptions(
-                kubectl_layer=KubectlV35Layer(self, "Kubectl"), memory=Size.gibibytes(2)
+                kubectl_layer=KubectlV35Layer(self, "Kubectl"), memory=MEMORY
             ),
         )
         if settings.vpc_id:
@@ -85,42 +77,14 @@ class Cluster(Construct):
                 ],
             )
         self.system_nodes = self._system_nodes(settings, private)
-        self._settle_provider(settings)
-
-    def _settle_provider(self, settings: Settings) -> None:
-        """Bring CDK's own kubectl provider to our log retention, and acknowledge the policies that it writes."""
-        provider = self.cluster.node.find_child("KubectlProvider")
         acknowledge_managed(
             self.cluster.node.find_child("Role"),
             "AmazonEKSClusterPolicy",
             reason="The policy that EKS requires of a cluster role.",
         )
-        for construct in provider.node.find_all():
-            if isinstance(construct, logs.CfnLogGroup):
-                construct.retention_in_days = settings.log_retention_days
-                construct.apply_removal_policy(RemovalPolicy.DESTROY)
-                # Else a manifest could invoke the function first, and Lambda would make the group without retention.
-                self.cluster.node.find_child("KubectlReadyBarrier").node.add_dependency(construct)
-        by_cdk = "Written by CDK's kubectl provider, which offers no choice of policies."
-        acknowledge_managed(
-            provider,
-            "AmazonEC2ContainerRegistryReadOnly",
-            "service-role/AWSLambdaBasicExecutionRole",
-            "service-role/AWSLambdaVPCAccessExecutionRole",
-            reason=by_cdk,
-        )
-        handler = provider.node.find_child("Handler")
-        assert isinstance(handler, lambda_.Function)  # noqa: S101 - narrows the type
-        acknowledge_wildcards(provider, f"{handler.function_arn}:*", reason=by_cdk)
-        public = Stack.of(self).resolve(
-            Fn.condition_if(
-                handler.node.find_child("HasEcrPublic").logical_id,
-                f"arn:{Aws.PARTITION}:iam::aws:policy/AmazonElasticContainerRegistryPublicReadOnly",
-                Aws.NO_VALUE,
-            )
-        )
-        acknowledge(handler, f"IAM4[Policy::{json.dumps(public, separators=(',', ':'))}]", reason=by_cdk)
-        acknowledge(provider, "L1", reason="The handler's runtime is CDK's; it moves with the pinned aws-cdk-lib.")
+        for group in settle(self.cluster.node.find_child("KubectlProvider"), settings=settings):
+            # Else a manifest could invoke the function first, and Lambda would make the group without retention.
+            self.cluster.node.find_child("KubectlReadyBarrier").node.add_dependency(group)
 
     def _system_nodes(self, settings: Settings, subnets: ec2.SubnetSelection) -> eks.Nodegroup:
         """Two nodes, for Karpenter's two replicas (one a host) and the add-ons' controllers."""

@@ -13,8 +13,9 @@ def resting_parts(settings: Settings) -> tuple[Part, ...]:
         system_node_type=settings.system_instance_type,
         gateways=min(settings.nat_gateways, len(settings.zones)) if made else 0,
         endpoints=len(settings.interface_endpoints) * len(settings.zones) if made else 0,
-        keys=2 if settings.bucket_encryption == "kms" else 1,
         nodes=settings.nodes,
+        cluster=settings.existing_cluster is None,
+        keys=(settings.bucket_encryption == "kms") + (settings.existing_cluster is None),
     )
 
 
@@ -45,6 +46,8 @@ def hourly_cost(settings: Settings) -> str:
     """The stack's output `HourlyCost`, in words."""
     resting, node = resting_cost(settings), settings.nodes * settings.node_price
     nodes = f"{settings.nodes} x {settings.node_type}" if settings.nodes > 1 else f"a {settings.node_type}"
+    if settings.existing_cluster:
+        return f"{resting:.2f} USD at rest; cluster and nodes are yours ({node:.2f} an hour for a {settings.node_type})"
     match capacity(settings).type:
         case "odcr":
             return (

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 
 from constructs_lib.neuron_amis import STAGING_AMI
 from constructs_lib.settings import Settings, SettingsError
@@ -24,7 +24,8 @@ def facts(settings: Settings) -> DeploymentFacts:
         node=settings.node_type,
         nodes=settings.nodes,
         node_price=settings.node_price,
-        cluster=settings.cluster_name,
+        cluster=settings.eks_cluster,
+        existing=existing(settings),
         kubernetes=settings.kubernetes_version,
         zones=settings.zones,
         node_zones=settings.node_zones,
@@ -42,6 +43,17 @@ def facts(settings: Settings) -> DeploymentFacts:
         block_end=settings.capacity_end,
         alert_email=settings.alert_email is not None,
         accept_no_alerts=settings.accept_no_alerts,
+    )
+
+
+def existing(settings: Settings) -> ExistingCluster | None:
+    """What was said of a cluster that exists."""
+    if not settings.existing_cluster:
+        return None
+    return ExistingCluster(
+        endpoint=str(settings.cluster_endpoint),
+        security_group=str(settings.cluster_security_group),
+        issuer=str(settings.cluster_oidc_issuer),
     )
 
 

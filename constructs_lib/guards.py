@@ -16,6 +16,7 @@ from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.logs import retention
 from constructs_lib.network_interfaces import allow_network_interfaces
+from constructs_lib.pipeline_access import rights
 from constructs_lib.settings import Settings
 
 PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engine images have Python 3.11."
@@ -87,6 +88,7 @@ class GuardFunction(Construct):
                 "CLUSTER_NAME": cluster.cluster_name,
                 "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
                 "CLUSTER_CA": cluster.cluster_certificate_authority_data,
+                **rights(settings),
             },
             timeout=Duration.minutes(15),
             memory_size=256,

@@ -40,7 +40,7 @@ class Outputs(Construct):
             ),
             (
                 "KubeconfigCommand",
-                f"aws eks update-kubeconfig --region {settings.region} --name {settings.cluster_name}",
+                f"aws eks update-kubeconfig --region {settings.region} --name {settings.eks_cluster}",
                 "For the roles of `admin_role_arns`, from where the endpoint can be reached",
             ),
             (

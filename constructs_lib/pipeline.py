@@ -17,7 +17,7 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.costs import capacity
 from constructs_lib.logs import retention
-from constructs_lib.pipeline_access import PipelineAccess, groups_of
+from constructs_lib.pipeline_access import PipelineAccess, groups_of, rights
 from constructs_lib.pipeline_functions import FUNCTIONS, PipelineFunction
 from constructs_lib.settings import Settings
 from constructs_lib.trust import for_this_account
@@ -46,7 +46,14 @@ class Pipeline(Construct):
             self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
         )
         security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        access = PipelineAccess(self, "Access", cluster=cluster, security_group=security_group, nodes=settings.nodes)
+        access = PipelineAccess(
+            self,
+            "Access",
+            cluster=cluster,
+            security_group=security_group,
+            nodes=settings.nodes,
+            gives_roles=not settings.existing_cluster,
+        )
         environment = {
             "BUCKET": bucket.bucket_name,
             "BUNDLE_URI": bundle.uri,
@@ -54,6 +61,7 @@ class Pipeline(Construct):
             "CLUSTER_NAME": cluster.cluster_name,
             "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
             "CLUSTER_CA": cluster.cluster_certificate_authority_data,
+            **rights(settings),
             "CAPACITY": capacity(settings).model_dump_json(),
             "OPERATIONS_NAMESPACE": pipeline_watchdog.NAMESPACE,
         }
@@ -83,6 +91,7 @@ class Pipeline(Construct):
             function=self.functions["Watchdog"],
             state_machine=self.state_machine,
             longest_run_hours=settings.longest_run_hours,
+            makes_nodes=not settings.existing_cluster,
         )
         self.alarms = watchdog.alarms
         self.missing_heartbeat = watchdog.missing_heartbeat

@@ -10,6 +10,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
+from constructs_lib.settings import Settings
+
 READER_GROUP = "specdecode:reader"
 """Kubernetes group of every function; the writers are in names.PIPELINE_GROUP beside it."""
 WATCHDOG_GROUP = "specdecode:watchdog"
@@ -64,8 +66,8 @@ def scale_pools(nodes: int) -> list[dict[str, Any]]:
     ]
 
 
-def _manifests(kind: str, name: str, group: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A Role or ClusterRole and its binding to `group`."""
+def role_and_binding(kind: str, name: str, group: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A Role (of the workload namespace) or ClusterRole and its binding to `group`."""
     scope = {"namespace": names.NAMESPACE} if kind == "Role" else {}
     labels = {"app.kubernetes.io/name": "specdecode", "app.kubernetes.io/managed-by": "cdk"}
     api = "rbac.authorization.k8s.io"
@@ -94,11 +96,26 @@ def groups_of(function: str) -> list[str]:
     ]
 
 
+def rights(settings: Settings) -> dict[str, str]:
+    """The variable by which a function knows that it may do nothing outside the namespace."""
+    return {names.RIGHTS_VARIABLE: names.NAMESPACE_RIGHTS} if settings.existing_cluster else {}
+
+
 class PipelineAccess(Construct):
-    """Roles in Kubernetes, the way to the API server, and an access entry for each function's role."""
+    """Roles in Kubernetes, the way to the API server, and an access entry for each function's role.
+
+    In a cluster that exists its administrator has given the roles (constructs_lib/cluster_objects.py).
+    """
 
     def __init__(
-        self, scope: Construct, id: str, *, cluster: eks.ICluster, security_group: ec2.ISecurityGroup, nodes: int
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        security_group: ec2.ISecurityGroup,
+        nodes: int,
+        gives_roles: bool = True,
     ) -> None:
         super().__init__(scope, id)
         self._cluster = cluster
@@ -110,7 +127,7 @@ class PipelineAccess(Construct):
             ("Role", "sessions", names.SESSIONS_GROUP, RENEW_SESSIONS),
             ("ClusterRole", "watchdog", WATCHDOG_GROUP, END_NODES),
         ):
-            for manifest in _manifests(kind, f"specdecode-{part}", group, rules):
+            for manifest in role_and_binding(kind, f"specdecode-{part}", group, rules) if gives_roles else ():
                 eks.KubernetesManifest(
                     self, f"{part.capitalize()}{manifest['kind']}", cluster=cluster, manifest=[manifest]
                 )

@@ -25,8 +25,8 @@ class WatchdogSchedule(Construct):
 
     `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching: whoever makes this sends a first one
     before `missing_heartbeat`, the alarm, exists), a node that has existed for fifteen minutes beyond what the lease is
-    worth, a run that has held the node for longer than `longest_run_hours`, and something that the watchdog could not
-    do.
+    worth (where nodes are ours), a run that has held the node for longer than `longest_run_hours`, and something that
+    the watchdog could not do.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class WatchdogSchedule(Construct):
         function: lambda_.IFunction,
         state_machine: sfn.IStateMachine,
         longest_run_hours: int,
+        makes_nodes: bool,
     ) -> None:
         super().__init__(scope, id)
         # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
@@ -100,7 +101,12 @@ class WatchdogSchedule(Construct):
                 description=described(
                     f"A run has held the node for {longest_run_hours} h.",
                     runbook="`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives the "
-                    f"node up. {STUCK_GRACE_HOURS} h after this the backstop ends the instance.",
+                    "node up. "
+                    + (
+                        f"{STUCK_GRACE_HOURS} h after this the backstop ends the instance."
+                        if makes_nodes
+                        else "The instance is yours: nothing here ends it."
+                    ),
                 ),
                 operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
                 threshold=longest_run_hours * 3600,
@@ -122,7 +128,9 @@ class WatchdogSchedule(Construct):
                 missing=cw.TreatMissingData.IGNORE,
             ),
         ]
-
+        if not makes_nodes:
+            self.alarms = [alarm for alarm in self.alarms if alarm.node.id != "NodeWithoutLease"]
+            self.node.try_remove_child("NodeWithoutLease")
         self.missing_heartbeat = self.alarms[0]
 
     def _alarm(

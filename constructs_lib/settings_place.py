@@ -52,8 +52,25 @@ class PlaceSettings(BaseModel):
         "`monitoring`, `ec2`, `sqs`, `states`, `lambda`). With `vpc_id` none is made: name those that your VPC has "
         "(`s3` too), so that pods may reach them.",
     )
+    existing_cluster: str | None = Field(
+        None,
+        pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$",
+        description="EKS cluster of yours to run on; unset, one is made ([how](how-to/own-cluster.md)).",
+    )
+    cluster_endpoint: str | None = Field(None, pattern=r"^https://[^\s/]+$", description="Its API server.")
+    cluster_ca: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9+/=]{64,}$", description="Its certificate authority's data, in base64."
+    )
+    cluster_security_group: str | None = Field(
+        None, pattern=r"^sg-[0-9a-f]{8,17}$", description="Its cluster security group, which functions are let into."
+    )
+    cluster_oidc_issuer: str | None = Field(
+        None, pattern=r"^https://\S+$", description="Its OIDC issuer, of which the account has a provider."
+    )
     cluster_name: str = Field(
-        "specdecode", pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$", description="EKS cluster; prefix of literal names."
+        "specdecode",
+        pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$",
+        description="EKS cluster that is made; prefix of literal names.",
     )
     kubernetes_version: str = Field("1.35", description="Kubernetes version of the cluster.")
     endpoint_public_cidrs: Texts = Field(
@@ -70,6 +87,11 @@ class PlaceSettings(BaseModel):
     def zones(self) -> tuple[str, ...]:
         """Zones of the network, by id."""
         return self.availability_zones or REGION_ZONES.get(self.region, ())
+
+    @property
+    def eks_cluster(self) -> str:
+        """Name of the cluster in EKS."""
+        return self.existing_cluster or self.cluster_name
 
     @property
     def addon_versions(self) -> Mapping[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from constructs_lib import cluster_rules, settings_schedule
 from constructs_lib import network_rules as network
-from constructs_lib import settings_schedule
 from constructs_lib.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.versions import ADDONS
 from constructs_lib.zones import REGION_ZONES, problem_of
@@ -26,6 +26,7 @@ def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
     """Every problem of `settings` that the fields' own types do not catch."""
     yield from _region_and_zones(settings)
     yield from network.problems(settings)
+    yield from cluster_rules.problems(settings)
     yield from _public_addresses(settings.endpoint_public_cidrs)
     yield from _kubernetes_and_ami(settings)
     yield from _capacity(settings, now=now)
@@ -57,7 +58,7 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
                 f"availability-zone-id --filters Name=instance-type,Values={settings.node_type}`, and if it has, "
                 "say so with trn2_zones"
             )
-    if not settings.node_zones:
+    if not settings.node_zones and not settings.existing_cluster:
         yield (
             f"region: no zone of {settings.region} is known to have {settings.node_type} "
             f"(known: {', '.join(settings.shape.zones or ())}); name one with trn2_zones if you know better"

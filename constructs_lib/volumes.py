@@ -28,7 +28,7 @@ SIZE = "10Ti"
 
 
 class Volumes(Construct):
-    """The Mountpoint for S3 CSI add-on, and the volumes that it mounts.
+    """The Mountpoint for S3 CSI add-on (a cluster that exists has it), and the volumes that it mounts.
 
     Credentials are the pod's own (its service account's role), so the add-on needs no role. The Mountpoint pods, one a
     volume, ask for CPU and memory: without, they are the first to be evicted from a full node. They have no limit of
@@ -47,7 +47,11 @@ class Volumes(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        driver = addon(self, "CsiDriver", cluster=cluster, name="aws-mountpoint-s3-csi-driver", settings=settings)
+        if not settings.existing_cluster:
+            needs = (
+                *needs,
+                addon(self, "CsiDriver", cluster=cluster, name="aws-mountpoint-s3-csi-driver", settings=settings),
+            )
         self.claims = []
         for prefix in PREFIXES:
             volume = apply(
@@ -55,7 +59,7 @@ class Volumes(Construct):
                 f"{prefix.capitalize()}Volume",
                 cluster=cluster,
                 manifest=persistent_volume(prefix, bucket_name=bucket.bucket_name, region=settings.region),
-                needs=(driver,),
+                needs=needs,
             )
             self.claims.append(
                 apply(

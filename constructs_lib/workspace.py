@@ -20,20 +20,22 @@ class Workspace(Construct):
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, settings: Settings) -> None:
         super().__init__(scope, id)
-        self.namespace = apply(
-            self,
-            "Namespace",
-            cluster=cluster,
-            manifest=namespace(
-                names.NAMESPACE,
-                labels={"pod-security.kubernetes.io/enforce": "restricted"},
-            ),
-        )
+        self.namespace = apply(self, "Namespace", cluster=cluster, manifest=workspace())
         for bound in kubernetes_objects("bounds.yaml"):
             apply(self, bound["kind"], cluster=cluster, needs=(self.namespace,), manifest=bound)
-        endpoints = vpc_endpoints(settings.vpc_cidr) if {*PODS_CALL} & {*settings.interface_endpoints} else []
-        for policy in [*kubernetes_objects("network-policies.yaml"), *endpoints]:
+        for policy in network_policies(settings):
             apply(self, policy["metadata"]["name"], cluster=cluster, needs=(self.namespace,), manifest=policy)
+
+
+def workspace() -> Manifest:
+    """The namespace of the workload pods."""
+    return namespace(names.NAMESPACE, labels={"pod-security.kubernetes.io/enforce": "restricted"})
+
+
+def network_policies(settings: Settings) -> list[Manifest]:
+    """Who may talk to whom there."""
+    endpoints = vpc_endpoints(settings.vpc_cidr) if {*PODS_CALL} & {*settings.interface_endpoints} else []
+    return [*kubernetes_objects("network-policies.yaml"), *endpoints]
 
 
 def vpc_endpoints(vpc_cidr: str) -> list[Manifest]:

@@ -33,11 +33,13 @@ class Deployment:
 
     processes: Processes
     services: Services
+    out: str = "cdk.out"
+    """Folder of the assembly, below that of the rehearsal."""
 
     @property
     def assembly(self) -> Path:
         """Where the synthesized app lies: templates and assets."""
-        return self.processes.folder / "cdk.out"
+        return self.processes.folder / self.out
 
     def synth(self, settings: Mapping[str, str]) -> Child:
         """Start `cdk synth` into the assembly folder. It needs no AWS, so other steps can run meanwhile."""
@@ -50,12 +52,12 @@ class Deployment:
         target = f"aws://{tools.ACCOUNT}/{tools.REGION}"
         return self._cdk("bootstrap", "bootstrap", target, directory=self.processes.folder)
 
-    def deploy(self) -> Child:
-        """Start `cdk deploy`, which brings the stacks that SpecDecodeStack depends on."""
+    def deploy(self, stack: str = STACK) -> Child:
+        """Start `cdk deploy` of `stack`, which brings the stacks that it depends on."""
         return self._cdk(
             "deploy",
             "deploy",
-            STACK,
+            stack,
             "--app",
             str(self.assembly),
             "--require-approval",

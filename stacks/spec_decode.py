@@ -1,5 +1,7 @@
 """SpecDecodeStack: the bucket, what the workload pods need in the cluster, and the pipeline."""
 
+from typing import Protocol
+
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -14,6 +16,7 @@ from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
 from constructs_lib.dashboard import Dashboard
+from constructs_lib.existing_cluster import ExistingCluster
 from constructs_lib.guards import GuardFunction
 from constructs_lib.lanes import put_in_lanes
 from constructs_lib.outputs import Outputs
@@ -30,17 +33,27 @@ from constructs_lib.workspace import Workspace
 from stacks.base import ProjectStack
 
 
+class Platform(Protocol):
+    """What is taken of the cluster stack."""
+
+    cluster: eks.Cluster
+    vpc: ec2.IVpc
+    karpenter_role: iam.IRole
+
+
 class SpecDecodeStack(ProjectStack):
-    """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both."""
+    """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both.
+
+    Without a `platform` it stands alone, on the cluster that the settings name: its nodes are somebody else's, so that
+    there is no backstop, and what must be in the cluster before is `constructs_lib.cluster_objects`.
+    """
 
     def __init__(
         self,
         scope: Construct,
         id: str,
         *,
-        cluster: eks.Cluster,
-        vpc: ec2.IVpc,
-        karpenter_role: iam.IRole,
+        platform: Platform | None,
         bundle: Bundle,
         settings: Settings,
         scheduled: ScheduledRun | None = None,
@@ -50,8 +63,14 @@ class SpecDecodeStack(ProjectStack):
         )
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
-        workspace = Workspace(self, "Workspace", cluster=cluster, settings=settings)
-        inside = (workspace.namespace,)
+        ground: Workspace | ExistingCluster
+        if platform is None:
+            ground = ExistingCluster(self, "Cluster", settings=settings)
+            cluster, vpc, inside = ground.cluster, ground.vpc, ground.needs
+        else:
+            cluster, vpc = platform.cluster, platform.vpc
+            ground = Workspace(self, "Workspace", cluster=cluster, settings=settings)
+            inside = (ground.namespace,)
         claims = ClaimTemplates(self, "Claims", cluster=cluster, needs=inside, settings=settings)
         volumes = Volumes(self, "Volumes", cluster=cluster, bucket=artifacts.bucket, needs=inside, settings=settings)
         accounts = ServiceAccounts(
@@ -72,21 +91,13 @@ class SpecDecodeStack(ProjectStack):
             bundle=asset,
             settings=settings,
         )
-        pipeline.node.add_dependency(workspace)
+        pipeline.node.add_dependency(ground)
         roles = PodRoles(
             self, "PodRoles", functions=pipeline.functions, bucket=artifacts.bucket, key=artifacts.key, bundle=asset
         )
         alerts = Alerts(self, "Alerts", settings=settings)
         if not settings.accept_no_alerts:
             pipeline.refuses_runs_unheard_of(alerts.topic)
-        backstop = Backstop(
-            self,
-            "Backstop",
-            karpenter_role=karpenter_role,
-            state_machine=pipeline.state_machine,
-            topic=alerts.topic,
-            settings=settings,
-        )
         guards = GuardFunction(
             self,
             "Guards",
@@ -102,7 +113,21 @@ class SpecDecodeStack(ProjectStack):
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
-        guards.detaches(backstop.no_launch, role=karpenter_role)
+        backstop = platform and Backstop(
+            self,
+            "Backstop",
+            karpenter_role=platform.karpenter_role,
+            state_machine=pipeline.state_machine,
+            topic=alerts.topic,
+            settings=settings,
+        )
+        given_back = {}
+        if backstop:
+            guards.detaches(backstop.no_launch, role=backstop.karpenter_role)
+            given_back = {
+                "KarpenterRole": backstop.karpenter_role.role_name,
+                "NoLaunchPolicy": backstop.no_launch.managed_policy_arn,
+            }
         watchdog = pipeline.functions["Watchdog"]
         guards.runs(watchdog)
         beat = guards.resource(
@@ -114,31 +139,33 @@ class SpecDecodeStack(ProjectStack):
                 "Metric": pipeline_watchdog.HEARTBEAT,
             },
         )
-        beat.node.add_dependency(workspace, *pipeline.watchdog_needs)
+        beat.node.add_dependency(ground, *pipeline.watchdog_needs)
         pipeline.missing_heartbeat.node.add_dependency(beat)
         teardown = guards.resource(
             "TeardownGuard",
             guard="teardown",
             properties={
                 "StateMachineArn": pipeline.state_machine.state_machine_arn,
-                "KarpenterRole": karpenter_role.role_name,
-                "NoLaunchPolicy": backstop.no_launch.managed_policy_arn,
+                **given_back,
             },
         )
-        teardown.node.add_dependency(workspace, claims, volumes, accounts, roles, pipeline, backstop)
+        teardown.node.add_dependency(ground, claims, volumes, accounts, roles, pipeline)
         alarms = []
+        if backstop:
+            teardown.node.add_dependency(backstop)
+            alarms += backstop.alarms
         if scheduled is not None:
             schedule = Schedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
             schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
-            alarms = schedule.alarms
+            alarms += schedule.alarms
         results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
         dashboard = Dashboard(
             self,
             "Dashboard",
             settings=settings,
             state_machine=pipeline.state_machine,
-            cluster_name=settings.cluster_name,
-            alarms=[*pipeline.alarms, *backstop.alarms, *results.alarms, *alarms],
+            cluster_name=settings.eks_cluster,
+            alarms=[*pipeline.alarms, *alarms, *results.alarms],
         )
         Outputs(
             self,

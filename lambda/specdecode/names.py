@@ -79,6 +79,11 @@ SERVICE_ACCOUNTS = {
 PLAIN_ACCOUNT = "specdecode-plain"
 """ServiceAccount of all other pods: it has no role. In AWS they act with a session (specdecode.manifests.sessions)."""
 
+RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
+NAMESPACE_RIGHTS = "namespace"
+"""Variable of the functions, and its value where they may do nothing outside NAMESPACE: nodes are not seen there, nor
+made or ended. Somebody else brings them."""
+
 SESSIONS_GROUP = "specdecode:sessions"
 """Kubernetes group of the functions in POD_ROLES: they may put a new session into a Secret, and read none."""
 

@@ -211,6 +211,50 @@ def test_a_vpc_of_yours_may_have_any_range_and_four_zones() -> None:
     assert settings.node_zones == ("usw2-az4",)
 
 
+CLUSTER = {
+    **YOURS,
+    "existing_cluster": "Theirs_1",
+    "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
+    "cluster_ca": "QUJD" * 30,
+    "cluster_security_group": "sg-0123456789abcdef0",
+    "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
+}
+
+
+def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
+    settings = Settings.from_context(CLUSTER, now=NOW)
+    assert (settings.eks_cluster, settings.cluster_name) == ("Theirs_1", "specdecode")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"existing_cluster": "theirs"}, ("vpc_id must be given too", "describe-cluster --region us-east-2")),
+        ({key: value for key, value in CLUSTER.items() if key != "cluster_ca"}, ("existing_cluster: cluster_ca must",)),
+        ({"cluster_ca": CLUSTER["cluster_ca"]}, ("cluster_ca", "existing_cluster")),
+        (CLUSTER | {"admin_role_arns": "arn:aws:iam::111122223333:role/admin"}, ("admin_role_arns", "leave it out")),
+        (CLUSTER | {"capacity_reservation_id": "cr-0123456789abcdef0"}, ("capacity_reservation_id", "leave it out")),
+    ],
+)  # fmt: skip
+def test_half_a_cluster_of_yours_is_refused(given: dict[str, str], words: tuple[str, ...]) -> None:
+    (line,) = problems(**given)
+    assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("existing_cluster", "a b"),
+        ("cluster_endpoint", "http://x"),
+        ("cluster_security_group", "default"),
+        ("cluster_ca", "-----BEGIN"),
+    ],
+)
+def test_a_malformed_part_of_it_is_named(key: str, value: str) -> None:
+    lines = problems(**CLUSTER | {key: value})
+    assert any(line.startswith(f"{key}: ") for line in lines), lines
+
+
 def test_all_problems_come_at_once() -> None:
     lines = problems(
         regoin="x",

@@ -6,13 +6,14 @@ import base64
 import time
 from collections.abc import Mapping
 
-from specdecode import aws
+from specdecode import aws, names
 from specdecode.cluster.client import Kubernetes, https_transport
 from specdecode.cluster.token import LIFETIME_S, eks_token
 
 
 def connect(environ: Mapping[str, str]) -> Kubernetes:
     """A client for CLUSTER_NAME at CLUSTER_ENDPOINT, verified by CLUSTER_CA (base64 of its PEM)."""
+    confined = environ.get(names.RIGHTS_VARIABLE) == names.NAMESPACE_RIGHTS
     cluster, region = environ["CLUSTER_NAME"], environ["AWS_REGION"]
     session = aws.session(region=region)
     held: dict[str, tuple[str, float]] = {}
@@ -25,4 +26,5 @@ def connect(environ: Mapping[str, str]) -> Kubernetes:
         return value
 
     ca_pem = base64.b64decode(environ["CLUSTER_CA"]).decode()
-    return Kubernetes(https_transport(endpoint=environ["CLUSTER_ENDPOINT"], ca_pem=ca_pem), token=token)
+    transport = https_transport(endpoint=environ["CLUSTER_ENDPOINT"], ca_pem=ca_pem)
+    return Kubernetes(transport, token=token, confined=confined)

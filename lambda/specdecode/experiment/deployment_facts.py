@@ -16,6 +16,16 @@ PODS_CALL = ("sts", "monitoring", "s3")
 the VPC."""
 
 
+class ExistingCluster(BaseModel):
+    """What was said of a cluster that exists."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    endpoint: str
+    security_group: str
+    issuer: str
+
+
 class DeploymentFacts(BaseModel):
     """Written by `python -m constructs_lib.facts` before a deployment and as the output `DeploymentFacts` by one.
 
@@ -33,6 +43,8 @@ class DeploymentFacts(BaseModel):
     node_price: float | None = None
     """US dollars for an hour of one; None where the stack is older than this."""
     cluster: str
+    existing: ExistingCluster | None = None
+    """Of a cluster that the deployment did not make."""
     kubernetes: str
     zones: tuple[str, ...]
     """Of the network, by id."""

@@ -39,9 +39,10 @@ def standing_parts(
     endpoints: int = 0,
     keys: int = 1,
     nodes: int = 1,
+    cluster: bool = True,
 ) -> tuple[Part, ...]:
     """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone;
-    `nodes`: with devices, of which none is there.
+    `nodes`: with devices, of which none is there; `cluster`: whether it is the deployment's own, with its system nodes.
 
     An instance type without a known price counts as the default's. The defaults are those of the settings.
     """
@@ -52,14 +53,17 @@ def standing_parts(
     watching = (
         metrics * prices.METRIC.usd + ALARMS * prices.ALARM.usd + DASHBOARDS * prices.DASHBOARD.usd
     ) / HOURS_A_MONTH
-    parts = (
+    of_cluster = (
         Part(f"{SYSTEM_NODES} {system_node_type}, the system nodes", SYSTEM_NODES * node.usd),
         Part("EKS control plane", prices.EKS_CONTROL_PLANE.usd),
-        Part(f"{_many(gateways, 'NAT gateway')}, without traffic", gateways * prices.NAT_GATEWAY.usd),
         Part("Container Insights", observations * prices.CONTAINER_INSIGHTS.usd, assumed=True),
         Part("logs of control plane, network and pods", LOG_GB_A_DAY / 24 * prices.LOGS.usd, assumed=True),
-        Part("metrics, alarms and dashboard of the pipeline", watching),
         Part("disks of the system nodes", volumes / HOURS_A_MONTH),
+    )
+    parts = (
+        *(of_cluster if cluster else ()),
+        Part(f"{_many(gateways, 'NAT gateway')}, without traffic", gateways * prices.NAT_GATEWAY.usd),
+        Part("metrics, alarms and dashboard of the pipeline", watching),
         Part(
             _many(gateways, "public IPv4 address of NAT", "public IPv4 addresses of NAT"),
             gateways * prices.PUBLIC_ADDRESS.usd,

@@ -94,7 +94,8 @@ def teardown(request: Request, event: dict[str, Any], context: Context, kube: Ku
         given = request.ResourceProperties
         _stop_executions(str(given["StateMachineArn"]))
         _wait(lambda: node.give_up(kube), event, context)
-        _detach(role=str(given["KarpenterRole"]), policy=str(given["NoLaunchPolicy"]))
+        if "NoLaunchPolicy" in given:
+            _detach(role=str(given["KarpenterRole"]), policy=str(given["NoLaunchPolicy"]))
     return request.identity
 
 

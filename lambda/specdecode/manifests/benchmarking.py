@@ -198,7 +198,9 @@ def _client_job(
 
 def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
     """Beside the servers, or on an ordinary node where they run elsewhere."""
-    return on_cpu_nodes() if plan.experiment.has_endpoints else on_held_node(plan.experiment, ctx.pool)
+    if plan.experiment.has_endpoints:
+        return on_cpu_nodes(makes_nodes=ctx.makes_nodes)
+    return on_held_node(plan.experiment, ctx.pool)
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:

@@ -96,7 +96,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
         **carrier,
     )
-    placement = on_cpu_nodes(names.COMPILE_NODEPOOL)
+    placement = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=ctx.makes_nodes)
     if not on_cpu:
         fetch, _ = claiming(fetch, experiment, ctx.pool)  # to look at the devices before it fetches
         engine_runs, placement = claiming(engine_runs, experiment, ctx.pool)

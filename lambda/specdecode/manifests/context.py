@@ -22,4 +22,6 @@ class RenderContext(Frozen):
     region: str
     pool: str | None = None
     """NodePool of the run's own node; None: it has none (yet), and what is rendered names the first of its kind."""
+    makes_nodes: bool = True
+    """Whether the cluster has our NodePools; else pods that need no held node stand on any."""
     node_storage: NodeStorage = "instance-store"

@@ -151,9 +151,9 @@ def on_held_node(experiment: Experiment, pool: str | None) -> dict[str, Any]:
     }
 
 
-def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL) -> dict[str, Any]:
-    """Placement on a dynamic CPU NodePool."""
-    return {"nodeSelector": {"karpenter.sh/nodepool": pool}}
+def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL, *, makes_nodes: bool) -> dict[str, Any]:
+    """Placement on a dynamic CPU NodePool; on any node where there is none of ours."""
+    return {"nodeSelector": {"karpenter.sh/nodepool": pool}} if makes_nodes else {}
 
 
 def claiming(main: KubeObject, experiment: Experiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:

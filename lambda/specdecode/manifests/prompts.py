@@ -87,7 +87,7 @@ def _job(
         service_account=names.PLAIN_ACCOUNT,
         main=main,
         volumes=[volume(name), *([{"name": "spec", "configMap": {"name": name}}] if spec else [])],
-        placement=on_cpu_nodes(),
+        placement=on_cpu_nodes(makes_nodes=ctx.makes_nodes),
         restart_policy="Never",
     )
     return job(name=name, labels=own, template=template, retries=2, deadline_minutes=minutes, permanent_exits=PERMANENT)

@@ -48,7 +48,7 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
         service_account=names.PLAIN_ACCOUNT,
         main=main,
         volumes=[volume(name)],
-        placement=on_cpu_nodes(),
+        placement=on_cpu_nodes(makes_nodes=ctx.makes_nodes),
         restart_policy="Never",
     )
     return job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from specdecode import names
 from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
@@ -27,7 +28,8 @@ from specdecode.tasks.turn import stand_in_line
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
-    """Done when this run holds the lease and a Ready node of the pool has published its devices.
+    """Done when this run holds the lease and a Ready node of the pool has published its devices. Where nodes are not
+    ours to see the lease is all: pods say whether there is one.
 
     CapacityUnavailable at once where no node can come; with the reason after the deadline where none came.
     """
@@ -38,6 +40,10 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     claim, waiting = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if waiting is not None:
         return waiting
+    if not rt.sees_nodes:
+        change_state(rt.store, given.run_id, held_since=claim.held_since or now, pool=claim.pool)
+        label = f"{names.ACCELERATOR_LABEL}={claim.pool}"
+        return Progress(done=True, message=f"it is this run's turn; the nodes with the label {label} are not ours")
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
@@ -80,7 +86,9 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
         holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"
         what = "its turn at servers that already run" if elsewhere else "its node"
         raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
-    if not elsewhere and run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
+    if elsewhere or not rt.sees_nodes:
+        return
+    if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")
 
 

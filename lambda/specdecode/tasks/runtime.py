@@ -76,6 +76,11 @@ class Runtime:
             kubernetes=lambda: connect(environ),
         )
 
+    @property
+    def sees_nodes(self) -> bool:
+        """Whether the pipeline makes, sees and ends nodes; else they are somebody else's, and simply there."""
+        return self.environ.get(names.RIGHTS_VARIABLE) != names.NAMESPACE_RIGHTS
+
     @cached_property
     def kube(self) -> Kubernetes:
         return self.kubernetes()

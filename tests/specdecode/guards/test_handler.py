@@ -10,7 +10,7 @@ from specdecode.guards import handler as guards
 from specdecode.guards import waiting
 from specdecode.guards.node import give_up
 
-from tests.specdecode.guards.world import GIVEN, Context, World
+from tests.specdecode.guards.world import GIVEN, MACHINE, Context, World
 from tests.specdecode.tasks.cluster_fake import status
 
 
@@ -176,3 +176,11 @@ def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) ->
     answer = world.send(kind, guard)
     assert answer is not None and answer["Status"] == "FAILED"
     assert answer["Reason"]
+
+
+def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) -> None:
+    """As on a cluster that exists, where there is none."""
+    world.aws.attached = {("karpenter", GIVEN["NoLaunchPolicy"])}
+    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]

@@ -46,7 +46,7 @@ def stacks(ask: Ask) -> Iterator[Check]:
 def cluster(ask: Ask) -> Iterator[Check]:
     """A cluster or queue of our name that no stack owns stops the creation of ours."""
     name, fix = ask.facts.cluster, "delete it, or deploy with -c cluster_name=… of your own"
-    if owned(ask):
+    if ask.facts.existing or owned(ask):
         return
     try:
         ask.client("eks").describe_cluster(name=name)
@@ -61,7 +61,7 @@ def cluster(ask: Ask) -> Iterator[Check]:
 
 def instances(ask: Ask) -> Iterator[Check]:
     """Instances of a cluster of our name that still run, though there is no stack: they cost."""
-    if owned(ask):
+    if ask.facts.existing or owned(ask):
         return
     alive = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
     pages = ask.client("ec2").get_paginator("describe_instances").paginate(Filters=[tagged(ask), alive])
@@ -75,7 +75,7 @@ def instances(ask: Ask) -> Iterator[Check]:
 
 def small_things(ask: Ask) -> Iterator[Check]:
     """What neither stops a deployment nor costs much."""
-    if owned(ask):
+    if ask.facts.existing or owned(ask):
         return
     ec2, where = ask.client("ec2"), f"--region {ask.region}"
     free = {"Name": "status", "Values": ["available"]}

@@ -141,14 +141,17 @@ def addresses(
     """Free addresses of each subnet against what may come to stand in it. `sizes`: type -> addresses an interface."""
     for subnet in ours:
         holds_node = subnet["AvailabilityZoneId"] in (ask.facts.node_zones if wanted.has_devices else ask.facts.zones)
+        holds_node = holds_node and ask.facts.existing is None
         node = INTERFACES_FILLED * sizes.get(wanted.name, 0) if holds_node else 0
         running = SYSTEM_NODES * INTERFACES_FILLED * sizes.get(ask.facts.system_type, 0) + FUNCTIONS + EKS_WELL
         well = node + STAGING_ADDRESSES + (0 if ask.deployed else running)
         least = max(node, EKS_LEAST)
+        if ask.facts.existing:  # only functions of ours come to stand there
+            well = least = FUNCTIONS
         free, name = subnet["AvailableIpAddressCount"], f"addresses in {subnet['SubnetId']}"
         fix = "free some, name a larger subnet, or have the VPC CNI keep fewer (WARM_IP_TARGET)"
         if free < least:
-            yield Check(name, "fail", f"{free} free, and a node of a run takes {least}", fix)
+            yield Check(name, "fail", f"{free} free, and what comes to stand there at once takes {least}", fix)
         elif free < well:
             yield Check(name, "warn", f"{free} free; {well} if all that may comes to stand there at once", fix)
         else:

@@ -1,0 +1,78 @@
+"""What the administrator of a cluster that exists applies once, before the first deployment.
+
+    .venv/bin/python -m constructs_lib.cluster_objects [KEY=VALUE...] | kubectl apply -f -
+
+It prints the namespace with its Pod Security Standard, bounds and network policies, and all rights in Kubernetes that
+the deployment and the pipeline have there. It reads the settings as `cdk deploy -c KEY=VALUE` does; exit status 2, with
+every problem, if they cannot work.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from specdecode import names
+from specdecode.experiment.assets import kubernetes_objects
+
+from constructs_lib import pipeline_access as access
+from constructs_lib.facts import context_of
+from constructs_lib.manifest import Manifest
+from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.volumes import PREFIXES
+from constructs_lib.workspace import network_policies, workspace
+
+DEPLOYER_GROUP = "specdecode:deployer"
+"""Kubernetes group of the functions that apply objects during a deployment."""
+KUBECTL = ["get", "list", "watch", "create", "patch", "update", "delete"]
+"""Verbs of `kubectl apply` and `kubectl delete --wait`."""
+READ_EVENTS: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}]
+DEPLOY: list[dict[str, Any]] = [
+    {"apiGroups": [""], "resources": ["serviceaccounts", "persistentvolumeclaims"], "verbs": KUBECTL},
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates"], "verbs": KUBECTL},
+]
+VOLUMES: list[dict[str, Any]] = [
+    # A rule cannot name what is to be created.
+    {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["persistentvolumes"],
+        "resourceNames": [names.model_pv(prefix) for prefix in PREFIXES],
+        "verbs": [verb for verb in KUBECTL if verb != "create"],
+    },
+]
+ROLES = (
+    ("Role", "reader", access.READER_GROUP, access.READ_NAMESPACE + READ_EVENTS),
+    ("Role", "pipeline", names.PIPELINE_GROUP, access.WRITE_NAMESPACE),
+    ("Role", "sessions", names.SESSIONS_GROUP, access.RENEW_SESSIONS),
+    ("Role", "deployer", DEPLOYER_GROUP, DEPLOY),
+    ("ClusterRole", "deployer", DEPLOYER_GROUP, VOLUMES),
+)
+"""Kind, name, group and rules. The pipeline has none outside the namespace; the deployment has the two volumes."""
+
+
+def objects(settings: Settings) -> list[Manifest]:
+    """All of it, in the order in which it is to be applied."""
+    roles = [
+        manifest
+        for kind, part, group, rules in ROLES
+        for manifest in access.role_and_binding(kind, f"specdecode-{part}", group, rules)
+    ]
+    return [workspace(), *kubernetes_objects("bounds.yaml"), *network_policies(settings), *roles]
+
+
+def main(given: list[str]) -> int:
+    """Print them."""
+    try:
+        settings = Settings.from_context(context_of((Path(__file__).resolve().parents[1],), given))
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(yaml.safe_dump_all(objects(settings), sort_keys=False), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""What the settings of a cluster that exists must satisfy. Pure checks, one line a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from constructs_lib.settings import Settings
+
+OF_EKS = {
+    "cluster_endpoint": "endpoint",
+    "cluster_ca": "certificateAuthority.data",
+    "cluster_security_group": "resourcesVpcConfig.clusterSecurityGroupId",
+    "cluster_oidc_issuer": "identity.oidc.issuer",
+    "vpc_id": "resourcesVpcConfig.vpcId",
+}
+"""Setting -> where `aws eks describe-cluster` has it."""
+OF_OURS = (
+    "endpoint_public_cidrs",
+    "admin_role_arns",
+    "system_instance_type",
+    "neuron_ami",
+    "node_storage",
+    "capacity_zones",
+    "trn2_zones",
+    "capacity_reservation_id",
+    "nodes",
+)
+"""Settings of a cluster that is made, and of its nodes."""
+
+
+def problems(settings: Settings) -> Iterator[str]:
+    """A cluster that exists needs all that EKS says of it, and nothing of one that is made."""
+    if not settings.existing_cluster:
+        for key in OF_EKS:
+            if key != "vpc_id" and getattr(settings, key):
+                yield f"{key}: say whose it is with existing_cluster"
+        return
+    missing = [key for key in OF_EKS if not getattr(settings, key)]
+    if missing:
+        yield (
+            f"existing_cluster: {', '.join(missing)} must be given too, and subnet_ids with availability_zones; "
+            f"`{command(settings)}` prints what cdk.json wants of the cluster"
+        )
+    for key in OF_OURS:
+        if getattr(settings, key) != type(settings).model_fields[key].get_default():
+            yield f"{key}: it is for a cluster that is made; leave it out with existing_cluster"
+
+
+def command(settings: Settings) -> str:
+    """What prints the settings of the cluster as JSON."""
+    parts = ",".join(f"{key}:cluster.{where}" for key, where in OF_EKS.items())
+    return (
+        f"aws eks describe-cluster --region {settings.region} --name {settings.existing_cluster} "
+        f"--query '{{existing_cluster:cluster.name,{parts}}}'"
+    )

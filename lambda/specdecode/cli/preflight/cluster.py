@@ -1,0 +1,187 @@
+"""A cluster of yours: what EKS says of it, and what its API server says by your own kubectl."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode import names
+from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cluster.pods import is_true
+from specdecode.cluster.resources import KubeObject, name_of
+from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
+from specdecode.experiment.shapes import NodeShape
+
+OLDEST = (1, 34)
+"""Kubernetes version since which resource claims are resource.k8s.io/v1."""
+MODES = ("API", "API_AND_CONFIG_MAP")
+"""Authentication modes of EKS in which access entries count (eks/latest/userguide/setting-up-access-entries.html)."""
+DRIVER, CLASS = "s3.csi.aws.com", "neuron.aws.com"
+OBJECTS = ".venv/bin/python -m constructs_lib.cluster_objects | kubectl apply -f -"
+TIMEOUT_S = 20
+
+Kubectl = Callable[[Sequence[str]], str]
+"""Arguments -> what it prints. OSError or LookupError says why it printed nothing."""
+
+
+def kubectl(arguments: Sequence[str]) -> str:
+    """The user's kubectl, with the user's rights."""
+    command = ["kubectl", *arguments, f"--request-timeout={TIMEOUT_S // 2}s"]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise LookupError(f"kubectl did not answer within {TIMEOUT_S} s") from None
+    if ended.returncode:
+        raise LookupError(" ".join(ended.stderr.split())[:300] or f"kubectl ended with {ended.returncode}")
+    return ended.stdout
+
+
+def of_eks(ask: Ask) -> Iterator[Check]:
+    """The cluster in EKS against the settings, its issuer in IAM, and its add-ons."""
+    facts, eks = ask.facts, ask.client("eks")
+    if facts.existing is None:
+        return
+    try:
+        found = eks.describe_cluster(name=facts.cluster)["cluster"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        fix = "look at `aws eks list-clusters`, and at account and region"
+        yield Check("cluster", "fail", f"there is no EKS cluster {facts.cluster} in {ask.region}", fix)
+        return
+    yield described(facts, facts.existing, found)
+    yield access(facts, found)
+    host = facts.existing.issuer.removeprefix("https://")
+    providers = ask.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
+    if any(item["Arn"].endswith(f":oidc-provider/{host}") for item in providers):
+        yield Check("OIDC provider", "ok", "pods can take roles by the cluster's issuer")
+    else:
+        fix = f"eksctl utils associate-iam-oidc-provider --cluster {facts.cluster} --region {ask.region} --approve"
+        yield Check("OIDC provider", "fail", f"IAM has none of {facts.existing.issuer}: no pod could take a role", fix)
+    yield policies(eks, facts)
+
+
+def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str, Any]) -> Check:
+    """Its state and version, and whether the settings are its own."""
+    network = found["resourcesVpcConfig"]
+    real = {
+        "cluster_endpoint": (given.endpoint, found["endpoint"]),
+        "cluster_security_group": (given.security_group, network["clusterSecurityGroupId"]),
+        "cluster_oidc_issuer": (given.issuer, found["identity"]["oidc"]["issuer"]),
+        "vpc_id": (facts.vpc, network["vpcId"]),
+    }
+    wrong = [f"-c {key}={theirs}" for key, (said, theirs) in real.items() if said != theirs]
+    if wrong:
+        keys = ", ".join(item.removeprefix("-c ").partition("=")[0] for item in wrong)
+        return Check(
+            "cluster", "fail", f"{keys}: not what EKS has for {facts.cluster}", f"deploy with {' '.join(wrong)}"
+        )
+    version = tuple(map(int, found["version"].split(".")[:2]))
+    detail = f"{facts.cluster} is {found['status']}, Kubernetes {found['version']}"
+    if found["status"] not in ("ACTIVE", "UPDATING"):
+        return Check("cluster", "fail", detail, "wait until it is active")
+    if version < OLDEST:
+        return Check("cluster", "fail", f"{detail}: resource claims need 1.34", "upgrade it")
+    if found.get("computeConfig", {}).get("enabled"):
+        fix = "nodes with Neuron devices must be of a node group or of your own Karpenter: its driver wants that"
+        return Check("cluster", "warn", f"{detail}, in Auto Mode", fix)
+    return Check("cluster", "ok", detail)
+
+
+def access(facts: DeploymentFacts, found: Mapping[str, Any]) -> Check:
+    """Whether access entries count: by them functions come in."""
+    mode = found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
+    if mode in MODES:
+        return Check("access entries", "ok", f"authentication mode {mode}")
+    fix = f"aws eks update-cluster-config --name {facts.cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
+    return Check("access entries", "fail", f"authentication mode {mode}: none would count", fix)
+
+
+def policies(eks: Any, facts: DeploymentFacts) -> Check:
+    """Whether the VPC CNI enforces network policies."""
+    fix = "turn on enableNetworkPolicy of the add-on vpc-cni; where another CNI enforces policies, all is well"
+    try:
+        values = eks.describe_addon(clusterName=facts.cluster, addonName="vpc-cni")["addon"].get("configurationValues")
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return Check("network policies", "warn", "vpc-cni is no add-on of EKS here: not known to be enforced", fix)
+    try:
+        is_on = str(json.loads(values or "{}").get("enableNetworkPolicy", "")).lower() == "true"
+    except ValueError:  # the values may be YAML
+        is_on = 'enableNetworkPolicy: "true"' in str(values)
+    if is_on:
+        return Check("network policies", "ok", "vpc-cni enforces them")
+    return Check("network policies", "warn", "vpc-cni does not enforce them: pods could reach anything", fix)
+
+
+def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Check]:
+    """Drivers, our objects and the node, with the user's kubectl: nobody else of ours may look at a whole cluster."""
+    if ask.facts.existing is None:
+        return
+    fix = f"aws eks update-kubeconfig --region {ask.region} --name {ask.facts.cluster}, from where its API is reached"
+    try:
+        server = ask_kubectl(["config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}"]).strip()
+        if server.lower() != ask.facts.existing.endpoint.lower():
+            yield Check("in the cluster", "warn", f"not looked at: kubectl's context is {server or 'empty'}", fix)
+            return
+        yield from _drivers(ask_kubectl)
+        yield _prepared(ask_kubectl)
+        yield node(wanted, *_nodes(wanted, ask_kubectl))
+    except (OSError, LookupError) as error:
+        yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
+
+
+def _drivers(ask_kubectl: Kubectl) -> Iterator[Check]:
+    chart = "install AWS's neuron-helm-chart with draDriver.enabled=true and devicePlugin.enabled=false"
+    addon = "aws eks create-addon --addon-name aws-mountpoint-s3-csi-driver --cluster-name …"
+    for name, kind, wanted, fix in (
+        ("Neuron DRA driver", "deviceclass", CLASS, chart),
+        ("Mountpoint for S3", "csidriver", DRIVER, addon),
+    ):
+        there = ask_kubectl(["get", kind, wanted, "-o", "name", "--ignore-not-found"]).strip()
+        yield Check(name, "ok", there) if there else Check(name, "fail", f"there is no {kind} {wanted}", fix)
+
+
+def _prepared(ask_kubectl: Kubectl) -> Check:
+    what = ["get", "role", "specdecode-deployer", "-n", names.NAMESPACE, "-o", "name", "--ignore-not-found"]
+    if ask_kubectl(what).strip():
+        return Check("namespace and rights", "ok", f"namespace {names.NAMESPACE} is prepared")
+    return Check("namespace and rights", "fail", "they have not been applied: a deployment would be refused", OBJECTS)
+
+
+def _nodes(wanted: NodeShape, ask_kubectl: Kubectl) -> tuple[list[KubeObject], list[KubeObject]]:
+    label = f"{names.ACCELERATOR_LABEL}={wanted.pool}"
+    nodes = json.loads(ask_kubectl(["get", "nodes", "-l", label, "-o", "json"]))["items"]
+    slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if wanted.has_devices else []
+    return nodes, slices
+
+
+def node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeObject]) -> Check:
+    """The nodes that pods of a run may stand on: labelled, Ready, with published devices and no taint but ours."""
+    label, ours = f"{names.ACCELERATOR_LABEL}={wanted.pool}", names.TAINTS[wanted.pool]
+    ready = [item for item in nodes if is_true(item, "Ready") and not item.get("spec", {}).get("unschedulable")]
+    if not ready:
+        fix = f"kubectl label node NAME {label}, before a run begins to wait for it"
+        return Check("node", "warn", f"no Ready node has the label {label}", fix)
+    publishing = {item["spec"].get("nodeName") for item in slices if item["spec"].get("driver") == CLASS}
+    if wanted.has_devices and not publishing & {name_of(item) for item in ready}:
+        detail = f"{', '.join(map(name_of, ready))}: the Neuron DRA driver has published no devices"
+        return Check("node", "fail", detail, "look at the driver's pod on that node")
+    repelled = sorted(
+        {
+            taint["key"]
+            for item in ready
+            for taint in item.get("spec", {}).get("taints", ())
+            if taint["key"] != ours and taint["effect"] != "PreferNoSchedule"
+        }
+    )
+    if repelled:
+        return Check(
+            "node", "fail", f"pods of a run do not tolerate {', '.join(repelled)}", f"taint it with {ours} alone"
+        )
+    return Check("node", "ok", ", ".join(map(name_of, ready)))

@@ -1,0 +1,133 @@
+"""A cluster that exists: SpecDecodeStack alone, and nothing of a cluster, a network or a node is made."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from specdecode import names
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from constructs_lib.cluster_objects import DEPLOYER_GROUP, objects
+from constructs_lib.settings import Settings
+from tests.conftest import Assembly, synthesize
+from tests.stacks.test_iam_lint import KNOWN, findings
+from tests.stacks.test_own_network import OF_A_NETWORK, SUBNETS, VPC
+from tests.templates import Templates
+
+pytestmark = pytest.mark.synth
+CONTEXT = {
+    "existing_cluster": "Their_cluster",
+    "cluster_endpoint": "https://0123.gr7.us-east-2.eks.amazonaws.com",
+    "cluster_ca": "QUJD" * 30,
+    "cluster_security_group": "sg-0123456789abcdef0",
+    "cluster_oidc_issuer": "https://oidc.eks.us-east-2.amazonaws.com/id/0123",
+    "vpc_id": VPC,
+    "subnet_ids": ",".join(SUBNETS),
+    "availability_zones": "use2-az1,use2-az3",
+}
+OF_A_CLUSTER = {f"AWS::EKS::{kind}" for kind in ("Cluster", "Nodegroup", "Addon")} | {
+    "AWS::IAM::OIDCProvider",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::SQS::Queue",
+    "Custom::AWSCDK-EKS-HelmChart",
+}
+CLUSTER_WIDE = {"Namespace", "ClusterRole", "ClusterRoleBinding", "NodePool", "EC2NodeClass", "NodeOverlay"}
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    return synthesize(tmp_path_factory.mktemp("theirs"), accept_no_alerts="true", **CONTEXT)
+
+
+@pytest.fixture(scope="module")
+def alone(theirs: Assembly) -> Templates:
+    return Templates({"SpecDecodeStack": theirs.raw("SpecDecodeStack")})
+
+
+def test_it_stands_alone_and_nothing_of_a_cluster_or_a_network_is_made(
+    theirs: Assembly, alone: Templates, templates: Templates
+) -> None:
+    assert [file.name for file in theirs.folder.glob("*.template.json")] == ["SpecDecodeStack.template.json"]
+    made = {resource["Type"] for _, _, resource in alone.resources()}
+    assert not made & (OF_A_CLUSTER | OF_A_NETWORK)
+    everything = {resource["Type"] for _, _, resource in templates.resources()}
+    assert everything >= OF_A_CLUSTER, "else the line above looks for nothing"
+
+
+def test_what_is_made(theirs: Assembly, snapshot: SnapshotAssertion) -> None:
+    found = Counter(resource["Type"] for resource in theirs.raw("SpecDecodeStack")["Resources"].values())
+    assert dict(sorted(found.items())) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_objects_of_the_cluster(alone: Templates, snapshot: SnapshotAssertion) -> None:
+    """What a deployment applies, and what the administrator has applied before."""
+    applied = alone.manifests().values()
+    assert not {obj["kind"] for obj in applied} & CLUSTER_WIDE
+    before = objects(Settings.from_context(CONTEXT))
+    assert {"deployed": sorted(map(named, applied)), "administrator": before} == snapshot(
+        extension_class=JSONSnapshotExtension
+    )
+
+
+def named(obj: dict) -> str:
+    return f"{obj['kind']} {obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def test_nobody_is_asked_and_nothing_is_unexplained(theirs: Assembly, alone: Templates) -> None:
+    assert "missing" not in json.loads((theirs.folder / "manifest.json").read_text())
+    assert theirs.findings == ()
+    for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+        for name, properties in alone.properties(kind).items():
+            assert findings(properties["PolicyDocument"]) <= set(KNOWN), name
+
+
+def test_who_comes_in_and_as_whom(alone: Templates) -> None:
+    """Groups whose rights the administrator gave: no access policy of EKS, above all not that of an administrator."""
+    entries = alone.properties("AWS::EKS::AccessEntry").values()
+    assert not any("AccessPolicies" in entry for entry in entries)
+    groups = {group for entry in entries for group in entry["KubernetesGroups"]}
+    known = {
+        subject["name"]
+        for obj in objects(Settings.from_context(CONTEXT))
+        if obj["kind"] == "RoleBinding"
+        for subject in obj["subjects"]
+    }
+    assert groups - {"specdecode:watchdog"} == known, "the watchdog's own group ends nodes, of which there are none"
+    assert sum(entry["KubernetesGroups"] == [DEPLOYER_GROUP] for entry in entries) == 1
+
+
+def test_only_the_deployment_has_a_right_outside_the_namespace() -> None:
+    wide = [obj for obj in objects(Settings.from_context(CONTEXT)) if obj["kind"] == "ClusterRoleBinding"]
+    assert [[subject["name"] for subject in obj["subjects"]] for obj in wide] == [[DEPLOYER_GROUP]]
+    (role,) = [obj for obj in objects(Settings.from_context(CONTEXT)) if obj["kind"] == "ClusterRole"]
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"persistentvolumes"}
+
+
+def test_every_function_in_the_cluster_knows_its_rights_end_at_the_namespace(alone: Templates) -> None:
+    functions = [
+        function["Environment"]["Variables"]
+        for function in alone.properties("AWS::Lambda::Function").values()
+        if "CLUSTER_NAME" in function.get("Environment", {}).get("Variables", {})
+    ]
+    assert len(functions) > 10
+    for variables in functions:
+        assert variables[names.RIGHTS_VARIABLE] == names.NAMESPACE_RIGHTS
+        assert variables["CLUSTER_NAME"] == "Their_cluster"
+
+
+def test_no_function_knows_that_of_a_cluster_of_ours(templates: Templates) -> None:
+    assert names.RIGHTS_VARIABLE not in json.dumps(templates.stacks)
+
+
+def test_pods_take_roles_by_the_clusters_own_issuer(alone: Templates) -> None:
+    trusts = [
+        statement
+        for role in alone.properties("AWS::IAM::Role").values()
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]
+        if statement["Action"] == "sts:AssumeRoleWithWebIdentity"
+    ]
+    arn = "arn:aws:iam::111122223333:oidc-provider/oidc.eks.us-east-2.amazonaws.com/id/0123"
+    assert len(trusts) == 3 and {trust["Principal"]["Federated"] for trust in trusts} == {arn}
