@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode import layout, names
@@ -37,6 +37,7 @@ def apply(lease: Lease, action: Action, step: int = 0, slots: Sequence[str] = TW
     return leases.release(lease, run_id=run, now=now, slots=slots)
 
 
+@settings(deadline=None)
 @given(actions, sizes)
 def test_one_holder_a_slot_in_order_and_never_idle_while_somebody_waits(history, nodes):
     slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": []}
@@ -104,6 +105,7 @@ class OldLease(BaseModel):
     queue: tuple[Claim, ...] = ()
 
 
+@settings(deadline=None)
 @given(actions, sizes)
 def test_a_version_with_one_holder_takes_no_document_with_holders_for_nobody_s(history, nodes):
     lease = Lease()
@@ -122,6 +124,7 @@ def test_what_a_version_with_one_holder_stored_is_read_as_what_it_says():
     assert Lease.model_validate_json(OldLease().model_dump_json()) == Lease()
 
 
+@settings(deadline=None)
 @given(actions, st.sampled_from(["request", "release"]), st.sampled_from(RUNS))
 def test_doing_it_twice_is_doing_it_once(history, kind, run):
     lease = Lease()
@@ -131,6 +134,7 @@ def test_doing_it_twice_is_doing_it_once(history, kind, run):
     assert apply(once, (kind, run), 99) == once
 
 
+@settings(deadline=None)
 @given(actions)
 def test_the_document_survives_the_bucket(history):
     lease = Lease()
@@ -139,6 +143,7 @@ def test_the_document_survives_the_bucket(history):
     assert Lease.model_validate_json(lease.model_dump_json()) == lease
 
 
+@settings(deadline=None)
 @given(actions, actions, st.lists(st.booleans(), max_size=60))
 def test_two_writers_lose_no_update(mine, theirs, interleaving):
     """The other writer strikes between a read and its write, wherever `interleaving` says so."""
