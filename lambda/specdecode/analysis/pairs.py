@@ -173,10 +173,8 @@ def _sent(experiment: Experiment, case: TestCase, base: Measured, other: Measure
     most = experiment.workload.requests_of(case, experiment.workload.levels[0])
     if not (base.stopped_early or other.stopped_early):
         return [f"All {sent} requests were sent: the speed-up was not settled before."]
-    why = settled(found, precision)
-    return [
-        f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled{f', {why}' * bool(why)}."
-    ]
+    why = settled(found, precision) or "by its first round, and no longer by all of them"
+    return [f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled, {why}."]
 
 
 def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:

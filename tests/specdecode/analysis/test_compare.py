@@ -423,6 +423,13 @@ def test_a_case_that_ended_early_has_the_wider_interval_and_says_so() -> None:
     assert "anytime-valid" in early.headline.method and "anytime-valid" not in ordinary.headline.method
     why = "its whole interval is above 1"
     assert f"Measuring ended after 12 of at most 30 requests: the speed-up was settled, {why}." in early.notes
+    slower = [
+        r.model_copy(update={"round": 1, "end_s": r.end_s * (30 if r.variant == "sd" and r.index % 2 else 1)})
+        for r in records
+    ]
+    both = case(compare(experiment=tested, records=[*records, *slower], context=context()), "repeat")
+    (note,) = (note for note in both.notes if note.startswith("Measuring ended"))
+    assert note.endswith("was settled, by its first round, and no longer by all of them.")
     assert "All 30 requests were sent: the speed-up was not settled before." in case(found, "sonnet").notes
     assert not [note for note in case(fixed, "repeat").notes if "requests were sent" in note or "ended after" in note]
     assert case(found, "sonnet").headline == case(fixed, "sonnet").headline, "what went to the end lost nothing"
