@@ -180,6 +180,10 @@ def measure_arm(
         most=terms.most,
     )
     values, samples, no_value, impossible = _values(block)
+    disbelieved = [] if believed else ["what the answers of such an engine say of their drafts is not believed"]
+    disbelieved += [*contradicted, *([wrong] if wrong else [])]
+    if disbelieved and values.pop(AcceptanceLength.tag, []):
+        no_value[AcceptanceLength.tag] = disbelieved[0]
     totals: dict[str, float] = {}
     for block_metric in BLOCK_METRICS:
         try:

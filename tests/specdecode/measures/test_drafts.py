@@ -80,11 +80,19 @@ def test_answers_that_contradict_themselves_are_not_believed() -> None:
     found = arm([answer(0, lie)])
     assert found.drafted_by_answers is None
     assert any("the answers' own counts of drafts contradict the answers" in said for said in found.impossible)
+    believed = arm([answer(0, lie), answer(1, lie)], counters(2))
+    assert believed.acceptance_source == "engine counters"
+    for each in (found, believed):
+        assert "acceptance_length" not in each.metrics
+        assert "contradict the answers" in each.no_value["acceptance_length"]
+        assert each.acceptance_lengths == each.metrics["tokens_per_step"]
 
 
 def test_answers_of_another_k_are_not_believed() -> None:
     wide = Drafted(drafts=10, draft_tokens=60, accepted_tokens=30, accepted_per_position=(10, 8, 6, 4, 2, 0))
-    assert any("wrong k?" in said for said in arm([answer(0, wide)]).impossible)
+    found = arm([answer(0, wide)])
+    assert any("wrong k?" in said for said in found.impossible)
+    assert "wrong k?" in found.no_value["acceptance_length"]
 
 
 def test_chunks_tell_where_nothing_else_does() -> None:
@@ -95,6 +103,8 @@ def test_chunks_tell_where_nothing_else_does() -> None:
     assert nxdi.drafted_by_answers is None
     assert (nxdi.acceptance_length, nxdi.verified_drafts, nxdi.acceptance_rate) == (4.0, K - 1, 3 / (K - 1))
     assert nxdi.acceptance_lengths == nxdi.metrics["tokens_per_step"]
+    assert "acceptance_length" not in nxdi.metrics
+    assert "not believed" in nxdi.no_value["acceptance_length"]
 
 
 def test_a_chunk_that_is_no_step_tells_no_position() -> None:
