@@ -83,6 +83,16 @@ def test_prompts_that_were_sent_twice_count_once() -> None:
     assert {category.prompts for category in categories(found).values()} == {8}
 
 
+def test_an_interval_over_one_prompt_is_not_called_one_over_prompts(one: Comparison) -> None:
+    prompted = prompts(1)
+    single = measured(prompted, requests=8)
+    found = compare(experiment=single, records=records(single, prompted), context=context())
+    said = "One prompt only of"
+    for form in (*map(documents(found).get, ("report.html", "report.md")), render_terminal(found)):
+        assert f"{said} {', '.join(WORK)}" in " ".join(str(form).replace("\\", "").split())
+    assert said not in render_terminal(one)
+
+
 def test_texts_are_those_of_the_set_with_that_hash_or_none() -> None:
     assert {each.text for each in categories(by_work(texts=False))["chat"].most} == {""}
     prompted, other = prompts(), prompts(19)

@@ -29,14 +29,16 @@ SAID = {
 
 
 def sentence(found: Work) -> str:
-    """`sd pays for code, math (2 of 5 kinds of work), and costs for chat (1).`"""
+    """`sd pays for code, math (2 of 5 kinds of work); costs for chat (1).`, and whose interval is over one prompt."""
     parts: list[str] = []
     for verdict, words in SAID.items():
         cases = [each.case for each in found.categories if each.levels[0].verdict is verdict]
         if cases:
             of = f" of {len(found.categories)} kinds of work" if not parts else ""
             parts.append(f"{words} {', '.join(cases)} ({len(cases)}{of})")
-    return f"{found.variant} {'; '.join(parts)}."
+    alone = [each.case for each in found.categories if each.prompts == 1 and each.levels[0].speedup]
+    noise = f" One prompt only of {', '.join(alone)}: the interval covers timing noise, not other prompts."
+    return f"{found.variant} {'; '.join(parts)}.{noise if alone else ''}"
 
 
 def row(category: Category) -> list[str]:
