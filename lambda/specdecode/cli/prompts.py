@@ -134,7 +134,12 @@ def add(
 def entry(found: PromptSet) -> dict[str, Any]:
     """How an experiment's `workload.prompts` names the set."""
     reference = PromptsOf(set=found.name, sha256=found.sha256, category=found.categories[0]).reference
-    return {"set": reference, "categories": list(found.categories), "per_category": _fewest(found)}
+    return {
+        "set": reference,
+        "categories": list(found.categories),
+        **({"structured": list(found.structured)} if found.structured else {}),
+        "per_category": _fewest(found),
+    }
 
 
 def summary(found: PromptSet) -> dict[str, Any]:
@@ -206,7 +211,7 @@ def _yaml(found: PromptSet) -> list[str]:
         "    workload:",
         "      prompts:",
         f"        - set: {given['set']}",
-        f"          categories: [{', '.join(given['categories'])}]",
+        *(f"          {key}: [{', '.join(given[key])}]" for key in ("categories", "structured") if key in given),
         f"          per_category: {given['per_category']}",
     ]
 

@@ -120,8 +120,8 @@ class Deployment:
         if (size := len(text.encode())) > MAX_INPUT_BYTES:
             raise stop_with(
                 f"the experiment is {size / 1024:.0f} KiB as an execution's input, of which Step Functions takes "
-                f"{MAX_INPUT_BYTES // 1024}: split its cases into several runs, or put their prompts into a file of "
-                "assets/prompts (kind: jsonl) and deploy again",
+                f"{MAX_INPUT_BYTES // 1024}: split its cases into several runs, or put their prompts into a file and "
+                "that into the bucket (`specdecode prompts add`)",
                 EXIT_USAGE,
             )
         answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=text)

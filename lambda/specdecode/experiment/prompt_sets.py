@@ -17,6 +17,15 @@ from specdecode.prompts import HubFile, PromptSet, PromptsOf, SetOf, about_token
 Document = dict[str, Any]
 
 
+_FORMS = {
+    "set": "write NAME, or NAME@SHA256 with all 64 digits",
+    "revision": "write the commit, 40 hexadecimal digits: a branch or a tag moves",
+    "repo": "write owner/name of the data set",
+    "file": "write the path of a .json or .jsonl file in the data set",
+}
+"""How a field of an entry is written, where its pattern says it to nobody."""
+
+
 def set_names() -> list[str]:
     """Names of the sets that ship."""
     return sorted(path.stem for path in (assets_dir() / "prompts" / "sets").glob("*.jsonl"))
@@ -95,6 +104,11 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     if given.hub is not None and found is not None:
         fix = "leave `hub` out, or call your file otherwise"
         raise _refused(f"{field}.hub", f"{name!r} is a set that ships", fix)
+    if given.structured and found is not None:
+        raise _refused(f"{field}.structured", f"{name!r} ships, and says it itself", "leave `structured` out")
+    if unknown := [category for category in given.structured if category not in given.categories]:
+        fix = "name only those that stand in `categories`"
+        raise _refused(f"{field}.structured", f"no category of this entry: {', '.join(unknown)}", fix)
     categories = (
         given.categories or tuple(c for c in found.categories if found.of(c, given.length))
         if found
@@ -116,7 +130,7 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
                 "name": case,
                 "label": case,
                 "kind": "set",
-                "structured": found is not None and category in found.structured,
+                "structured": category in (found.structured if found else given.structured),
                 "source": f"set {name}" + (f" {found.version}" if found and found.version else ""),
                 "prompts": prompts,
                 "requests": _requests(given, found, category),
@@ -142,7 +156,9 @@ def _entry(entry: Any, field: str) -> SetOf:
                 field=".".join([field, *map(str, item["loc"])]),
                 rule="schema",
                 message=item["msg"],
-                fix="write `- set: NAME`, with categories, length, per_category and hub as needed",
+                fix=_FORMS.get(
+                    str(item["loc"][-1]), "write `- set: NAME`, with categories, length and the like as needed"
+                ),
             )
             for item in error.errors(include_url=False)
         ) from None

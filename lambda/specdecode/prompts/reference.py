@@ -71,6 +71,8 @@ class SetOf(_Frozen):
     """Name of a set that ships (`specdecode prompts list`), or NAME@SHA256 as `specdecode prompts add` prints it."""
     categories: tuple[SetName, ...] = ()
     """Of the set: all where it ships, to be named where it does not."""
+    structured: tuple[SetName, ...] = ()
+    """Those of `categories` whose answers are predictable (code, JSON, lists). A set that ships says it itself."""
     length: Length = ANY_LENGTH
     """`short` for prompts of fewer than 2,000 characters, `long` for the others."""
     hub: HubFile | None = None

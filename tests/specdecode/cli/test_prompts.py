@@ -115,6 +115,19 @@ def test_add_puts_the_bytes_under_their_hash_and_says_what_an_experiment_writes(
     assert run("add", str(file), "--name", "Tickets!").exit_code == 2
 
 
+def test_add_passes_on_which_categories_the_file_calls_structured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "_store", lambda *_, **__: Store(s3=S3(), bucket="b"))
+    path = tmp_path / "lists.jsonl"
+    header = {"set": {"name": "lists", "structured": ["json"]}}
+    row = {"id": "a", "category": "json", "turns": ["Five colours as a JSON list."]}
+    path.write_text(f"{json.dumps(header)}\n{json.dumps(row)}\n", encoding="utf-8")
+    printed = run("add", str(path)).stdout
+    given = from_document({"extends": "rehearsal", **yaml.safe_load(printed[printed.index("    workload:") :])})
+    assert given.workload.cases[-1].structured
+
+
 def test_a_set_of_yours_is_not_called_like_one_that_ships(tmp_path: Path) -> None:
     """An experiment that names it would be refused."""
     path = tmp_path / "work.jsonl"

@@ -205,3 +205,20 @@ def test_a_set_of_the_hub_needs_its_hash_a_name_of_its_own_and_a_staging() -> No
 
 def test_sets_that_ship_are_listed() -> None:
     assert "work" in set_names()
+
+
+def test_a_set_that_does_not_ship_says_in_the_entry_which_categories_are_structured() -> None:
+    own = {"set": f"tickets@{OWN}", "categories": ["json", "chat"]}
+    cases = experiment({**own, "structured": ["json"]}, cases=()).workload.cases
+    assert {case.name: case.structured for case in cases} == {"json": True, "chat": False}
+    assert problems({**own, "structured": ["xml"]}) == [("workload.prompts.0.structured", "prompt-set")]
+    assert problems({"set": "work", "structured": ["math"]}) == [("workload.prompts.0.structured", "prompt-set")]
+
+
+def test_a_branch_in_the_place_of_a_commit_is_told_what_to_write() -> None:
+    hub = {"repo": "owner/name", "revision": "main", "file": "a.jsonl"}
+    with pytest.raises(ExperimentError) as refused:
+        experiment({"set": f"tickets@{OWN}", "categories": ["json"], "hub": hub})
+    assert [problem.fix for problem in refused.value.problems] == [
+        "write the commit, 40 hexadecimal digits: a branch or a tag moves"
+    ]
