@@ -22,9 +22,15 @@ NOT_THE_ARTIFACTS_FAULT = (Exit.NO_DEVICE, Exit.NO_SPACE)
 """With which a server's pod ends before it looks at the artifact: another one would help nothing."""
 
 
-def is_refused(arm: Arm, found: Sequence[PodProblem]) -> bool:
-    """Whether the server of `arm` ends again and again though its node is as it must be, with a CPU node's artifact."""
+def is_refused(arm: Arm, found: Sequence[PodProblem], *, run: Run) -> bool:
+    """Whether the server of `arm` ends again and again though its node is as it must be, with a CPU node's artifact.
+
+    Not where this run has measured an arm that was served from it: it loads, so that something else is wrong.
+    """
     if not arm.fallback:
+        return False
+    own = set(run.state.measured).difference(run.state.inherited)
+    if any(other.fingerprint == arm.fingerprint for index in own for other in run.wave(index).arms):
         return False
     return any(p.kind is Kind.CRASH_LOOP and p.exit_code not in NOT_THE_ARTIFACTS_FAULT for p in found)
 

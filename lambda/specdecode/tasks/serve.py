@@ -43,7 +43,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
         pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
         age = _age(objects, rt)
         if failure := _hopeless(arm, found, age=age, limit_min=run.plan.experiment.deadlines.serve):
-            if is_refused(arm, found):
+            if is_refused(arm, found, run=run):
                 raise go_back(arm, str(failure), run=run, rt=rt)
             return go_on_without(arm, failure, run=run, rt=rt)
         claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)

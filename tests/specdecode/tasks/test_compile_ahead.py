@@ -187,6 +187,18 @@ def test_a_node_that_is_not_as_it_must_be_is_no_fault_of_the_artifact(code):
         world.finish("Serve")
 
 
+def test_an_artifact_that_has_been_served_and_measured_is_not_refused_in_a_later_round():
+    world = World()
+    before_serve(world, {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 2}})
+    for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
+        world.finish(step)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ServeNotReady):
+        world.finish("Serve", wave=1)
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None and (state.measured, state.refused_artifacts) == ((0,), ())
+
+
 def test_an_artifact_of_the_node_that_does_not_load_fails_the_run_as_ever():
     world = World()
     world.run_through(until="Compile", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
