@@ -88,12 +88,12 @@ def compile_cost(
         return None
     around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
     most = (cpu_deadline(experiment, engine) + poll_s / 60 + NODE_STOP_MINUTES.high) * len(variants)
+    expected = total(part for name in variants for part in (cpu_minutes(experiment, engine, name), around))
     return CompileCost(
         artifacts=len(variants),
         here=total(compile_minutes(experiment, engine, name) for name in variants).scaled(price / 60),
-        on_cpu=total(part for name in variants for part in (cpu_minutes(experiment, engine, name), around)).scaled(
-            known.usd / 60
-        ),
+        # A Job's deadline has the node's start in it, and what the Job is expected to take may be more.
+        on_cpu=Range(low=min(expected.low, most), high=min(expected.high, most)).scaled(known.usd / 60),
         on_cpu_at_most=most * known.usd / 60,
         price_per_cpu_hour=known.usd,
         chosen=experiment.compile.on,

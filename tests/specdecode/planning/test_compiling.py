@@ -49,6 +49,12 @@ def test_the_bill_shows_both_prices_and_only_the_chosen_one_is_in_its_bound():
     assert "beside the node" in shown and "on the node it would be $28 to $93" in shown
 
 
+@pytest.mark.parametrize(("preset", "deadline"), [("rehearsal", None), ("qwen3-32b", 10), ("qwen3-32b", 1)])
+def test_no_more_is_expected_of_cpu_nodes_than_their_deadlines_let_them_cost(preset, deadline):
+    found = plan_of("cpu", preset, **({"deadlines.compile": deadline} if deadline else {})).compiling
+    assert found and 0 < found.on_cpu.low <= found.on_cpu.high <= found.on_cpu_at_most
+
+
 def test_a_reserved_node_needs_consent_for_the_cpu_nodes_alone():
     capacity = Capacity(reservation="cr-0123456789abcdef0", accept_cost_above=20)
     bill = make_bill(plan_of("cpu"), capacity)
