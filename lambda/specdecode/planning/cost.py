@@ -140,7 +140,7 @@ def level_minutes(
 ) -> Range:
     """`cases` at one level on all arms of a wave; in the open loop the rate bounds it from below.
 
-    Of more requests at a time than the compiled batch holds, the rest wait.
+    Of more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends early.
     """
     load, estimates = experiment.workload, engine.estimates
     asked = level.concurrency or 1
@@ -148,7 +148,7 @@ def level_minutes(
     turns = 1 if load.load is Load.SIMULTANEOUS else arms
 
     def case_s(case: TestCase, at: int) -> float:
-        asked = load.fewest_of(case, level) if at == 0 else load.requests_of(case, level)
+        asked = load.fewest_of(case, level) if at == 0 and arms > 1 else load.requests_of(case, level)
         requests = asked + load.warmup_requests
         answer = load.output_tokens_of(case)
         request_s = (

@@ -41,10 +41,21 @@ def check_claim(experiment: Experiment, engine: Engine) -> list[str]:
 
 def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
     """Whether a speed-up can be settled while it is measured: only where both arms are served at the same time."""
-    if experiment.workload.requests.precision is None or max(len(wave.arms) for wave in waves) > 1:
+    if experiment.workload.requests.precision is None:
         return []
     most = experiment.workload.requests.max
-    return [f"workload.requests: no two arms are on the node together, so that none ends early: each sends {most}"]
+    if max(len(wave.arms) for wave in waves) == 1:
+        return [f"workload.requests: no two arms are on the node together, so that none ends early: each sends {most}"]
+    against = {variant.name: variant.compare_to for variant in experiment.variants}
+    served, alone = set[str](), list[str]()
+    for names in ([arm.variant for arm in wave.arms] for wave in waves):
+        if not any(against[name] in names for name in names):
+            alone += [name for name in names if name not in served]
+        served.update(names)
+    if not alone:
+        return []
+    text = "nothing that it is compared with is beside it the first time, so that it does not end early then: it sends"
+    return [f"workload.requests: {', '.join(alone)}: {text} {most}"]
 
 
 def apart(experiment: Experiment, waves: Sequence[Wave]) -> tuple[str, ...]:

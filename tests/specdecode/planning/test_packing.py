@@ -119,6 +119,26 @@ def test_arms_that_never_share_the_node_cannot_end_early_and_the_plan_says_so():
         assert not [text for text in plan.warnings if "none ends early" in text]
 
 
+def test_what_cannot_end_early_is_not_counted_with_the_fewest_requests():
+    until = {"workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
+    early, all_of_them = (
+        make_plan(load_preset("qwen3-32b-latency", overrides=overrides), inventory=Inventory()).node_hours
+        for overrides in (until, {"workload.requests": 60})
+    )
+    assert early == all_of_them
+
+
+def test_an_arm_that_is_first_measured_without_its_partner_is_told():
+    until = {"serving.devices": 8, "workload.rounds": 2, "workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
+    plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
+    assert waves(plan) == [(0, ["base", "sd"]), (0, ["base-async"]), (1, ["sd"]), (1, ["base-async", "base"])]
+    (told,) = [text for text in plan.warnings if "does not end early" in text]
+    assert told.startswith("workload.requests: base-async: ") and told.endswith("it sends 60")
+    until["serving.devices"] = 4
+    plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
+    assert not [text for text in plan.warnings if "does not end early" in text]
+
+
 @fuzz(60)
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
