@@ -5,6 +5,7 @@ from kubernetes_validate import SchemaNotFoundError, validate
 from specdecode import names
 from specdecode.experiment.shapes import CPU
 from specdecode.manifests import network_policies
+from specdecode.manifests.pods import on_cpu_nodes
 from specdecode.planning.cost import NODE_STOP_MINUTES
 
 from constructs_lib.neuron_amis import STAGING_AMI
@@ -77,6 +78,14 @@ def test_the_node_of_a_check_is_held_like_the_other_and_has_no_devices(templates
     assert "instanceStorePolicy" not in node_class and "capacityReservationSelectorTerms" not in node_class
     (disk,) = node_class["blockDeviceMappings"]
     assert disk["ebs"]["volumeSize"] == f"{CPU.root_gib}Gi" and disk["ebs"]["encrypted"]
+
+
+def test_only_pods_that_compile_bring_up_a_node_that_compiles(templates: Templates) -> None:
+    spec = templates.manifest("NodePool", names.COMPILE_NODEPOOL)["spec"]["template"]["spec"]
+    assert spec["taints"] == [{"key": names.COMPILE_TAINT, "value": "true", "effect": "NoSchedule"}]
+    (tolerated,) = on_cpu_nodes(names.COMPILE_NODEPOOL)["tolerations"]
+    assert (tolerated["key"], tolerated["operator"]) == (names.COMPILE_TAINT, "Exists")
+    assert "tolerations" not in on_cpu_nodes()
 
 
 def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:

@@ -153,7 +153,13 @@ def on_held_node(experiment: Experiment, pool: str | None) -> dict[str, Any]:
 
 def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL, *, makes_nodes: bool) -> dict[str, Any]:
     """Placement on a dynamic CPU NodePool; on any node where there is none of ours."""
-    return {"nodeSelector": {"karpenter.sh/nodepool": pool}} if makes_nodes else {}
+    if not makes_nodes:
+        return {}
+    placement: dict[str, Any] = {"nodeSelector": {"karpenter.sh/nodepool": pool}}
+    if pool == names.COMPILE_NODEPOOL:
+        tolerated = {"key": names.COMPILE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
+        placement["tolerations"] = [tolerated]
+    return placement
 
 
 def claiming(main: KubeObject, experiment: Experiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
