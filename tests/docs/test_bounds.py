@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from specdecode.experiment import load_preset, preset_names, prices
+from specdecode.experiment import load_preset, preset_names, prices, shapes
 from specdecode.planning import Inventory, make_plan
 
 from constructs_lib.pipeline_states import definition
@@ -64,6 +64,13 @@ def test_no_cause_lasts_longer_than_the_backstop_lets_it():
 )
 def test_the_causes_that_were_promised_have_a_row(word):
     assert any(word in bound.cause for bound in bounds.causes(Settings()))
+
+
+def test_nodes_that_compile_are_counted_all():
+    price = shapes.COMPILERS * prices.R6ID_24XLARGE.usd
+    rows = [bound for bound in bounds.causes(Settings()) if bound.usd_per_hour == pytest.approx(price)]
+    assert len(rows) == 2 and "compile" in rows[0].cause and "the same" in rows[1].cause
+    assert f"up to {shapes.COMPILERS} {shapes.COMPILER.name}" in " ".join(bounds.render().split())
 
 
 def test_dollars_are_minutes_at_the_node_s_price():

@@ -33,7 +33,8 @@ because of it, with default settings. A time counts from the moment of the cause
 
 Each bound is of one node, and each node is held by one run. With the setting `nodes`, so many runs go on side by side:
 the most that can be billed at once is that number of nodes, and one {cpu} for checks of the account (${cpu_price:.2f}
-an hour), which has a queue of its own."""
+an hour), which has a queue of its own. CPU nodes come beside them: those that stage models, and with `compile.on: cpu`
+up to {compilers} {compiler} for all runs together (${compilers_price:.2f} an hour)."""
 
 WAITING = """## A step that waits
 
@@ -176,16 +177,16 @@ def causes(settings: Settings) -> list[Bound]:
         ),
         stuck_bound(settings),
         Bound(
-            "a CPU node that compiles (`compile.on: cpu`) stays, and no execution goes on",
+            f"CPU nodes that compile (`compile.on: cpu`), all {shapes.COMPILERS}, stay, and no execution goes on",
             f"Karpenter a minute after its last pod; else the backstop, once it is {BACKSTOP_WINDOW_MINUTES} min old",
             backstop,
-            prices.R6ID_24XLARGE.usd,
+            shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
         ),
         Bound(
             "the same while an execution goes on",
             f"Karpenter once it is {COMPILER_HOURS} h old; else the backstop an hour later",
             60 * (COMPILER_HOURS + 1) + BACKSTOP_PERIOD_MINUTES,
-            prices.R6ID_24XLARGE.usd,
+            shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
         ),
         Bound(
             f"a run stands in the queue, {QUEUE_LIMIT.total_seconds() / 3600:g} h at most",
@@ -204,7 +205,14 @@ def render() -> str:
     plans = [make_plan(load_preset(name), inventory=Inventory(), capacity=free) for name in presets]
     return page(
         "How long the node can be paid for",
-        INTRODUCTION.format(price=prices.TRN2_48XLARGE.usd, cpu=shapes.CPU.name, cpu_price=prices.M7I_4XLARGE.usd),
+        INTRODUCTION.format(
+            price=prices.TRN2_48XLARGE.usd,
+            cpu=shapes.CPU.name,
+            cpu_price=prices.M7I_4XLARGE.usd,
+            compilers=shapes.COMPILERS,
+            compiler=shapes.COMPILER.name,
+            compilers_price=shapes.COMPILERS * prices.R6ID_24XLARGE.usd,
+        ),
         WAITING.format(preset=DEFAULT_PRESET, poll=default.poll_seconds),
         _table("step", waiting_bounds(default)),
         RUNS,
