@@ -83,9 +83,9 @@ def test_the_node_of_a_check_is_held_like_the_other_and_has_no_devices(templates
 def test_only_pods_that_compile_bring_up_a_node_that_compiles(templates: Templates) -> None:
     spec = templates.manifest("NodePool", names.COMPILE_NODEPOOL)["spec"]["template"]["spec"]
     assert spec["taints"] == [{"key": names.COMPILE_TAINT, "value": "true", "effect": "NoSchedule"}]
-    (tolerated,) = on_cpu_nodes(names.COMPILE_NODEPOOL)["tolerations"]
+    (tolerated,) = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=True)["tolerations"]
     assert (tolerated["key"], tolerated["operator"]) == (names.COMPILE_TAINT, "Exists")
-    assert "tolerations" not in on_cpu_nodes()
+    assert "tolerations" not in on_cpu_nodes(makes_nodes=True)
 
 
 def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:

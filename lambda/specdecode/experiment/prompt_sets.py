@@ -157,7 +157,8 @@ def _entry(entry: Any, field: str) -> SetOf:
                 rule="schema",
                 message=item["msg"],
                 fix=_FORMS.get(
-                    str(item["loc"][-1]), "write `- set: NAME`, with categories, length and the like as needed"
+                    str(item["loc"][-1]) if item["loc"] else "",
+                    "write `- set: NAME`, with categories, length and the like as needed",
                 ),
             )
             for item in error.errors(include_url=False)
