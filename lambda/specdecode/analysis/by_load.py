@@ -21,7 +21,7 @@ def _where(curve: Curve) -> str:
         found = curve.crossovers[0]
         first, second = ("below", "above") if found.direction == "stops" else ("above", "below")
         what = "Speculate" if curve.of_speculation else arms.format("faster")
-        return f"{what} {first} {_load(curve, found)}, not {second}."
+        return f"{what} {first} {_load(curve, found)}, not {second}.{_beside(curve)}"
     if curve.crossovers:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
         what = "Whether to speculate" if curve.of_speculation else f"Whether {arms.format('faster')}"
@@ -41,6 +41,28 @@ def _where(curve: Curve) -> str:
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]
     what = "speculation" if curve.of_speculation else curve.variant
     return f"No crossover is shown up to {last}: {what} is {' and '.join(known) or 'neither faster nor slower'}."
+
+
+def _beside(curve: Curve) -> str:
+    """` At 32 at a time neither is shown.`: loads on one side of the crossover that show nothing themselves."""
+    sides = [side(point) for point in curve.points]
+    known = [number for number, each in enumerate(sides) if each]
+    unsure = [
+        point.level
+        for number, point in enumerate(curve.points)
+        if not sides[number]
+        and not point.doubtful
+        and len({sides[each] for each in (*_last(known, number), *_next(known, number))}) < 2
+    ]
+    return f" At {listed(unsure)} neither is shown." if unsure else ""
+
+
+def _last(known: Sequence[int], number: int) -> list[int]:
+    return [each for each in known if each < number][-1:]
+
+
+def _next(known: Sequence[int], number: int) -> list[int]:
+    return [each for each in known if each > number][:1]
 
 
 def side(point: LoadPoint) -> int:

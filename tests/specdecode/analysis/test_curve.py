@@ -194,6 +194,24 @@ def test_speculation_that_stops_and_starts_again_has_two_crossovers() -> None:
     assert (first.direction, second.direction) == ("stops", "starts") and first.load < 2 < second.load
 
 
+def test_loads_beside_the_crossover_that_show_nothing_are_named(comparison: Comparison) -> None:
+    """Above it speculation costs where that is shown, and not wherever it was measured."""
+    curve = comparison.curve[0]
+    assert "neither is shown" not in advice_by_load(curve, ())
+
+    def said(signs: str) -> str:
+        ends = {sign: {"low": at - 0.1, "high": at + 0.1} for sign, at in (("+", 1.2), ("0", 1.0), ("-", 0.8))}
+        points = [
+            point.model_copy(update={"speedup": point.speedup.model_copy(update=ends[each])})
+            for point, each in zip(curve.points, signs, strict=True)
+        ]
+        return advice_by_load(curve.model_copy(update={"points": tuple(points)}), ())
+
+    assert said("++0-00").endswith(", not above. At 16, 32 at a time neither is shown."), "4 lies between two that do"
+    assert said("0+-+0-").endswith(", not above. At 1 at a time neither is shown.")
+    assert said("++++--").endswith(", not above.")
+
+
 @pytest.mark.parametrize("shared", [0.0, 0.03])
 def test_the_same_arm_twice_has_no_crossover(shared: float) -> None:
     """Nor where each level has noise that all its requests share: their spread does not show it."""
