@@ -119,9 +119,12 @@ def _load(comparison: Comparison) -> str:
     load, times = comparison.experiment.workload, comparison.experiment.rounds
     pace = load.load_in_words
     rounds = f" in each of {times} rounds" if times > 1 else ""
+    most = max(load.requests_of(case, level) for case in load.cases for level in load.levels)
+    asked = max(case.requests or load.requests.max for case in load.cases)
+    more = f" (up to {most:,} at large loads)" if most > asked else ""
     sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
     return (
-        f"{load.requests} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{load.requests}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
         f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
     )
 

@@ -120,6 +120,14 @@ def test_only_a_pair_that_differs_in_speculation_is_told_to_speculate() -> None:
     assert {curve.variant: curve.of_speculation for curve in found.curve} == {"sd-k2": True, "sd-k6": False}
 
 
+def test_the_load_in_words_says_that_large_loads_had_more_requests(comparison: Comparison) -> None:
+    """Two for each request at a time: at 32 there were 64, not the 16 that were asked for."""
+    assert "16 requests (up to 64 at large loads) per prompt type and arm" in render_terminal(comparison, width=1000)
+    few = loads((1, 8))
+    shown = compare(experiment=few, records=run(few, {"base": BASE, "sd": ARM}, seed=3), context=context())
+    assert "16 requests per prompt type and arm" in render_terminal(shown, width=1000)
+
+
 def test_a_run_of_one_load_has_no_curve() -> None:
     tested = experiment()
     found = compare(experiment=tested, records=run_one_load(tested), context=context())
