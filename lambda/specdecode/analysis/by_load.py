@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specdecode.analysis.curve_result import Crossover, Curve, LoadPoint
 from specdecode.analysis.objective import Objective
 from specdecode.experiment.level import Level
+from specdecode.measures.shares import shares_differ
 
 
 def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
@@ -100,7 +101,24 @@ def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
             return "At your SLO neither arm carries even the smallest load measured."
         return f"At your SLO both carry {first}, of the loads measured."
     arms = f"{curve.variant} carries {first or 'none'} and {curve.baseline} {second or 'none'}"
-    return f"At your SLO {arms}, of the loads measured."
+    return f"At your SLO {arms}, of the loads measured{_unsure(curve, objectives)}."
+
+
+def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:
+    """`; that they differ is not shown (…)`: by the load at which the first of the two arms ends to carry."""
+    arms = [next(each for each in objectives if each.variant == name) for name in (curve.variant, curve.baseline)]
+    less = min(arm.keeps.value if arm.keeps else 0.0 for arm in arms)
+    both = [next((at for at in arm.loads if at.level.value > less), None) for arm in arms]
+    one, other = both
+    if (
+        not one
+        or not other
+        or one.level != other.level
+        or shares_differ(one.good, one.requests, other.good, other.requests)
+    ):
+        return ""
+    good = " and ".join(f"{at.good} of {at.requests}" for at in (one, other))
+    return f"; that they differ is not shown ({good} good at {one.level})"
 
 
 def _doubts(curve: Curve) -> str:

@@ -17,6 +17,7 @@ from specdecode.cli.report_view import difference_text
 from specdecode.experiment.level import Level
 from specdecode.experiment.slo import Slo
 from specdecode.measures.publish import problems
+from specdecode.measures.shares import shares_differ
 from specdecode.records import ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context
@@ -143,3 +144,20 @@ def test_runs_at_one_objective_are_compared_in_what_they_carry_and_runs_at_two_a
 def test_limits_in_words() -> None:
     asked = Slo(ttft_s=2, e2e_s=30, share=0.999)
     assert limits(asked) == "TTFT at most 2 s, end-to-end latency at most 30 s, for 99.9% of the requests"
+
+
+def test_arms_that_carry_different_loads_by_chance_are_not_said_to_differ() -> None:
+    """Two equal arms are told apart in half of the runs where the share asked for is that of a load."""
+    arm, unlike = Server(base_s=0.026, per_sequence_s=0.0005, k=5, acceptance=0.55), 0
+    for seed in range(8):
+        tested = loads((1, 4, 8, 12), requests=32, slo=Slo(e2e_s=1.11, share=0.95))
+        found = compare(experiment=tested, records=run(tested, {"base": arm, "sd": arm}, seed=seed), context=context())
+        if len({each.keeps for each in found.objective}) > 1:
+            unlike += 1
+            assert "of the loads measured; that they differ is not shown (" in found.answer
+    assert unlike, "or this shows nothing"
+
+
+def test_shares_differ_where_chance_does_not_explain_it() -> None:
+    assert not shares_differ(30, 32, 32, 32) and not shares_differ(0, 4, 0, 4) and not shares_differ(4, 4, 4, 4)
+    assert shares_differ(20, 32, 32, 32) and shares_differ(32, 32, 20, 32) and shares_differ(900, 1000, 960, 1000)
