@@ -16,6 +16,10 @@ from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import Count
 from specdecode.measures.metrics.goodput import good_requests
 
+SENT_OVER = 2 / 3
+"""Share of an open loop's time in which it must have sent. Of a shorter one no queue has had the time to build up, and
+the server may be slower than the rate: nothing says that it carries it. A choice of ours."""
+
 
 class GoodAtLoad(Frozen):
     """One arm at one load, all its cases together. A request that failed is not good."""
@@ -26,6 +30,8 @@ class GoodAtLoad(Frozen):
     """Requests that completed and kept to every limit."""
     goodput: float | None
     """Good requests / seconds of load."""
+    enough: bool = True
+    """False for an open loop that was answered long after the last request was sent (SENT_OVER): not kept."""
 
     @property
     def share(self) -> float:
@@ -40,7 +46,7 @@ class Objective(Frozen):
     loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
     """The smallest first."""
     keeps: Level | None
-    """Largest measured load up to which each keeps the objective; None: not even the smallest."""
+    """Largest measured load up to which each is shown to keep the objective; None: not even the smallest."""
 
     @model_validator(mode="after")
     def _of_its_loads(self) -> Self:
@@ -70,13 +76,19 @@ def _at(level: Level, cases: Sequence[Measured]) -> GoodAtLoad:
     seconds = math.fsum(each.arm.load_seconds for each in cases)
     good = sum(good_requests(each.block) for each in cases)
     requests = sum(each.arm.requests for each in cases)
-    return GoodAtLoad(level=level, requests=requests, good=good, goodput=good / seconds if seconds > 0 else None)
+    goodput = good / seconds if seconds > 0 else None
+    enough = all(_enough(level, requests=each.arm.requests, seconds=each.arm.load_seconds) for each in cases)
+    return GoodAtLoad(level=level, requests=requests, good=good, goodput=goodput, enough=enough)
+
+
+def _enough(level: Level, *, requests: int, seconds: float) -> bool:
+    return level.rate is None or requests / level.rate >= SENT_OVER * seconds
 
 
 def _keeps(loads: Sequence[GoodAtLoad], share: float) -> Level | None:
     kept = None
     for each in loads:
-        if each.share < share:
+        if each.share < share or not each.enough:
             break
         kept = each.level
     return kept
@@ -95,11 +107,17 @@ def _time(seconds: float) -> str:
 
 def carried(found: Objective) -> str:
     """`base carries 16 at a time (100% good, 34 a second)`; `sd does not keep it at 1 at a time (62% good)`."""
-    if found.keeps is None:
-        first = found.loads[0]
-        return f"{found.variant} does not keep it at {first.level} ({_figures(first)})"
-    at = next(each for each in found.loads if each.level == found.keeps)
-    return f"{found.variant} carries {at.level} ({_figures(at)})"
+    kept = [each.level for each in found.loads].index(found.keeps) + 1 if found.keeps else 0
+    beyond = found.loads[kept] if kept < len(found.loads) else None
+    why = "too few requests to tell: answers came long after the last was sent"
+    if found.keeps is None and beyond is not None:
+        said = (
+            f"{found.variant} does not keep it at" if beyond.enough else f"{found.variant} is not shown to keep it at"
+        )
+        return f"{said} {beyond.level} ({_figures(beyond)}{'' if beyond.enough else f'; {why}'})"
+    at = found.loads[kept - 1]
+    doubt = f"; not shown at {beyond.level} ({why})" if beyond is not None and not beyond.enough else ""
+    return f"{found.variant} carries {at.level} ({_figures(at)}){doubt}"
 
 
 def _figures(at: GoodAtLoad) -> str:

@@ -351,7 +351,10 @@ def check_objective(check: raw.Check, run: Run) -> None:
             check.same(f"{name} requests", shown["requests"], every)
             check.same(f"{name} good", shown["good"], count)
             check.same(f"{name} goodput", shown["goodput"], count / seconds)
-            lost = lost or count / every < run.slo["share"]
+            rate = float(load[1:]) if load[0] == "r" else None
+            queued = rate is not None and any(len(each) / rate * 3 < 2 * raw.load_seconds(each) for each in own)
+            check.same(f"{name} enough", shown["enough"], not queued)
+            lost = lost or queued or count / every < run.slo["share"]
             kept = kept if lost else load
         check.same(f"objective {found['variant']} keeps", found["keeps"] and _load(found["keeps"]), kept)
 

@@ -11,7 +11,7 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.alike import not_learnable
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.difference import Repeated, RunDifference, difference
-from specdecode.analysis.objective import GoodAtLoad, Objective, limits
+from specdecode.analysis.objective import GoodAtLoad, Objective, carried, limits
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
 from specdecode.cli.report_view import difference_text
 from specdecode.experiment.level import Level
@@ -161,3 +161,16 @@ def test_arms_that_carry_different_loads_by_chance_are_not_said_to_differ() -> N
 def test_shares_differ_where_chance_does_not_explain_it() -> None:
     assert not shares_differ(30, 32, 32, 32) and not shares_differ(0, 4, 0, 4) and not shares_differ(4, 4, 4, 4)
     assert shares_differ(20, 32, 32, 32) and shares_differ(32, 32, 20, 32) and shares_differ(900, 1000, 960, 1000)
+
+
+def test_a_rate_at_which_all_is_sent_before_the_first_answer_ends_is_not_carried() -> None:
+    """Sixteen requests at 64 a second are sent in a quarter of a second, however slow the server is."""
+    tested = loads((0.05, 64.0), slo=Slo(ttft_s=60), requests=16, open_loop=True)
+    found = compare(experiment=tested, records=list(run(tested, {"base": BASE, "sd": ARM}, seed=3)), context=context())
+    for each in found.objective:
+        assert [(at.share, at.enough) for at in each.loads] == [(1, True), (1, False)]
+        assert each.keeps == Level(rate=0.05)
+    said = "not shown at 64 requests a second (too few requests to tell: answers came long after the last was sent)"
+    assert all(said in carried(each) for each in found.objective)
+    hasty = found.objective[0].model_copy(update={"loads": found.objective[0].loads[1:], "keeps": None})
+    assert carried(hasty).startswith("base is not shown to keep it at 64 requests a second")
