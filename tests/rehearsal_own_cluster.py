@@ -96,7 +96,7 @@ def theirs(running: Rehearsal) -> dict[str, str]:
     subnets = [
         item["PhysicalResourceId"]
         for item in pages
-        if item["ResourceType"] == "AWS::EC2::Subnet" and "Private" in item["LogicalResourceId"]
+        if item["ResourceType"] == "AWS::EC2::Subnet" and "private" in item["LogicalResourceId"].lower()
     ]
     return {
         "existing_cluster": CLUSTER,
