@@ -91,7 +91,7 @@ def test_one_number_stays_one_number() -> None:
     ("wrong", "says"),
     [
         ({"concurrency": [1, 2, 1]}, "each level once: 1 is there several times"),
-        ({"concurrency": []}, "at least 1"),
+        ({"concurrency": []}, "give one load at least"),
         ({"concurrency": [0]}, "greater than or equal to 1"),
         ({"concurrency": list(range(1, 14))}, "at most 12"),
         ({"concurrency": [1, 2], "rate": 1.0}, "two kinds of load"),
