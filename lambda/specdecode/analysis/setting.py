@@ -153,5 +153,5 @@ def _sure(pair: Pair | None) -> str:
     short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: of others nothing is said."
     return (
         f"each 95% interval is over {over}, in this one run: another day, node or machine load is not in it "
-        f"(repeat the run, then `specdecode compare RUN RUN …`).{short if few else ''}"
+        f"(repeat the run, then: specdecode compare RUN RUN …).{short if few else ''}"
     )
