@@ -20,8 +20,8 @@ class StagingCapacity(Construct):
     """Two dynamic NodePools: a pod brings its node, which goes a minute after its last pod. Neither costs anything
     without pods.
 
-    Those that compile have a taint: a pod of another kind that nothing has room for (CoreDNS, say) would else bring up
-    the large node, since Karpenter takes any NodePool that suits, and keep it from being empty.
+    Both have a taint: a pod of another kind that nothing has room for (CoreDNS, say) would else bring up such a node,
+    since Karpenter takes any NodePool that suits, and keep it from being empty.
 
     Instances have NVMe disks, so that a model fits: Karpenter chooses one for staging by the pod's ephemeral-storage
     request. Those that compile are of one type, whose price is known, and there are COMPILERS of them at most.
@@ -88,13 +88,10 @@ def _compile_pool() -> Manifest:
         names.COMPILE_NODEPOOL,
         cpus=COMPILERS * COMPILER.vcpus,
         requirements=[one_of("node.kubernetes.io/instance-type", COMPILER.name)],
-        taints=[{"key": names.COMPILE_TAINT, "value": "true", "effect": "NoSchedule"}],
     )
 
 
-def _dynamic(
-    name: str, *, cpus: int, requirements: list[dict[str, Any]], taints: list[dict[str, str]] | None = None
-) -> Manifest:
+def _dynamic(name: str, *, cpus: int, requirements: list[dict[str, Any]]) -> Manifest:
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -106,7 +103,7 @@ def _dynamic(
                 "spec": {
                     "expireAfter": f"{COMPILER_HOURS}h",
                     "terminationGracePeriod": "10m",
-                    **({"taints": taints} if taints else {}),
+                    "taints": [{"key": names.DYNAMIC_TAINT, "value": "true", "effect": "NoSchedule"}],
                     "nodeClassRef": node_class_ref(names.STAGING_NODEPOOL),
                     "requirements": [
                         one_of("kubernetes.io/arch", "amd64"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import io
 import json
 import re
 import socketserver
@@ -23,7 +22,6 @@ from typing import Any
 import pytest
 import yaml
 from botocore.exceptions import ClientError
-from rich.console import Console
 from specdecode import layout, names
 from specdecode.experiment import Experiment, load_engine, load_preset
 from specdecode.manifests.object_names import object_name
@@ -31,15 +29,13 @@ from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inve
 from specdecode.runs.state import RunState
 
 from rehearsal import tools
-from rehearsal.console import Progress
 from rehearsal.execution import Run
-from rehearsal.rehearse import rehearsal
 from tests.access import sessions
 from tests.access.principals import Deployed
 from tests.access.trial import REFUSALS, Caller
 from tests.network import reaches
 from tests.pods import containers
-from tests.rehearsal_cloud import PATIENT, SMALL, Cloud
+from tests.rehearsal_cloud import PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "security.md"
@@ -108,18 +104,13 @@ def attacker(tmp_path: Path) -> Iterator[Attacker]:
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         made = Cloud(running)
         yield made
         lines = [*HEAD, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in made.rows)]
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
         after = rest.partition(END)[2]
         PAGE.write_text("".join([before, BEGIN, "\n\n", "\n".join(lines), "\n\n", END, after]), "utf-8")
-    assert running.left() == []
-    running.forget()
 
 
 def redirect(attacker: Attacker) -> dict[str, str]:

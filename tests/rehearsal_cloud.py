@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -13,17 +14,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.console import Console
 from specdecode import layout, names
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.cluster.pods import container_statuses
+from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord
 
 from rehearsal import tools
+from rehearsal.console import Progress
 from rehearsal.execution import Run
-from rehearsal.rehearse import Rehearsal
+from rehearsal.rehearse import Rehearsal, rehearsal
 from rehearsal.services import WAIT_SCALE
 
 SMALL = {
@@ -38,6 +42,25 @@ PATIENT = {"deadlines.capacity": 10, "deadlines.serve": 10}
 """For cases in which nothing may be late: a machine that is busy with other things is no fault."""
 LONG = SMALL | {"workload.requests": 500, "workload.output_tokens": 512}
 WORKLOADS = {"apps/v1": ("deployments",), "batch/v1": ("jobs",), "v1": ("pods", "services", "configmaps")}
+
+
+@contextlib.contextmanager
+def quiet_rehearsal() -> Iterator[Rehearsal]:
+    """An embedded cloud that prints nothing, with nothing deployed. Nothing of it may be left in the end."""
+    tools.check()
+    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+        yield running
+    assert running.left() == []
+    running.forget()
+
+
+@contextlib.contextmanager
+def deployed(*, nodes: int = 1) -> Iterator[Rehearsal]:
+    """The same, with both stacks and the models of the embedded pair."""
+    with quiet_rehearsal() as running:
+        running.deploy(nodes=nodes)
+        running.import_models(load_preset("rehearsal"))
+        yield running
 
 
 @dataclass

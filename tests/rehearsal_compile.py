@@ -7,24 +7,18 @@ Not part of `make test` (two to four minutes):
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import pytest
-from rich.console import Console
 from specdecode import layout, names
-from specdecode.experiment import load_preset
 from specdecode.experiment.shapes import COMPILER
 from specdecode.runs.state import RunState
 
-from rehearsal import tools
-from rehearsal.console import Progress
 from rehearsal.execution import Run
-from rehearsal.rehearse import rehearsal
-from tests.rehearsal_cloud import PATIENT, SMALL, Cloud
+from tests.rehearsal_cloud import PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 ON_CPU = SMALL | PATIENT | {"compile.on": "cpu"}
@@ -32,13 +26,8 @@ ON_CPU = SMALL | PATIENT | {"compile.on": "cpu"}
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         yield Cloud(running)
-    assert running.left() == []
-    running.forget()
 
 
 @pytest.fixture(autouse=True)

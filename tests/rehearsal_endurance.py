@@ -11,7 +11,6 @@ What must hold is asserted; what was measured becomes a row of the table. Smalle
 
 from __future__ import annotations
 
-import io
 import json
 import multiprocessing
 import os
@@ -30,7 +29,6 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from rich.console import Console
 from specdecode import layout, names
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.datums import metric_data
@@ -48,8 +46,8 @@ from specdecode.records import read_record
 from specdecode.runs.store import Store
 
 from rehearsal import services, tools
-from rehearsal.console import Progress
-from rehearsal.rehearse import Rehearsal, rehearsal
+from rehearsal.rehearse import Rehearsal
+from tests.rehearsal_cloud import quiet_rehearsal
 from tests.specdecode.cluster.crowd import StrictS3, check, gather
 
 pytestmark = pytest.mark.timeout(1800)
@@ -81,12 +79,9 @@ def note() -> Iterator[Note]:
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Rehearsal]:
     """Both servers; nothing deployed."""
-    tools.check()
     services.WAIT_SCALE = WAIT_SCALE
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
+    with quiet_rehearsal() as running:
         yield running
-    assert running.left() == []
-    running.forget()
 
 
 @pytest.fixture(scope="module")

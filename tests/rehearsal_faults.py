@@ -11,7 +11,6 @@ Every case ends with the same checks: the right final status, a readable cause, 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import signal
@@ -20,21 +19,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from specdecode import layout, names
 from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset
 from specdecode.prompts import digest
 
 from rehearsal import overhead, overhead_table, tools
-from rehearsal.console import Progress
 from rehearsal.execution import Run
 from rehearsal.observer import Observer
 from rehearsal.processes import processes_naming
-from rehearsal.rehearse import rehearsal
 from tests import rehearsal_broken as broken
 from tests.rehearsal import elsewhere
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud
+from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, deployed
 from tests.rehearsal_page import write_faults, write_part
 from tests.specdecode.pod.fake_hub import COMMIT, FakeHub
 
@@ -45,15 +41,10 @@ OVERHEAD = tools.ROOT / "benchmarks" / "results" / "overhead.json"
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         made = Cloud(running)
         yield made
         write_faults(made.rows)
-    assert running.left() == []
-    running.forget()
 
 
 @pytest.fixture(autouse=True)

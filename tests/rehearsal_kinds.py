@@ -7,19 +7,13 @@ Not part of `make test` (two to four minutes):
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 from specdecode import layout
-from specdecode.experiment import load_preset
 
-from rehearsal import tools
-from rehearsal.console import Progress
-from rehearsal.rehearse import rehearsal
-from tests.rehearsal_cloud import Cloud
+from tests.rehearsal_cloud import Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
 K = 7
@@ -27,13 +21,8 @@ K = 7
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         yield Cloud(running)
-    assert running.left() == []
-    running.forget()
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,15 @@ Not part of `make test` (it takes two to five minutes; the pods' part of it is).
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from specdecode import names
-from specdecode.experiment import load_preset
 
-from rehearsal import tools
-from rehearsal.console import Progress
-from rehearsal.rehearse import Rehearsal, rehearsal
+from rehearsal.rehearse import Rehearsal
 from tests.access import table, trial
 from tests.access.calls import Call
 from tests.access.calls_control import CALLS
@@ -28,6 +23,7 @@ from tests.access.principals import ROLES, Deployed
 from tests.canaries import HUGGING_FACE, traces
 from tests.conftest import STACKS
 from tests.rehearsal.came_out import INTERNAL, came_out
+from tests.rehearsal_cloud import deployed
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(600)
@@ -44,16 +40,11 @@ class Cloud:
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         folder = running.deployment.assembly
         templates = Templates({stack: json.loads((folder / f"{stack}.template.json").read_text()) for stack in STACKS})
         trial.prepare(running.services)
         yield Cloud(running=running, there=trial.from_cloud(running.services, templates))
-    assert running.left() == []
-    running.forget()
 
 
 def test_a_staging_that_breaks_with_the_token_in_hand_says_nothing_of_it(cloud: Cloud) -> None:

@@ -7,20 +7,14 @@ Not part of `make test` (it takes some minutes). Run it with
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 from specdecode import names
-from specdecode.experiment import load_preset
 
-from rehearsal import tools
-from rehearsal.console import Progress
 from rehearsal.execution import Run
-from rehearsal.rehearse import rehearsal
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud
+from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 FIRST, SECOND, _ = names.held_pools(2)
@@ -52,13 +46,8 @@ class TwoNodes(Cloud):
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[TwoNodes]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy(nodes=2)
-        running.import_models(load_preset("rehearsal"))
+    with deployed(nodes=2) as running:
         yield TwoNodes(running)
-    assert running.left() == []
-    running.forget()
 
 
 def succeeds(cloud: Cloud, run: Run) -> None:

@@ -7,21 +7,16 @@ Not part of `make test` (three to six minutes):
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 from specdecode import layout
 from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord
 
-from rehearsal import tools
-from rehearsal.console import Progress
-from rehearsal.rehearse import rehearsal
-from tests.rehearsal_cloud import Cloud
+from tests.rehearsal_cloud import Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
 CASES = ["repeat-line", "count", "library-docs"]
@@ -36,13 +31,8 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    tools.check()
-    with rehearsal(Progress(console=Console(file=io.StringIO(), width=160))) as running:
-        running.deploy()
-        running.import_models(load_preset("rehearsal"))
+    with deployed() as running:
         yield Cloud(running)
-    assert running.left() == []
-    running.forget()
 
 
 def test_four_arms_fill_the_node_and_each_has_another_device_group_in_the_second_round(cloud: Cloud) -> None:

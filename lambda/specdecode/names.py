@@ -114,8 +114,8 @@ SERVE_PORT = 8000
 NEURON_TAINT = "aws.amazon.com/neuron"
 CPU_TAINT = "specdecode/held"
 """Keeps other pods off the CPU node while a run holds it."""
-COMPILE_TAINT = "specdecode/compile"
-"""Key of the taint of nodes that compile: what else is pending brings up none, and keeps none from going."""
+DYNAMIC_TAINT = "specdecode/dynamic"
+"""Key of the taint of nodes that a pod brings up by itself: any other pending pod brings up none, and keeps none."""
 TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT}
 """Kind of node -> key of its taint."""
 ACCELERATOR_LABEL = "specdecode/accelerator"

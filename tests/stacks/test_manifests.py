@@ -80,12 +80,12 @@ def test_the_node_of_a_check_is_held_like_the_other_and_has_no_devices(templates
     assert disk["ebs"]["volumeSize"] == f"{CPU.root_gib}Gi" and disk["ebs"]["encrypted"]
 
 
-def test_only_pods_that_compile_bring_up_a_node_that_compiles(templates: Templates) -> None:
-    spec = templates.manifest("NodePool", names.COMPILE_NODEPOOL)["spec"]["template"]["spec"]
-    assert spec["taints"] == [{"key": names.COMPILE_TAINT, "value": "true", "effect": "NoSchedule"}]
-    (tolerated,) = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=True)["tolerations"]
-    assert (tolerated["key"], tolerated["operator"]) == (names.COMPILE_TAINT, "Exists")
-    assert "tolerations" not in on_cpu_nodes(makes_nodes=True)
+@pytest.mark.parametrize("pool", [names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL])
+def test_no_other_pending_pod_brings_up_a_node_that_costs(templates: Templates, pool: str) -> None:
+    spec = templates.manifest("NodePool", pool)["spec"]["template"]["spec"]
+    assert spec["taints"] == [{"key": names.DYNAMIC_TAINT, "value": "true", "effect": "NoSchedule"}]
+    (tolerated,) = on_cpu_nodes(pool, makes_nodes=True)["tolerations"]
+    assert (tolerated["key"], tolerated["operator"]) == (names.DYNAMIC_TAINT, "Exists")
 
 
 def test_on_demand_has_a_price_or_karpenter_would_hold_it_unavailable(templates: Templates) -> None:

@@ -147,7 +147,7 @@ def on_held_node(experiment: Experiment, pool: str | None) -> dict[str, Any]:
     kind = experiment.shape.pool
     return {
         "nodeSelector": {names.ACCELERATOR_LABEL: pool or kind},
-        "tolerations": [{"key": names.TAINTS[kind], "operator": "Exists", "effect": "NoSchedule"}],
+        "tolerations": [_tolerate(names.TAINTS[kind])],
     }
 
 
@@ -155,11 +155,11 @@ def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL, *, makes_nodes: bool) -> di
     """Placement on a dynamic CPU NodePool; on any node where there is none of ours."""
     if not makes_nodes:
         return {}
-    placement: dict[str, Any] = {"nodeSelector": {"karpenter.sh/nodepool": pool}}
-    if pool == names.COMPILE_NODEPOOL:
-        tolerated = {"key": names.COMPILE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
-        placement["tolerations"] = [tolerated]
-    return placement
+    return {"nodeSelector": {"karpenter.sh/nodepool": pool}, "tolerations": [_tolerate(names.DYNAMIC_TAINT)]}
+
+
+def _tolerate(taint: str) -> dict[str, str]:
+    return {"key": taint, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def claiming(main: KubeObject, experiment: Experiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:

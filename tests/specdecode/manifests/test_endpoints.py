@@ -73,7 +73,7 @@ def test_there_are_only_clients_and_they_need_no_accelerator(objects):
         kubernetes_validate.validate(obj, "1.35", strict=True)
     for spec in jobs(objects).values():
         assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}
-        assert "tolerations" not in spec and "resourceClaims" not in spec
+        assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT] and "resourceClaims" not in spec
         assert not any("persistentVolumeClaim" in volume for volume in spec["volumes"])
 
 

@@ -168,7 +168,7 @@ def test_pods_claim_their_devices_and_land_on_the_node_of_their_pool(rendered):
             assert not claims and "claims" not in container["resources"]
         if component == "staging":
             assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.STAGING_NODEPOOL}
-            assert "tolerations" not in spec
+            assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT]
         else:
             assert spec["nodeSelector"] == {names.ACCELERATOR_LABEL: shape.pool}
             assert shape.pool == ("trn2" if shape.has_devices else "cpu")

@@ -103,7 +103,7 @@ def test_the_job_runs_without_devices_on_a_cpu_node_and_knows_what_a_whole_artif
     spec = job["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
     assert "resourceClaims" not in spec
-    assert [each["key"] for each in spec["tolerations"]] == [names.COMPILE_TAINT]
+    assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT]
     first, engine = spec["initContainers"]
     assert "/dev/neuron" not in first["command"][2] and "df -Pk" in first["command"][2]
     assert {"name": "NEURON_PLATFORM_TARGET_OVERRIDE", "value": "trn2"} in engine["env"]

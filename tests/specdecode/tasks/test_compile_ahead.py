@@ -73,7 +73,7 @@ def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is
         spec = job["spec"]["template"]["spec"]
         assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
         assert "resourceClaims" not in spec
-        assert [each["key"] for each in spec["tolerations"]] == [names.COMPILE_TAINT]
+        assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT]
     assert (world.replicas, world.rt.lease.read().claims) == (0, ())
     del world.trouble["compile"]
     assert ahead(world)[-1] == "2 artifacts are ready, compiled on CPU nodes"
