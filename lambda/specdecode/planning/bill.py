@@ -8,7 +8,7 @@ from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.model import Frozen
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import Range
-from specdecode.planning.events import longest_node_minutes
+from specdecode.planning.events import late_minutes, longest_node_minutes
 from specdecode.planning.plan import Plan
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
@@ -77,7 +77,10 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
     most = longest * plan.price_per_node_hour
     if plan.models_to_stage:
-        most += traffic + plan.experiment.deadlines.staging / 60 * prices.STAGING_NODE_HIGH.usd
+        most += (
+            traffic
+            + (plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)) / 60 * prices.STAGING_NODE_HIGH.usd
+        )
     if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
         most += plan.compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)

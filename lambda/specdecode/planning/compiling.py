@@ -30,7 +30,7 @@ class CompileCost(Frozen):
     on_cpu: Range
     """On CPU nodes, which come for it and go after it."""
     on_cpu_at_most: float
-    """If every Job lasts until its deadline."""
+    """If every Job lasts until its deadline, and then until the pipeline, or Kubernetes without it, has ended it."""
     price_per_cpu_hour: float
     """Of one CPU node."""
     chosen: CompileOn
@@ -78,16 +78,22 @@ def cpu_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
 
 
 def compile_cost(
-    experiment: Experiment, engine: Engine, variants: Iterable[str], *, capacity: Capacity, price: float, poll_s: int
+    experiment: Experiment,
+    engine: Engine,
+    variants: Iterable[str],
+    *,
+    capacity: Capacity,
+    price: float,
+    late_min: float,
 ) -> CompileCost | None:
     """Of compiling the artifacts of `variants` (one for each that is missing); None where the engine has but one way,
-    or nothing is missing. `price`: of an hour of the node.
+    or nothing is missing. `price`: of an hour of the node; `late_min`: minutes that a Job may outlive its deadline.
     """
     variants, known = tuple(variants), COMPILER.price_in(capacity.region)
     if not variants or engine.artifact is None or engine.artifact.on_cpu is None or known is None:
         return None
     around = Range(low=NODE_START_MINUTES.low / 2, high=NODE_START_MINUTES.high + NODE_STOP_MINUTES.high)
-    most = (cpu_deadline(experiment, engine) + poll_s / 60 + NODE_STOP_MINUTES.high) * len(variants)
+    most = (cpu_deadline(experiment, engine) + late_min + NODE_STOP_MINUTES.high) * len(variants)
     expected = total(part for name in variants for part in (cpu_minutes(experiment, engine, name), around))
     return CompileCost(
         artifacts=len(variants),

@@ -163,6 +163,11 @@ def _counting(experiment: Experiment) -> int:
     return COUNT_MINUTES if own else 0
 
 
+def late_minutes(poll_s: int) -> float:
+    """For which a Job may outlive the limit of its step: until the pipeline has ended it, or Kubernetes without it."""
+    return max(JOB_GRACE_MINUTES, poll_s / 60 + DIAGNOSE_MINUTES + STOP_MINUTES)
+
+
 def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
     """Minutes from the request for the node until it is given up, if every step lasts until its deadline.
 

@@ -19,6 +19,7 @@ from specdecode.planning.cost import CostPart, LevelCost, Range, levels, node_mi
 from specdecode.planning.events import (
     Step,
     choose_looks,
+    late_minutes,
     longest_node_minutes,
     make_steps,
     worst_case_events,
@@ -195,7 +196,12 @@ def make_plan(
         price_per_node_hour=price,
         cost=hours.scaled(price),
         compiling=compile_cost(
-            experiment, engine, first_missing.values(), capacity=capacity, price=price, poll_s=looks.poll_s
+            experiment,
+            engine,
+            first_missing.values(),
+            capacity=capacity,
+            price=price,
+            late_min=late_minutes(looks.poll_s),
         ),
         parts=() if experiment.has_endpoints else parts(experiment, engine, most),
         levels=() if experiment.has_endpoints else levels(experiment, engine, most),
