@@ -44,9 +44,6 @@ class Queue:
 
     nodes: int
     lease: Lease = field(default_factory=Lease)
-    waited_h: list[float] = field(default_factory=list)
-    """Of those who got a node with devices."""
-    held_h: float = 0.0
     passed_over: int = 0
     wrong: int = 0
     """Moments at which more nodes are wanted than runs hold, or the lease cannot be true."""
@@ -72,7 +69,8 @@ def simulate(nodes: int, load: float, runs: int) -> dict[str, Any]:
     mean_h = sum(hours * share for hours, share in HOURS.items()) / 100
     events: list[tuple[datetime, int, str, str]] = []
     hours_of: dict[str, float] = {}
-    at, count = START, 0
+    waited_h: list[float] = []  # of those who got a node with devices
+    held_h, at, count = 0.0, START, 0
 
     def plan(when: datetime, what: str, run_id: str) -> None:
         nonlocal count
@@ -102,17 +100,17 @@ def simulate(nodes: int, load: float, runs: int) -> dict[str, Any]:
             late = rng.uniform(0, WATCHDOG_PERIOD_MINUTES) / 60 if rng.random() < SILENT else 0.0
             hours = hours_of[claim.run_id] + late
             if claim.kind == names.NODEPOOL:
-                queue.waited_h.append((now - claim.queued_at).total_seconds() / 3600)
-                queue.held_h += hours
+                waited_h.append((now - claim.queued_at).total_seconds() / 3600)
+                held_h += hours
             plan(now + timedelta(hours=hours), "ends", claim.run_id)
     span_h = (at - START).total_seconds() / 3600
     return {
         "nodes": nodes,
         "load": load,
-        "used": queue.held_h / (nodes * span_h),
-        "median_h": statistics.median(queue.waited_h),
-        "p95_h": statistics.quantiles(queue.waited_h, n=20)[-1],
-        "longest_h": max(queue.waited_h),
+        "used": held_h / (nodes * span_h),
+        "median_h": statistics.median(waited_h),
+        "p95_h": statistics.quantiles(waited_h, n=20)[-1],
+        "longest_h": max(waited_h),
         "gave_up": gave_up,
         "left": len(queue.lease.claims),
         "passed_over": queue.passed_over,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from specdecode.analysis.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
+from specdecode.cluster import lease as leases
 
-from benchmarks import client_levels, rehearsal_load
+from benchmarks import client_levels, node_pool, node_pool_sizes, rehearsal_load
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -112,3 +113,30 @@ def test_the_table_of_early_stops_is_the_measured_one_and_holds_its_promises(mon
             assert row["median"] <= 0.4, row
     again = early_stop.row("heavy tail", 1.5, 50)
     assert again["same"] >= 0.9 and again["median"] <= 0.4
+
+
+def test_the_tables_of_queues_are_the_measured_ones_and_nobody_is_passed_over() -> None:
+    page = (ROOT / "docs" / "how-to" / "side-by-side.md").read_text()
+    alone, mixed = results("node_pool"), results("node_pool_sizes")
+    assert node_pool.table(alone) in page and node_pool_sizes.table(mixed) in page
+    assert alone["runs"] == mixed["runs"] == 1000
+    ours = [row for row in mixed["rows"] if row["rule"] == node_pool_sizes.RULES[0]]
+    assert [(row["passed_over"], row["wrong"], row["left"]) for row in [*alone["rows"], *ours]] == [(0, 0, 0)] * 12
+    for row in ours:
+        assert row["idle"] == 0 and sum(of["gave_up"] for of in row["sizes"]) == 0 and row["most_waiting"] < 300
+        others = [other for other in mixed["rows"] if other["load"] == row["load"] and other is not row]
+        assert all(row["used"] > other["used"] and other["idle"] > 0.2 for other in others)
+
+
+def test_a_queue_in_which_somebody_is_passed_over_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulation goes by the lease's own transitions; here the last of the queue is served first."""
+    assert node_pool_sizes.simulate(node_pool_sizes.RULES[0], 0.9, 120)["passed_over"] == 0
+
+    def promote(lease: leases.Lease, **more: Any) -> leases.Lease:
+        turned = leases.Lease(holders=lease.holders, queue=lease.queue[::-1])
+        after = first_come(turned, **more)
+        return leases.Lease(holders=after.holders, queue=after.queue[::-1])
+
+    first_come = leases._promote
+    monkeypatch.setattr(leases, "_promote", promote)
+    assert node_pool_sizes.simulate(node_pool_sizes.RULES[0], 0.9, 120)["passed_over"] > 0
