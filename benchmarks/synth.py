@@ -2,7 +2,7 @@
 
 CPU seconds of Python and of the node process behind it, read from /proc (Linux), because wall time on a shared machine
 says more about its neighbours. Each measurement is a process of its own, as a synth is; the minimum of the repeats
-counts, and the kinds take turns. `--write` puts the table into docs/synth-cost.md.
+counts, and the kinds take turns. `--write` puts the table into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "synth-cost.md"
-MARK = "<!-- measured -->"
+PAGE = ROOT / "docs" / "benchmarks.md"
+MARK = "<!-- table of benchmarks/synth.py -->"
 PHASES = ("import", "bundle", "construct", "synth")
 KINDS = {
     "empty": "empty app (one stack, no resource)",
@@ -109,7 +109,7 @@ def main() -> int:
     """Measure, print, and write if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeat", type=int, default=3, help="runs of each kind (default 3)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/synth-cost.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--measure", choices=KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:

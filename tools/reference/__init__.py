@@ -12,6 +12,20 @@ def page(title: str, *parts: str) -> str:
     return "\n\n".join([f"# {title}", MARK, *(part.strip("\n") for part in parts)]) + "\n"
 
 
+def between(text: str, subject: str, body: str) -> str:
+    """`text` with `body` between the two marks of `subject`, which a page has that is otherwise written by hand.
+
+    Raises:
+        ValueError: the page lacks a mark.
+    """
+    begin, end = f"<!-- {subject}: written by `python -m tools.reference` -->", f"<!-- end of {subject} -->"
+    before, first, rest = text.partition(begin)
+    _, last, after = rest.partition(end)
+    if not first or not last:
+        raise ValueError(f"the page has lost `{begin}` or `{end}`")
+    return f"{before}{begin}\n\n{body}\n\n{end}{after}"
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; a vertical bar in a cell is escaped, a line break becomes a space."""
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]

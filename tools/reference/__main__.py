@@ -21,6 +21,8 @@ from tools.reference import (
 )
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+PARTS_OF_PAGES = {"README.md": decisions.replaced, "experiments.md": experiment_schema.replaced}
+"""Pages of docs/ that are written by hand but for one part."""
 
 
 def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -31,7 +33,6 @@ def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         "cli.md": cli.render(),
         "costs.md": costs.render(),
         "engines.md": engines.render(),
-        "experiment-schema.md": experiment_schema.render(),
         "prompts.md": prompts.render(),
         "s3-layout.md": s3_layout.render(),
         "states.md": states.render(),
@@ -59,8 +60,9 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages(templates).items():
         (FOLDER / name).write_text(text)
-    index = FOLDER.parent / "README.md"
-    index.write_text(decisions.replaced(index.read_text()))
+    for name, replaced in PARTS_OF_PAGES.items():
+        path = FOLDER.parent / name
+        path.write_text(replaced(path.read_text()))
 
 
 if __name__ == "__main__":

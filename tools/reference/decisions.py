@@ -5,28 +5,23 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools.reference import table
+from tools.reference import between, table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BEGIN, END = "<!-- decisions: written by `python -m tools.reference` -->", "<!-- end of decisions -->"
 HEADING = re.compile(r"# (\d+)\.? (.+)")
 
 
 def render() -> str:
-    """The table between its two marks, both included."""
+    """The table."""
     rows = []
     for path in sorted((DOCS / "adr").glob("*.md")):
         heading = HEADING.fullmatch(path.read_text().partition("\n")[0].strip())
         if heading is None or int(heading[1]) != int(path.name[:4]):
             raise ValueError(f"{path}: the first line is not `# {int(path.name[:4])}. Title`")
         rows.append((str(int(heading[1])), f"[{heading[2]}](adr/{path.name})"))
-    return f"{BEGIN}\n\n{table(('number', 'decision'), rows)}\n\n{END}"
+    return table(("number", "decision"), rows)
 
 
 def replaced(text: str) -> str:
     """`text` of docs/README.md with the table as it should be."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("docs/README.md has lost the marks of the table of decisions")
-    return before + render() + after
+    return between(text, "decisions", render())

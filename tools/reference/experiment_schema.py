@@ -1,4 +1,4 @@
-"""docs/reference/experiment-schema.md: every field of an experiment, and every rule about them."""
+"""The fields and the rules of an experiment, in docs/experiments.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specdecode.experiment.published import Published
 from specdecode.experiment.schema import experiment_schema
 from specdecode.prompts import HubFile, PromptsOf, SetOf
 
-from tools.reference import page, table
+from tools.reference import between, table
 
 PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The experiment", model.Experiment),
@@ -48,29 +48,29 @@ LINKS = {
 NOT_WRITTEN = ("sweep", "extends")
 """Conveniences of the written document; the model of what is run does not have them."""
 
-INTRODUCTION = """What a preset or a file of yours may hold. How to write one, with an example:
-[experiments](../experiments.md#your-own). For an editor: `specdecode schema > experiment.schema.json`. Unknown keys
-are refused. Beside these fields a document may have `extends` (a preset's name), a variant `extends` (an earlier
-variant) or `sweep` (lists of values of `speculation`), and the workload `prompts` (sets of prompts)."""
+RULES = """### Rules
 
-RULES = """## Rules
-
-What the fields must satisfy together. All violations are reported at once, before anything is created; `specdecode
-validate` asks the same questions as the pipeline."""
+What the fields must satisfy together. All violations are reported at once, before anything is created. `specdecode
+validate` applies the same rules as the pipeline."""
 
 
 def render() -> str:
-    """The page."""
+    """The tables."""
     schema = experiment_schema()
-    return page(
-        "Fields of an experiment",
-        INTRODUCTION,
-        *(part for title, described in PARTS for part in _part(title, described, schema)),
-        "## Words",
-        *(f"**{enum.__name__}**: {_doc(enum)} One of {_words(enum)}." for enum in ENUMS),
-        RULES,
-        table(("rule", "rests on"), [(f"`{name}`", source) for name, (_, source) in rules.RULES.items()]),
+    return "\n\n".join(
+        (
+            *(part for title, described in PARTS for part in _part(title, described, schema)),
+            "### Words",
+            *(f"**{enum.__name__}**: {_doc(enum)} One of {_words(enum)}." for enum in ENUMS),
+            RULES,
+            table(("rule", "rests on"), [(f"`{name}`", source) for name, (_, source) in rules.RULES.items()]),
+        )
     )
+
+
+def replaced(text: str) -> str:
+    """`text` of docs/experiments.md with the tables as they should be."""
+    return between(text, "fields", render())
 
 
 def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> list[str]:
@@ -80,7 +80,7 @@ def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> lis
         for name, field in own["properties"].items()
         if name not in NOT_WRITTEN and name in described.model_fields
     ]
-    return [f"## {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
+    return [f"### {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
 
 
 def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ INPUT = """## Input
 {comment}
 
 The same document is what `specdecode run` sends. What `experiment` may hold:
-[experiment-schema.md](experiment-schema.md)."""
+[experiments](../experiments.md#every-field)."""
 
 STATES = """## States
 
