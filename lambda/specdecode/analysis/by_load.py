@@ -12,7 +12,7 @@ from specdecode.measures.shares import shares_differ
 
 def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
     """`Speculate below 6 requests at a time, not above (95% CI 5 to 7). At your SLO …`."""
-    parts = [_where(curve), _objective(curve, objectives), _doubts(curve)]
+    parts = [_where(curve), _server(curve), _objective(curve, objectives), _doubts(curve)]
     return " ".join(part for part in parts if part)
 
 
@@ -72,6 +72,38 @@ def side(point: LoadPoint) -> int:
     if point.doubtful:
         return 0
     return 1 if low is not None and low > 1.0 else -1 if high is not None and high < 1.0 else 0
+
+
+def _server(curve: Curve) -> str:
+    """Loads at which a request and the whole server do not gain alike; empty where there is none."""
+    said = []
+    for of_request, faster, fewer in ((1, "faster", "fewer"), (-1, "slower", "more")):
+        found = [point for point in curve.points if side(point) == of_request and _server_side(point) == -of_request]
+        if found:
+            ratios = ", ".join(f"{_server_ratio(point):.2f}×" for point in found)
+            said.append(
+                f"At {listed([point.level for point in found])} a request is {faster}, but the server as a whole "
+                f"writes {fewer} tokens a second with {curve.variant} ({ratios})."
+            )
+    return " ".join(said)
+
+
+def _server_ratio(point: LoadPoint) -> float:
+    """Output tokens a second of the whole server, the arm's over the baseline's; 1 where one has none."""
+    base, other = point.base.output_throughput, point.other.output_throughput
+    return other / base if base and other else 1.0
+
+
+def _server_side(point: LoadPoint) -> int:
+    """1: the whole server is faster, -1: slower, 0: neither is shown.
+
+    There is one value of it a load. It is taken to be as unsure as the speed-up of the requests, whose interval it is
+    put into: they share the noise of the minute.
+    """
+    gain, ratio = point.speedup, _server_ratio(point)
+    if gain.low is None or gain.high is None:
+        return 0
+    return 1 if ratio * gain.low > gain.ratio else -1 if ratio * gain.high < gain.ratio else 0
 
 
 def _load(curve: Curve, found: Crossover) -> str:

@@ -55,18 +55,35 @@ def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence
     )
 
 
+def gains_by_level(
+    *, experiment: Experiment, levels: Sequence[AtLevel], variant: str, baseline: str, cases: Sequence[str]
+) -> dict[Level, LogMean]:
+    """Log speed-up of any two arms at each level, with the noise that a level's requests share; no doubtful levels."""
+    compared, noise, _ = _levels(experiment, levels, (baseline, variant), cases)
+    return {each.level: _with(noise, each) for each in compared if not each.doubtful}
+
+
+def _levels(
+    experiment: Experiment, levels: Sequence[AtLevel], arms: tuple[str, str], cases: Sequence[str]
+) -> tuple[list[_Compared], LevelNoise, list[str]]:
+    """Both arms at each level that has a speed-up, what a level's requests share, and the cases of all those levels."""
+    gains = [{case: gain for case in cases if (gain := _gain(experiment, at, arms, case))} for at in levels]
+    there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
+    kept = [case for case in cases if there and all(case in found for _, found in there)]
+    compared = [_compared(at, arms, kept, found) for at, found in there] if kept else []
+    trusted = [each for each in compared if not each.doubtful]
+    return compared, level_noise([Gains(_loads(experiment, each)[1], each.of_rounds) for each in trusted]), kept
+
+
 def _curve(
     experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, group: str, cases: Sequence[str]
 ) -> Curve | None:
-    gains = [{case: gain for case in cases if (gain := _gain(experiment, at, pair, case))} for at in levels]
-    there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
-    kept = [case for case in cases if there and all(case in found for _, found in there)]
-    if len(there) < 2 or not kept:
+    compared, noise, kept = _levels(experiment, levels, (pair.baseline, pair.variant), cases)
+    if len(compared) < 2:
         return None
-    compared = [_compared(experiment, at, pair, kept, found) for at, found in there]
     trusted = [each for each in compared if not each.doubtful]
-    noise = level_noise([Gains(_loads(experiment, each)[1], each.of_rounds) for each in trusted])
     points = [_point(experiment, each, _with(noise, each)) for each in compared]
+    there = {each.level for each in compared}
     return Curve(
         variant=pair.variant,
         baseline=pair.baseline,
@@ -75,7 +92,7 @@ def _curve(
         cases=tuple(kept),
         left_out=tuple(case for case in cases if case not in kept),
         points=tuple(points),
-        without=tuple(at.level for at, found in zip(levels, gains, strict=True) if not found),
+        without=tuple(at.level for at in levels if at.level not in there),
         crossovers=tuple(crossings([_at_load(experiment, each, _with(noise, each)) for each in trusted])),
         shared=math.sqrt(noise.one_round.variance),
         shared_from=noise.source,
@@ -83,10 +100,8 @@ def _curve(
     )
 
 
-def _compared(
-    experiment: Experiment, at: AtLevel, pair: Pair, cases: Sequence[str], gains: Mapping[str, LogMean]
-) -> _Compared:
-    base, other = ([at.arms[name, case] for case in cases] for name in (pair.baseline, pair.variant))
+def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
+    base, other = ([at.arms[name, case] for case in cases] for name in arms)
     gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
     return _Compared(
         level=at.level,
@@ -137,9 +152,9 @@ def within_batch(experiment: Experiment, level: Level) -> float:
     return min(1.0, experiment.serving.max_num_seqs / level.concurrency)
 
 
-def _gain(experiment: Experiment, at: AtLevel, pair: Pair, case: str) -> LogMean | None:
+def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
     """Log speed-up on the headline metric; None where it is no fair comparison."""
-    keys = (pair.baseline, case), (pair.variant, case)
+    keys = [(name, case) for name in arms]
     if any(key not in at.arms for key in keys):
         return None
     base, other = (at.arms[key] for key in keys)

@@ -100,6 +100,8 @@ class KRange(Frozen):
     """0: without speculation."""
     variant: str
     """The arm that serves so."""
+    rivals: tuple[int, ...] | None = None
+    """Other k's that it is not shown to be faster than, at some measured load of the range; None: not known."""
 
 
 class Schedule(Frozen):

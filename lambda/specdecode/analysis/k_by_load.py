@@ -2,6 +2,7 @@
 
 At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
 smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
+It is the best guess, shown or not: beside each k stand those that it is not shown to be faster than.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from itertools import pairwise
 from statistics import median
 
 from specdecode.analysis import pairing
-from specdecode.analysis.curve import within_batch
+from specdecode.analysis.curve import gains_by_level, within_batch
 from specdecode.analysis.curve_result import Curve, KRange, Schedule
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.result import HEADLINE, Pair
 from specdecode.experiment.errors import ExperimentError
+from specdecode.experiment.level import Level
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.model import Experiment
+from specdecode.measures.student import NOMINAL
 
 TIE = 0.01
+MOST_RIVALS = 3
+"""That the sentence lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,7 @@ def _schedule(
     base = next(iter(of_k.values())).baseline
     choices = [
         Choice(
-            load=round((at.level.concurrency or 1) * full),
+            load=_batch(experiment, at.level),
             base_s=_seconds(at, base, cases) * full,
             gains={0: 0.0, **{k: _gain(at, curve, cases) for k, curve in sorted(of_k.items())}},
         )
@@ -87,10 +92,37 @@ def _schedule(
         return None
     batch = choices[-1].load if experiment.has_endpoints else experiment.serving.max_num_seqs
     names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
-    ranges = [KRange(first=first, last=last, k=k, variant=names[k]) for first, last, k in table(choices, batch)]
+    ranges = []
+    for first, last, k in table(choices, batch):
+        within = [at for at in levels if at.level in kept and first <= _batch(experiment, at.level) <= last]
+        rivals = [
+            rival
+            for rival in sorted(names)
+            if rival != k and not _faster(experiment, levels, within, names[k], names[rival], cases)
+        ]
+        ranges.append(KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals)))
     return Schedule(
         draft=draft, ranges=tuple(ranges), measured_to=choices[-1].load, engine_takes_it=_engine_takes_it(experiment)
     )
+
+
+def _batch(experiment: Experiment, level: Level) -> int:
+    """Requests that run together at a level."""
+    return round((level.concurrency or 1) * within_batch(experiment, level))
+
+
+def _faster(
+    experiment: Experiment,
+    levels: Sequence[AtLevel],
+    within: Sequence[AtLevel],
+    variant: str,
+    rival: str,
+    cases: set[str],
+) -> bool:
+    """Whether the arm is shown to be faster than the rival at each of the loads `within`: its interval is above 1."""
+    gains = gains_by_level(experiment=experiment, levels=levels, variant=variant, baseline=rival, cases=sorted(cases))
+    found = [gains[at.level].interval(NOMINAL) if at.level in gains else None for at in within]
+    return bool(found) and all(interval and interval[0] > 1.0 for interval in found)
 
 
 def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
@@ -146,7 +178,7 @@ def _engine_takes_it(experiment: Experiment) -> bool:
 
 
 def in_words(found: Schedule) -> str:
-    """`By load: k=5 up to 8 requests at a time, k=3 from 9 to 20, no speculation above.`"""
+    """`Draft d: k=5 up to 8 requests at a time (shown), no speculation from 9 on (k=5 may be as fast).`"""
     parts = []
     for number, each in enumerate(found.ranges):
         what = (f"k={each.k}" if each.k else "no speculation") + ("" if found.engine_takes_it else f" ({each.variant})")
@@ -160,8 +192,18 @@ def in_words(found: Schedule) -> str:
             if number == ends
             else f"from {each.first} to {each.last}"
         )
-        parts.append(f"{what} {where}")
+        parts.append(f"{what} {where}{_sure(each)}")
     last = found.ranges[-1].last
     beyond = f" Beyond {found.measured_to} nothing was measured." if last > found.measured_to else ""
     fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
     return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"
+
+
+def _sure(found: KRange) -> str:
+    if found.rivals is None:
+        return ""
+    if not found.rivals:
+        return " (shown to be the fastest)"
+    names = [f"k={k}" if k else "no speculation" for k in found.rivals]
+    more = f" and {len(names) - MOST_RIVALS} more" if len(names) > MOST_RIVALS else ""
+    return f" ({', '.join(names[:MOST_RIVALS])}{more} may be as fast)"

@@ -115,7 +115,7 @@ def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
     if artifact:
         yield f"Artifact: {artifact} (keep it; the server refuses to start without it)"
     for schedule in comparison.schedule:
-        yield f"Draft {schedule.draft}: {in_words(schedule)}"
+        yield in_words(schedule)
     yield (
         f"First the key: kubectl create secret generic {name} --namespace {NAMESPACE} "
         f'--from-literal={ENTRY}="$(openssl rand -hex 32)"'

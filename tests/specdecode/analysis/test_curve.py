@@ -220,6 +220,42 @@ def test_loads_beside_the_crossover_that_show_nothing_are_named(comparison: Comp
     assert said("++++--").endswith(", not above.")
 
 
+def test_loads_where_the_server_does_not_gain_as_a_request_does_are_named(comparison: Comparison) -> None:
+    """A few slow requests hold up the whole server: what a user sees and what it writes in all are two figures."""
+    curve = comparison.curve[0]
+    assert "the server as a whole" not in advice_by_load(curve, ()), "here they agree at every load"
+
+    def said(ratios: dict[int, float]) -> str:
+        points = [
+            point.model_copy(
+                update={"other": point.other.model_copy(update={"output_throughput": ratio and before * ratio})}
+            )
+            if (ratio := ratios.get(int(point.level.value), -1.0)) >= 0 and (before := point.base.output_throughput)
+            else point
+            for point in curve.points
+        ]
+        return advice_by_load(curve.model_copy(update={"points": tuple(points)}), ())
+
+    lost = "At {} a request is faster, but the server as a whole writes fewer tokens a second with sd ({})."
+    assert lost.format("1, 4 at a time", "0.80×, 0.70×") in said({1: 0.8, 4: 0.7})
+    assert "the server as a whole" not in said({1: 0.99}), "no more than what is not sure"
+    assert "the server as a whole" not in said({1: 0.0}), "nothing is known of it"
+    won = "At 32 at a time a request is slower, but the server as a whole writes more tokens a second with sd (1.40×)."
+    assert won in said({32: 1.4})
+    assert won in said({1: 0.8, 32: 1.4}) and lost.format("1 at a time", "0.80×") in said({1: 0.8, 32: 1.4})
+    changed = curve.points[0].other.model_copy(update={"output_throughput": 1.0})
+    told = comparison.model_copy(
+        update={
+            "curve": (
+                curve.model_copy(
+                    update={"points": (curve.points[0].model_copy(update={"other": changed}), *curve.points[1:])}
+                ),
+            )
+        }
+    )
+    assert all("the server as a whole writes fewer" in render(told) for render in (render_markdown, render_html))
+
+
 @pytest.mark.parametrize("shared", [0.0, 0.03])
 def test_the_same_arm_twice_has_no_crossover(shared: float) -> None:
     """Nor where each level has noise that all its requests share: their spread does not show it."""

@@ -113,6 +113,55 @@ def test_what_lies_beyond_the_largest_load_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rivals", "said"),
+    [
+        (None, "k=5 up to 4 requests at a time, "),
+        ((), "k=5 up to 4 requests at a time (shown to be the fastest), "),
+        ((0,), "k=5 up to 4 requests at a time (no speculation may be as fast), "),
+        ((2, 3), "k=5 up to 4 requests at a time (k=2, k=3 may be as fast), "),
+        ((0, 1, 2, 3, 4), "k=5 up to 4 requests at a time (no speculation, k=1, k=2 and 2 more may be as fast), "),
+    ],
+)
+def test_each_k_says_how_sure_it_is(rivals: tuple[int, ...] | None, said: str) -> None:
+    first = KRange(first=1, last=4, k=5, variant="sd", rivals=rivals)
+    ranges = (first, KRange(first=5, last=8, k=0, variant="base"))
+    found = Schedule(draft="d", ranges=ranges, measured_to=8, engine_takes_it=True)
+    assert in_words(found) == f"Draft d: {said}no speculation from 5 on."
+
+
+def test_a_k_is_shown_only_where_its_interval_is_above_every_other_one(comparison: Comparison) -> None:
+    """k = 2 and k = 6 are near each other where the table changes from one to the other; at one at a time they are not.
+
+    The two arms are the same but for their names in the second run: what stands in the table is a guess.
+    """
+    (found,) = comparison.schedule
+    assert found.ranges[-1].rivals == (), "at 64 at a time both lose clearly"
+    assert found.ranges[0].rivals in ((), (2,)) and all(each.rivals is not None for each in found.ranges)
+    same = {"base": BASE, "sd-k2": BASE, "sd-k6": BASE}
+    (guessed,) = simulated(servers=same).schedule
+    assert all(set(each.rivals or ()) == {0, 2, 6} - {each.k} for each in guessed.ranges)
+
+
+def test_no_crossover_that_is_shown_and_a_table_that_ends_without_speculation_do_not_contradict() -> None:
+    """The table is the best guess, and says so where the words beside it say that nothing is shown."""
+    near = Server(base_s=0.026, per_sequence_s=0.00105, k=5, acceptance=0.55)
+    tested = loads((1, 2, 4, 8, 16, 32), ks=(5,), requests=8)
+    tested = tested.model_copy(update={"engine": "rehearsal-vllm"})
+    for seed in range(20):
+        found = compare(
+            experiment=tested, records=run(tested, {"base": BASE, "sd": near}, seed=seed), context=context()
+        )
+        (schedule,) = found.schedule
+        if not found.curve[0].crossovers and schedule.ranges[-1].k == 0:
+            break
+    else:
+        raise AssertionError("no run of 20 has a table that ends without speculation beside no crossover")
+    assert schedule.ranges[-1].rivals == (5,)
+    assert "no speculation from" in in_words(schedule) and "(k=5 may be as fast)" in in_words(schedule)
+    assert "No crossover is shown" in found.answer
+
+
 def test_a_load_that_queues_says_which_k_a_full_batch_has() -> None:
     """Of 128 at a time the server takes 32: what was best there is best for a batch of 32, and for none beyond."""
     tested = loads((1, 8, 64, 128), ks=(6,), requests=64, batch=32)
