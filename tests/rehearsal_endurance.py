@@ -154,7 +154,7 @@ def test_a_hundred_runs_contend_for_the_lease(bucket: Store, note: Note) -> None
         runs=100,
         stopped=60,
     )
-    check(crowd, runs=100, stopped=60)
+    check(crowd, runs=100)
     assert crowd.largest < 64 * 1024
     note(
         "100 runs ask for the node at the same moment, 60 of them are stopped while they wait (embedded S3)",
@@ -166,7 +166,7 @@ def test_a_hundred_runs_contend_for_the_lease(bucket: Store, note: Note) -> None
 
 def test_a_hundred_runs_contend_at_the_latency_of_a_far_bucket(note: Note) -> None:
     crowd = gather(StrictS3(latency_s=0.04), bucket="b", runs=100, stopped=90)
-    check(crowd, runs=100, stopped=90)
+    check(crowd, runs=100)
     note(
         "100 runs ask for the node at the same moment, 90 of them are stopped (a store that takes 40 ms an answer)",
         f"{crowd.calls_to_join / 100:.1f} calls to join, {spread(crowd.joined)}; {crowd.gave_up} updates lost every "

@@ -1,4 +1,4 @@
-"""Many runs that want the one node at once: each joins, waits, holds it a moment, leaves; some are stopped before."""
+"""Many runs that want nodes at once: each joins, waits, holds one a moment, leaves; some are stopped before."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from specdecode import names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseContended, LeaseStore
+from specdecode.tasks.watchdog import _without
 
 from tests.specdecode.tasks.aws_fake import client_error
 
@@ -91,9 +93,11 @@ class Crowd:
     joined: list[float] = field(default_factory=list)
     """Seconds until each was in the queue."""
     held: list[str] = field(default_factory=list)
-    """Who held the node, in order."""
+    """Who held a node and used it."""
     overlaps: list[str] = field(default_factory=list)
-    """Who held it while another did."""
+    """Who held one that another held too, or found itself on another one than before."""
+    doomed: set[str] = field(default_factory=set)
+    """Who was stopped before it could use a node."""
     gave_up: int = 0
     """Times that all attempts of one update lost the race; the state machine then tries the step again."""
     calls_to_join: int = 0
@@ -101,67 +105,104 @@ class Crowd:
     """Bytes of the document with everybody in it."""
 
 
-def gather(s3: Any, *, bucket: str, runs: int, stopped: int, sleep: Callable[[float], None] = time.sleep) -> Crowd:
-    """`runs` threads join at once; then the last `stopped` of the queue are stopped; the others hold in turn."""
-    crowd = Crowd(s3=Counted(s3))
-    holding, lock, joined, go = set[str](), threading.Lock(), threading.Barrier(runs + 1), threading.Event()
-    doomed: set[str] = set()
+def run_of(claim: str) -> str:
+    """The run that a claim is of: one on several nodes has several."""
+    return claim.rpartition("-n")[0]
+
+
+def gather(
+    s3: Any,
+    *,
+    bucket: str,
+    runs: int,
+    stopped: int,
+    nodes: int = 1,
+    units: int = 1,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Crowd:
+    """`runs` threads join at once; then the last `stopped` of the queue are stopped; the others hold in turn.
+
+    With `units` above 1 so many claims are of one run, and a run is stopped whole, also where it holds nodes; each
+    of its claims leaves by itself while the watchdog takes all of them out.
+    """
+    crowd, slots = Crowd(s3=Counted(s3)), names.held_pools(nodes)
+    using, lock, joined, go = dict[str, str](), threading.Lock(), threading.Barrier(runs + 1), threading.Event()
 
     def update(change: Callable[[Lease], Lease]) -> Lease:
         while True:
             try:
-                return LeaseStore(s3=crowd.s3, bucket=bucket, sleep=sleep).update(change)
+                return LeaseStore(s3=crowd.s3, bucket=bucket, slots=slots, sleep=sleep).update(change)
             except LeaseContended:
                 with lock:
                     crowd.gave_up += 1
 
+    def pool_of(lease: Lease, run_id: str) -> str | None:
+        return next((claim.pool for claim in lease.holders if claim.run_id == run_id), None)
+
     def live(run_id: str) -> None:
-        started = time.monotonic()
-        asks = partial(leases.request, run_id=run_id, execution_arn=EXECUTION + run_id, now=datetime.now(UTC))
+        started, pool = time.monotonic(), None
+        asks = partial(
+            leases.request, run_id=run_id, execution_arn=EXECUTION + run_id, now=datetime.now(UTC), slots=slots
+        )
         update(asks)
         with lock:
             crowd.joined.append(time.monotonic() - started)
         joined.wait()
         go.wait()
-        while run_id not in doomed and not update(asks).held_by(run_id):
+        while run_id not in crowd.doomed and (pool := pool_of(update(asks), run_id)) is None:
             sleep(2)
-        if run_id not in doomed:
+        if pool is not None:
             with lock:
                 crowd.held.append(run_id)
-                crowd.overlaps += [run_id] if holding else []
-                holding.add(run_id)
+                crowd.overlaps += [run_id] if pool in using else []
+                using[pool] = run_id
             sleep(0.05)
+            moved = pool_of(update(lambda lease: lease), run_id) != pool
             with lock:
-                holding.discard(run_id)
-        update(partial(leases.release, run_id=run_id, now=datetime.now(UTC)))
+                crowd.overlaps += [run_id] if moved else []
+                using.pop(pool, None)
+        update(partial(leases.release, run_id=run_id, now=datetime.now(UTC), slots=slots))
 
-    threads = [threading.Thread(target=live, args=(f"qwen3-32b-20260801-131500-{n:04x}",)) for n in range(runs)]
+    ids = [f"qwen3-32b-20260801-131500-{n // units:04x}-n{n % units + 1}" for n in range(runs)]
+    threads = [threading.Thread(target=live, args=(run_id,)) for run_id in ids]
     for thread in threads:
         thread.start()
     joined.wait()
     crowd.calls_to_join, crowd.largest = crowd.s3.calls, max(map(len, crowd.s3.documents))
-    doomed |= {claim.run_id for claim in LeaseStore(s3=crowd.s3, bucket=bucket).read().queue[runs - 1 - stopped :]}
+    whole = LeaseStore(s3=crowd.s3, bucket=bucket, slots=slots).read()
+    last = {run_of(claim.run_id) for claim in whole.queue[len(whole.queue) - stopped :]} if stopped else set()
+    ended = [claim for claim in whole.claims if run_of(claim.run_id) in last]
+    crowd.doomed |= {claim.run_id for claim in ended}
     go.set()
+    if units > 1:
+        update(partial(_without, ended=ended, now=datetime.now(UTC), slots=slots))
     for thread in threads:
         thread.join()
     return crowd
 
 
-def check(crowd: Crowd, *, runs: int, stopped: int) -> None:
-    """What must hold: one holder at a time, in the order of joining, nobody lost, every write one step of the last."""
+def check(crowd: Crowd, *, runs: int, nodes: int = 1) -> None:
+    """What must hold: one holder a node, nodes given in the order of joining and never idle while somebody waits, a
+    holder stays on its node, nobody lost, every write one step of the last (or the watchdog's one of many).
+    """
     documents = [Lease.model_validate_json(body) for body in crowd.s3.documents]
     order: list[str] = []
-    before: list[str] = []
+    before = Lease()
     for lease in documents:
-        now = [claim.run_id for claim in lease.claims]
-        assert (not lease.holders) == (not now), "idle while somebody waits"
-        new = [run for run in now if run not in before]
-        assert now == [run for run in before if run in now] + new, "somebody was overtaken"
-        assert len(set(now) ^ set(before)) == 1, "a write did more than one thing, or undid another's"
+        now, was = [claim.run_id for claim in lease.claims], [claim.run_id for claim in before.claims]
+        assert len(lease.holders) == min(nodes, len(now)), "idle while somebody waits, or more nodes than there are"
+        assert lease.pools <= set(names.held_pools(nodes)) and len(lease.pools) == len(lease.holders)
+        new = [run for run in now if run not in was]
+        assert now == [run for run in was if run in now] + new, "somebody was overtaken"
+        assert {(claim.run_id, claim.pool) for claim in before.holders if claim.run_id in now} <= {
+            (claim.run_id, claim.pool) for claim in lease.holders
+        }, "a run was moved to another node"
+        gone = set(was) - set(now)
+        assert len(new) + len(gone) == 1 or (not new and gone <= crowd.doomed), "a write undid another's"
         order += new
-        before = now
-    assert before == [] and len(order) == len(set(order)) == runs
+        before = lease
+    assert before.claims == () and len(order) == len(set(order)) == runs
     assert crowd.overlaps == []
-    assert crowd.held == [run for run in order if run in crowd.held], "not first come, first served"
-    assert len(crowd.held) == runs - stopped
-    assert len(documents) == 2 * runs
+    assert sorted(crowd.held) == sorted(set(order) - crowd.doomed)
+    if nodes == 1:
+        assert crowd.held == [run for run in order if run in crowd.held], "not first come, first served"

@@ -15,16 +15,23 @@ from specdecode import layout, names
 from specdecode.cluster import lease as leases
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.cluster.lease_store import LeaseContended, LeaseStore
+from specdecode.tasks.watchdog import _without
 
 from tests.specdecode.tasks.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 KIND_OF = {"a": "trn2", "b": "trn2", "c": "trn2", "d": "trn2", "e": "cpu", "f": "cpu"}
+UNITS = {f"g-n{number}": "trn2" for number in range(1, 19)}
+"""Claims of one run on more nodes than there are."""
 """Run -> kind of the node that it needs."""
 RUNS = tuple(KIND_OF)
 Action = tuple[str, str]
 actions = st.lists(st.tuples(st.sampled_from(["request", "release"]), st.sampled_from(RUNS)), max_size=30)
-sizes = st.integers(1, 3)
+ALL = [*RUNS, *UNITS]
+whole_run = st.sampled_from([[], [("request", unit) for unit in UNITS]])
+some = st.lists(st.tuples(st.sampled_from(["request", "release"]), st.sampled_from(ALL)), max_size=40)
+many = st.builds(lambda before, first, after: before + first + after, some, whole_run, some)
+sizes = st.sampled_from([1, 2, 3, 4, 16])
 TWO = names.held_pools(2)
 
 
@@ -32,20 +39,20 @@ def apply(lease: Lease, action: Action, step: int = 0, slots: Sequence[str] = TW
     what, run = action
     now = NOW + timedelta(seconds=step)
     if what == "request":
-        asks = {"run_id": run, "execution_arn": f"arn:{run}", "kind": KIND_OF[run]}
+        asks = {"run_id": run, "execution_arn": f"arn:{run}", "kind": (KIND_OF | UNITS)[run]}
         return leases.request(lease, now=now, slots=slots, **asks)
     return leases.release(lease, run_id=run, now=now, slots=slots)
 
 
 @settings(deadline=None)
-@given(actions, sizes)
+@given(many, sizes)
 def test_one_holder_a_slot_in_order_and_never_idle_while_somebody_waits(history, nodes):
     slots, lease, waiting = names.held_pools(nodes), Lease(), {"trn2": [], "cpu": []}
     capacity = {"trn2": nodes, "cpu": 1}
     held: dict[str, str] = {}
     for step, (what, run) in enumerate(history):
         lease = apply(lease, (what, run), step, slots)
-        line = waiting[KIND_OF[run]]
+        line = waiting[(KIND_OF | UNITS)[run]]
         if what == "request" and run not in line:
             line.append(run)
         elif what == "release" and run in line:
@@ -125,13 +132,31 @@ def test_what_a_version_with_one_holder_stored_is_read_as_what_it_says():
 
 
 @settings(deadline=None)
-@given(actions, st.sampled_from(["request", "release"]), st.sampled_from(RUNS))
-def test_doing_it_twice_is_doing_it_once(history, kind, run):
-    lease = Lease()
+@given(many, st.sampled_from(["request", "release"]), st.sampled_from(ALL), sizes)
+def test_doing_it_twice_is_doing_it_once(history, kind, run, nodes):
+    lease, slots = Lease(), names.held_pools(nodes)
     for action in history:
-        lease = apply(lease, action)
-    once = apply(lease, (kind, run))
-    assert apply(once, (kind, run), 99) == once
+        lease = apply(lease, action, slots=slots)
+    once = apply(lease, (kind, run), slots=slots)
+    assert apply(once, (kind, run), 99, slots) == once
+
+
+@settings(deadline=None)
+@given(many, st.sets(st.sampled_from(ALL)), sizes)
+def test_the_watchdog_takes_a_whole_run_out_at_once_and_moves_nobody(history, gone, nodes):
+    """Those that hold and those that wait, in one write: who is left holds in order, each on its own node."""
+    before, slots = Lease(), names.held_pools(nodes)
+    for action in history:
+        before = apply(before, action, slots=slots)
+    ended = [claim for claim in before.claims if claim.run_id in gone]
+    after = _without(before, ended=ended, now=NOW, slots=slots)
+    for kind, capacity in (("trn2", nodes), ("cpu", 1)):
+        left = [claim.run_id for claim in before.claims if claim.kind == kind and claim.run_id not in gone]
+        assert [claim.run_id for claim in after.holders_of(kind)] == left[:capacity]
+        assert [claim.run_id for claim in after.queue if claim.kind == kind] == left[capacity:]
+    kept = {claim.run_id: claim.pool for claim in before.holders if claim.run_id not in gone}
+    assert kept.items() <= {claim.run_id: claim.pool for claim in after.holders}.items()
+    assert leases.impossible(after, slots=slots, now=NOW + leases.SKEW) is None
 
 
 @settings(deadline=None)
@@ -144,12 +169,12 @@ def test_the_document_survives_the_bucket(history):
 
 
 @settings(deadline=None)
-@given(actions, actions, st.lists(st.booleans(), max_size=60))
-def test_two_writers_lose_no_update(mine, theirs, interleaving):
+@given(many, many, st.lists(st.booleans(), max_size=60), sizes)
+def test_two_writers_lose_no_update(mine, theirs, interleaving, nodes):
     """The other writer strikes between a read and its write, wherever `interleaving` says so."""
-    s3 = FakeS3()
-    other = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None, now=lambda: NOW)
-    store = LeaseStore(s3=s3, bucket="b", slots=TWO, sleep=lambda s: None, now=lambda: NOW)
+    s3, slots = FakeS3(), names.held_pools(nodes)
+    other = LeaseStore(s3=s3, bucket="b", slots=slots, sleep=lambda s: None, now=lambda: NOW)
+    store = LeaseStore(s3=s3, bucket="b", slots=slots, sleep=lambda s: None, now=lambda: NOW)
     applied: list[Action] = []
     theirs, strikes, busy = list(theirs), list(interleaving), [False]
 
@@ -157,17 +182,17 @@ def test_two_writers_lose_no_update(mine, theirs, interleaving):
         if operation == "PutObject" and not busy[0] and theirs and (strikes.pop() if strikes else False):
             busy[0] = True
             action = theirs.pop()
-            other.update(partial(apply, action=action))
+            other.update(partial(apply, action=action, slots=slots))
             applied.append(action)
             busy[0] = False
 
     s3.before = before
     for action in mine:
-        store.update(partial(apply, action=action))
+        store.update(partial(apply, action=action, slots=slots))
         applied.append(action)
     expected = Lease()
     for action in applied:
-        expected = apply(expected, action)
+        expected = apply(expected, action, slots=slots)
     assert store.read() == expected
 
 

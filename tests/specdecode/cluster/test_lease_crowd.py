@@ -1,11 +1,17 @@
-"""A hundred runs want the node at once."""
+"""A hundred claims at once, on one node and on several, of runs with one claim and with several."""
 
 import time
 
-from tests.specdecode.cluster.crowd import StrictS3, check, gather
+import pytest
+
+from tests.specdecode.cluster.crowd import StrictS3, check, gather, run_of
 
 
-def test_a_hundred_runs_take_turns_in_the_order_of_their_coming():
-    crowd = gather(StrictS3(), bucket="b", runs=100, stopped=70, sleep=lambda s: time.sleep(s / 200))
-    check(crowd, runs=100, stopped=70)
+@pytest.mark.parametrize(("nodes", "units"), [(1, 1), (2, 1), (4, 2), (16, 16)])
+def test_a_hundred_claims_take_turns_in_the_order_of_their_coming(nodes, units):
+    crowd = gather(
+        StrictS3(), bucket="b", runs=100, stopped=50, nodes=nodes, units=units, sleep=lambda s: time.sleep(s / 200)
+    )
+    check(crowd, runs=100, nodes=nodes)
     assert crowd.largest < 64 * 1024
+    assert len(crowd.doomed) >= 50 and not {run_of(one) for one in crowd.doomed} & {run_of(one) for one in crowd.held}
