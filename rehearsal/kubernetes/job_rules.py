@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 
-from rehearsal.kubernetes import errors
-from rehearsal.kubernetes.objects import Json, dig
+from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes.objects import Json, dig, name_of
+
+MOST_INDEXED_AT_ONCE = 100_000
+"""`maxParallelismForIndexedJob`."""
 
 
 def job(obj: Json, old: Json | None) -> Iterator[Json]:
@@ -32,8 +35,25 @@ def job(obj: Json, old: Json | None) -> Iterator[Json]:
     for field in ("successPolicy", "managedBy", "backoffLimitPerIndex", "maxFailedIndexes", "manualSelector"):
         if spec.get(field) is not None and spec[field] is not False:
             yield errors.unsupported(f"spec.{field}", f"Jobs with {field}")
-    if spec.get("completionMode") == "Indexed":
-        yield errors.unsupported("spec.completionMode", "indexed Jobs")
+    yield from _completion(obj)
+
+
+def _completion(obj: Json) -> Iterator[Json]:
+    spec = obj["spec"]
+    if (mode := spec["completionMode"]) not in ("Indexed", "NonIndexed"):
+        message = f'Unsupported value: "{mode}": supported values: "Indexed", "NonIndexed"'
+        yield errors.cause("spec.completionMode", "FieldValueNotSupported", message)
+    if mode != "Indexed":
+        return
+    if (completions := spec.get("completions")) is None:
+        message = "when completion mode is Indexed"
+        yield errors.cause("spec.completions", "FieldValueRequired", f"Required value: {message}")
+    elif completions > 0 and formats.dns_label(hostname := f"{name_of(obj)}-{completions - 1}"):
+        message = f"will not able to create pod with invalid DNS label: {hostname}"
+        yield errors.invalid_value("metadata.name", name_of(obj), message)
+    if spec["parallelism"] > MOST_INDEXED_AT_ONCE:
+        message = f"must be less than or equal to {MOST_INDEXED_AT_ONCE} when completion mode is Indexed"
+        yield errors.invalid_value("spec.parallelism", spec["parallelism"], message)
 
 
 def _exit_codes(values: list[int], operator: str, path: str) -> Iterator[Json]:

@@ -256,7 +256,11 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
     r.DEPLOYMENTS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always, _deployment),
     r.REPLICA_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
     r.DAEMON_SETS: (_immutable(("spec", "selector")), _template, _selects_its_template, _restart_always),
-    r.JOBS: (_immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions")), _template, job_rules.job),
+    r.JOBS: (
+        _immutable(("spec", "template"), ("spec", "selector"), ("spec", "completions"), ("spec", "completionMode")),
+        _template,
+        job_rules.job,
+    ),
     r.SERVICES: (_immutable(("spec", "clusterIP")), _service),
     r.CONFIG_MAPS: (_data_size,),
     r.QUOTAS: (quotas.check_quota,),

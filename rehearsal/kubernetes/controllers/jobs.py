@@ -4,7 +4,7 @@ import time
 import uuid
 
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes.controllers import pods
+from rehearsal.kubernetes.controllers import indexes, pods
 from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.controllers.failure_policy import judge
 from rehearsal.kubernetes.machinery import Cluster
@@ -80,7 +80,8 @@ class Jobs(Controller):
         retries = len(judgement.counted) + sum(
             _restarts(pod) for pod in active if spec["template"]["spec"]["restartPolicy"] == "OnFailure"
         )
-        if len(succeeded) >= completions:
+        done = len(indexes.completed(job, succeeded)) if indexes.is_indexed(job) else len(succeeded)
+        if done >= completions:
             verdict = ("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
         elif judgement.fail:
             verdict = ("Failed", "PodFailurePolicy", judgement.fail)
@@ -91,16 +92,27 @@ class Jobs(Controller):
                 self.cluster.delete(r.PODS, namespace_of(pod), name_of(pod))
             active = [] if verdict else active
         else:
-            wanted = min(spec["parallelism"], completions - len(succeeded)) - len(active) - len(waited_for)
+            wanted = min(spec["parallelism"], completions - done) - len(active) - len(waited_for)
             wait = self._retry_wait(failed)
             if wanted > 0 and wait > 0:
                 self.wake_in(wait)
             else:
-                created = [pods.create_pod(self.cluster, job) for _ in range(wanted)]
+                created = self._create(job, wanted, succeeded=succeeded, present=[*active, *waited_for])
                 active += [pod for pod in created if pod is not None]
                 if None in created:
                     self.wake_in(self._backoff)
         self._report(job, started, active, succeeded, failed, verdict)
+
+    def _create(self, job: Json, wanted: int, *, succeeded: list[Json], present: list[Json]) -> list[Json | None]:
+        if not indexes.is_indexed(job):
+            return [pods.create_pod(self.cluster, job) for _ in range(wanted)]
+        lacking = indexes.missing(job, succeeded=succeeded, present=present)
+        return [
+            pods.create_pod(
+                self.cluster, job, template=indexes.template(job, index), prefix=indexes.pod_prefix(job, index)
+            )
+            for index in lacking[: max(wanted, 0)]
+        ]
 
     def _retry_wait(self, failed: list[Json]) -> float:
         """Seconds until the next pod may be created after failures."""
@@ -127,6 +139,10 @@ class Jobs(Controller):
                 "succeeded": len(succeeded),
                 "failed": len(failed),
             }
+            if indexes.is_indexed(obj):
+                finished = indexes.completed(obj, succeeded)
+                status["completedIndexes"] = indexes.in_words(finished)
+                counts["succeeded"] = len(finished)
             status.update(counts)
             for key in ("active", "succeeded", "failed"):
                 if not status[key]:

@@ -17,13 +17,18 @@ def owned_pods(cluster: Cluster, owner: Json) -> list[Json]:
     ]
 
 
-def create_pod(cluster: Cluster, owner: Json, *, node: str = "") -> Json | None:
-    """A pod from the owner's template; where it is refused an Event on the owner says why, as FailedCreate."""
-    template = owner["spec"]["template"]
+def create_pod(
+    cluster: Cluster, owner: Json, *, node: str = "", template: Json | None = None, prefix: str = ""
+) -> Json | None:
+    """A pod from the owner's template, or from another one; its name begins with `prefix`, or the owner's name.
+
+    Where it is refused an Event on the owner says why, as FailedCreate.
+    """
+    template = template or owner["spec"]["template"]
     metadata = copy.deepcopy(template.get("metadata") or {})
     metadata = {key: value for key, value in metadata.items() if key in ("labels", "annotations", "finalizers")}
     metadata |= {
-        "name": f"{name_of(owner)[:57]}-{random_suffix()}",
+        "name": (prefix or f"{name_of(owner)[:57]}-") + random_suffix(),
         "namespace": namespace_of(owner),
         "ownerReferences": [owner_reference(owner)],
     }
