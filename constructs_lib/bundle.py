@@ -1,6 +1,8 @@
 """The bundle: `specdecode`, its data and its dependencies as one reproducible zip. Nothing here imports CDK.
 
 The same bytes are the Lambdas' code and what the pods fetch from S3: CPython 3.11, x86_64.
+
+Why it is so: ADR 43.
 """
 
 import hashlib

@@ -1,6 +1,8 @@
 """The body of the CloudWatch dashboard: plain data from names, so that it can be tested without the CDK.
 
 Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure and syntax".
+
+Why it is so: ADR 81.
 """
 
 from __future__ import annotations

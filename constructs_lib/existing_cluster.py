@@ -1,4 +1,7 @@
-"""An EKS cluster that exists, as the settings describe it, and the way of a deployment into it."""
+"""An EKS cluster that exists, as the settings describe it, and the way of a deployment into it.
+
+Why it is so: ADR 181.
+"""
 
 from aws_cdk import Aws
 from aws_cdk import aws_ec2 as ec2

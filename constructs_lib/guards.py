@@ -1,4 +1,7 @@
-"""Guards: custom resources that keep a deployment from ending a run, and a deletion from leaving an instance."""
+"""Guards: custom resources that keep a deployment from ending a run, and a deletion from leaving an instance.
+
+Why it is so: ADR 40.
+"""
 
 from collections.abc import Sequence
 from typing import Any

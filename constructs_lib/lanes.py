@@ -1,4 +1,7 @@
-"""How many of a stack's custom resources CloudFormation makes at once."""
+"""How many of a stack's custom resources CloudFormation makes at once.
+
+Why it is so: ADR 40.
+"""
 
 from __future__ import annotations
 

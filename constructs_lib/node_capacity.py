@@ -1,4 +1,7 @@
-"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for a shape of node."""
+"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for a shape of node.
+
+Why it is so: ADR 41.
+"""
 
 from typing import Any
 

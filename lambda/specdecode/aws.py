@@ -1,4 +1,7 @@
-"""The one place that makes AWS sessions: for the command line, the functions and the programs in pods."""
+"""The one place that makes AWS sessions: for the command line, the functions and the programs in pods.
+
+Why it is so: ADR 111.
+"""
 
 from __future__ import annotations
 

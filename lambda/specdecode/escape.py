@@ -1,6 +1,8 @@
 """Text from models, servers, clusters and users is never trusted: every sink's own way to defuse it, once.
 
 HTML is escaped by the template engine (analysis/report/html.py), the shell of pods by manifests/pods.py.
+
+Why it is so: ADR 99.
 """
 
 from __future__ import annotations

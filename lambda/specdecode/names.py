@@ -1,4 +1,7 @@
-"""Names that the stacks, the manifests, the Lambdas and the dashboard must agree on."""
+"""Names that the stacks, the manifests, the Lambdas and the dashboard must agree on.
+
+Why it is so: ADR 186.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""What comes from outside is read here: bounded in size, typed errors only, and never out of its folder."""
+"""What comes from outside is read here: bounded in size, typed errors only, and never out of its folder.
+
+Why it is so: ADR 99.
+"""
 
 from __future__ import annotations
 

@@ -3,4 +3,6 @@
 `python -m rehearsal.cloud` (in `.rehearsal/cloud`) serves every AWS API that the stacks use on one loopback port, with
 IAM enforced. `patches` lists each function of the emulator that is replaced, and why; `resources` adds CloudFormation
 types; what concerns Kubernetes goes to the API double over HTTPS (`kubernetes`, `eks`, `kubectl`).
+
+Why it is so: ADR 30.
 """

@@ -1,4 +1,7 @@
-"""Greedy decoding of a batch, plain or with a draft model: one call of `step` is one pass of the target model."""
+"""Greedy decoding of a batch, plain or with a draft model: one call of `step` is one pass of the target model.
+
+Why it is so: ADR 10.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,4 @@
-"""A Kubernetes API double with the controllers, Karpenter and node that a rehearsal needs. See README.md."""
+"""A Kubernetes API double with the controllers, Karpenter and node that a rehearsal needs. See README.md.
+
+Why it is so: ADR 20.
+"""

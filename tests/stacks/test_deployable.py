@@ -30,7 +30,7 @@ def test_synth_asks_no_account(assembly: Assembly) -> None:
 def test_synth_is_the_same_in_every_account_and_in_a_rehearsal(
     assembly: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The list of parameters in which templates may differ is empty (ADR 46): the CLI's variables change nothing."""
+    """The list of parameters in which templates may differ is empty (ADR 30): the CLI's variables change nothing."""
     for name, value in {
         **aws_environment("http://127.0.0.1:4566"),
         "CDK_DEFAULT_ACCOUNT": "000000000000",

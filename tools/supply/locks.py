@@ -1,4 +1,7 @@
-"""The lists written by hand (.in), the locks that `make lock` writes beside them (.txt), and what is installed."""
+"""The lists written by hand (.in), the locks that `make lock` writes beside them (.txt), and what is installed.
+
+Why it is so: ADR 101.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Between two levels each arm's time per token is taken to be linear in the load, which is exact where the time of an
 engine's step is affine in the number of running sequences (docs/metrics.md has how often the result is right).
+
+Why it is so: ADR 163.
 """
 
 from __future__ import annotations

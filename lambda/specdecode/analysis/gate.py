@@ -5,6 +5,8 @@ whole interval lies on one side of it. The intervals of all checks hold together
 either wrong answer (red although the limit is kept, green although it is broken) comes in at most 5 % of the gates.
 What varies between runs is in them (`measures.student.moderated`). How often the answers are wrong is measured in
 docs/metrics.md.
+
+Why it is so: ADR 80.
 """
 
 from __future__ import annotations

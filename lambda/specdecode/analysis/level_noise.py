@@ -1,7 +1,7 @@
 """Noise that all requests of a load share: the minute in which it was measured.
 
 The spread between prompts does not hold it. Two equal arms were given a crossover in 15 of 40 simulated runs with 2% of
-it, before it was in the intervals of a curve (docs/metrics.md, ADR 172).
+it, before it was in the intervals of a curve (docs/metrics.md, ADR 163).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from specdecode.analysis.parts import Equality, Estimate, Verdict
 from specdecode.experiment.model import Frozen
 
 HEADLINE = "request_output_throughput"
-"""The metric that the verdict is about: output tokens per second of whole requests (ADR 0080)."""
+"""The metric that the verdict is about: output tokens per second of whole requests (ADR 80)."""
 
 GroupName = Literal["all", "structured", "open-ended"]
 

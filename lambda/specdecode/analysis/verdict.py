@@ -1,4 +1,7 @@
-"""From an interval to a word, and what would settle the question where there is none."""
+"""From an interval to a word, and what would settle the question where there is none.
+
+Why it is so: ADR 80.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3.
 
 Requests that failed in transport, or were answered 429 or 5xx, are repeated with backoff and full jitter.
+
+Why it is so: ADR 70.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ leaves, the first in the queue of its kind takes the slot in the same write, so 
 bought twice.
 
 Fields that this version does not know are passed over: a newer one wrote them before it was rolled back. What cannot
-be true is no lease at all (`impossible`): a wrong time would keep a node from everybody who goes by it (ADR 134).
+be true is no lease at all (`impossible`): a wrong time would keep a node from everybody who goes by it (ADR 52).
 """
 
 from __future__ import annotations

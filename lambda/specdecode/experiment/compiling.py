@@ -1,4 +1,7 @@
-"""Where artifacts are compiled: what an experiment asks for, and what an engine can do without Neuron devices."""
+"""Where artifacts are compiled: what an experiment asks for, and what an engine can do without Neuron devices.
+
+Why it is so: ADR 178.
+"""
 
 from __future__ import annotations
 

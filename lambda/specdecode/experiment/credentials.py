@@ -2,6 +2,8 @@
 
 What an experiment says goes into the execution's history and logs, into S3, into pods and reports. The patterns are the
 published forms of each kind; a key without a form of its own is known by the name of the variable that holds it.
+
+Why it is so: ADR 128.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 What such a document need not say (engine, serving, sizes of weights) is filled in with values that nothing reads, so
 that everything downstream has one kind of experiment. `written` takes them out again before a person sees them.
+
+Why it is so: ADR 106.
 """
 
 from __future__ import annotations

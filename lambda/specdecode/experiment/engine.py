@@ -1,4 +1,7 @@
-"""Engines: a container image, and what it can do. Each is a file in assets/engines; a new image is a new file."""
+"""Engines: a container image, and what it can do. Each is a file in assets/engines; a new image is a new file.
+
+Why it is so: ADR 65.
+"""
 
 from __future__ import annotations
 

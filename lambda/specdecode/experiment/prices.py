@@ -3,6 +3,8 @@
 List prices of us-east-2 in US dollars. Nothing is looked up: `price_per_node_hour` of the settings is what you pay for
 the node, and the rest is here to be read and corrected. `seen` is when it was last compared with a public
 copy of AWS's page.
+
+Why it is so: ADR 113.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ An engine's file lists what is settable, by whole names (`settable_env`, `settab
 is refused. An experiment is data: it may tune how the engine computes. What code runs, which files are read and
 written, and whom the server talks to is the engine's file's and ours; assets/foreign.yaml has what no engine's file can
 open either, with reasons and sources.
+
+Why it is so: ADR 128.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 It needs nothing but a shell, so that it runs before the bundle is there. A device that a container may not open shows
 so only when it is opened, since root passes every test of permissions. Linux shows a module's version in
 /sys/module/<name>/version, where Neuron's runtime reads the driver's; devices are /dev/neuron<n>.
+
+Why it is so: ADR 65.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The opt-in beside a server: a container that publishes what neuron-monitor sees of its NeuronCores (ADR 47)."""
+"""The opt-in beside a server: a container that publishes what neuron-monitor sees of its NeuronCores (ADR 127)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The most tokens that one step of an engine can give: what is above it was not measured, something distorted it."""
+"""The most tokens that one step of an engine can give: what is above it was not measured, something distorted it.
+
+Why it is so: ADR 71.
+"""
 
 from __future__ import annotations
 

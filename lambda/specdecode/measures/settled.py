@@ -1,4 +1,7 @@
-"""When enough was measured: an interval short enough, or one that cannot say anything else any more."""
+"""When enough was measured: an interval short enough, or one that cannot say anything else any more.
+
+Why it is so: ADR 176.
+"""
 
 from __future__ import annotations
 

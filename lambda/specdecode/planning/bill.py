@@ -1,4 +1,7 @@
-"""What a run costs: expected, at most, and beside the node. A pure function of the plan and of what is deployed."""
+"""What a run costs: expected, at most, and beside the node. A pure function of the plan and of what is deployed.
+
+Why it is so: ADR 113.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The states that a run goes through, and how much of an execution's history they can use."""
+"""The states that a run goes through, and how much of an execution's history they can use.
+
+Why it is so: ADR 55.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The fingerprint of a compiled artifact: the hash of all that decides it and of nothing else."""
+"""The fingerprint of a compiled artifact: the hash of all that decides it and of nothing else.
+
+Why it is so: ADR 65.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Packing: which arms are on the node together in each round, and in which order they take its devices."""
+"""Packing: which arms are on the node together in each round, and in which order they take its devices.
+
+Why it is so: ADR 62.
+"""
 
 from __future__ import annotations
 

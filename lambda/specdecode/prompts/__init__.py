@@ -1,4 +1,7 @@
-"""Sets of prompts: the data model, and readers for the formats in which people have theirs."""
+"""Sets of prompts: the data model, and readers for the formats in which people have theirs.
+
+Why it is so: ADR 160.
+"""
 
 from specdecode.prompts.bound import CHARACTERS_PER_TOKEN, TOKENS_PER_WIDE, about_tokens, fewest_tokens, most_tokens
 from specdecode.prompts.model import ANY_LENGTH, LONG_FROM, Length, PromptRow, PromptSet

@@ -8,6 +8,8 @@ measured so far and stops when that is not worth a compile (Jones, Schonlau, Wel
 optimization"). Arms that cannot be told from the best by then are worth measuring again, which needs no compile.
 
 Its error against simulated sweeps that break its model is measured by benchmarks/advisor.py.
+
+Why it is so: ADR 82.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 None of these is retried: the step has looked, and trying again cannot help. Anything else (the API server is away,
 S3 throttles, the function was killed) is retried with backoff.
+
+Why it is so: ADR 55.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """An artifact that two runs side by side need is compiled once: the fingerprint is the lock, its Jobs are the holders.
 
 Two that store one artifact at once would leave files of both under one COMPLETE.json.
+
+Why it is so: ADR 187.
 """
 
 from __future__ import annotations

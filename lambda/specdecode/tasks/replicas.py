@@ -1,4 +1,4 @@
-"""The NodePools' replicas follow the lease, whatever has become of the lease's document (ADR 132)."""
+"""The NodePools' replicas follow the lease, whatever has become of the lease's document (ADR 52)."""
 
 from __future__ import annotations
 

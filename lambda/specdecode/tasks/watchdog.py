@@ -102,7 +102,7 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
 
     A damaged lease is worth nothing, whoever runs: each step of a run reads it, and ends the run where it cannot. One
     that cannot be had for another reason is worth nothing if no execution runs; else the replicas stay as they are, and
-    those executions, which cannot read it either, end by themselves (ADR 132). One that can be read and not written is
+    those executions, which cannot read it either, end by themselves (ADR 52). One that can be read and not written is
     worth what it should be.
     """
     lease, ended, followed = Lease(), list[Claim](), None

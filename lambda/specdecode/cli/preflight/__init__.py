@@ -1,4 +1,7 @@
-"""`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything."""
+"""`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything.
+
+Why it is so: ADR 111.
+"""
 
 from __future__ import annotations
 
