@@ -11,14 +11,10 @@ from pydantic import Field, model_validator
 from specdecode.analysis.measured import AtLevel
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen
-from specdecode.experiment.slo import Slo
+from specdecode.experiment.slo import SENT_OVER, Slo
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import Count
 from specdecode.measures.metrics.goodput import good_requests
-
-SENT_OVER = 2 / 3
-"""Share of an open loop's time in which it must have sent. Of a shorter one no queue has had the time to build up, and
-the server may be slower than the rate: nothing says that it carries it. A choice of ours."""
 
 
 class GoodAtLoad(Frozen):

@@ -32,6 +32,7 @@ from specdecode.experiment.model import Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning.few import check_requests
 from specdecode.planning.warnings import check_alike, check_families, check_forced, check_levels, check_support
 
 Reference = Annotated[
@@ -77,7 +78,7 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     engine = None if experiment.has_endpoints else load_engine(experiment.engine)
     checks = (check_support, check_families, check_alike, check_forced)
     warnings = [each for check in checks for each in check(experiment, engine)] if engine else []
-    warnings += check_levels(experiment)
+    warnings += [*check_levels(experiment), *check_requests(experiment, engine)]
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})

@@ -6,6 +6,10 @@ from pydantic import Field
 
 from specdecode.experiment.base import Frozen
 
+SENT_OVER = 2 / 3
+"""Share of an open loop's time in which it must have sent. Of a shorter one no queue has had the time to build up, and
+the server may be slower than the rate: nothing says that it carries it. A choice of ours."""
+
 
 class Slo(Frozen):
     """Service-level objective: what a good request keeps to, and how many requests must be good."""

@@ -135,6 +135,18 @@ def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> R
     )
 
 
+def request_seconds(experiment: Experiment, engine: Engine, case: TestCase) -> Range:
+    """A request of a case without speculation and without a queue, by the engine's estimates."""
+    load, estimates = experiment.workload, engine.estimates
+    answer = load.output_tokens_of(case)
+    thousands = (mean_input_tokens(case, answer) or load.input_tokens) / 1000
+    low, high = (
+        estimates.seconds_per_1000_input_tokens[at] * thousands + estimates.seconds_per_output_token[at] * answer
+        for at in (0, 1)
+    )
+    return Range(low=low, high=high)
+
+
 def level_minutes(
     experiment: Experiment, engine: Engine, cases: Sequence[TestCase], level: Level, *, arms: int
 ) -> Range:
@@ -142,7 +154,7 @@ def level_minutes(
 
     Of more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends early.
     """
-    load, estimates = experiment.workload, engine.estimates
+    load = experiment.workload
     asked = level.concurrency or 1
     at_once = asked if experiment.has_endpoints else min(asked, experiment.serving.max_num_seqs)
     turns = 1 if load.load is Load.SIMULTANEOUS else arms
@@ -150,11 +162,8 @@ def level_minutes(
     def case_s(case: TestCase, at: int) -> float:
         asked = load.fewest_of(case, level) if at == 0 and arms > 1 else load.requests_of(case, level)
         requests = asked + load.warmup_requests
-        answer = load.output_tokens_of(case)
-        request_s = (
-            estimates.seconds_per_1000_input_tokens[at] * (mean_input_tokens(case, answer) or load.input_tokens) / 1000
-            + estimates.seconds_per_output_token[at] * answer
-        )
+        takes = request_seconds(experiment, engine, case)
+        request_s = (takes.low, takes.high)[at]
         return max(requests / level.rate, request_s) if level.rate else requests * request_s / at_once
 
     low, high = (sum(case_s(case, at) for case in cases) * turns / 60 for at in (0, 1))

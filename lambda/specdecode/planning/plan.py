@@ -24,6 +24,7 @@ from specdecode.planning.events import (
     make_steps,
     worst_case_events,
 )
+from specdecode.planning.few import check_requests
 from specdecode.planning.inventory import Inventory
 from specdecode.planning.room import check_claim, check_precision, check_room
 from specdecode.planning.sweep import (
@@ -222,6 +223,7 @@ def make_plan(
             *check_start(experiment, engine, most, here),
             *check_ahead(experiment, engine, [name for made, name in first_missing.items() if made in beforehand]),
             *check_levels(experiment),
+            *check_requests(experiment, None if experiment.has_endpoints else engine),
             *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
             *check_backstop(longest_node_minutes(steps, poll_s=looks.poll_s), hours, capacity),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),

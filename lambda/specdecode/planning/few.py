@@ -1,0 +1,71 @@
+"""Whether each load has the requests that its answer needs: what the analysis could not judge is said before it costs.
+
+Nothing here refuses. The rules are those of the analysis: an interval is over prompts, a load's objective is a share of
+its requests, and a rate is carried only if its requests were sent over most of the time (experiment/slo.py).
+"""
+
+from __future__ import annotations
+
+import math
+
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.slo import SENT_OVER
+from specdecode.planning.cost import Range, request_seconds
+
+
+def check_requests(experiment: Experiment, engine: Engine | None) -> list[str]:
+    """One line a rule; `engine`: whose estimates say how long an answer takes, None of servers that already run."""
+    return [*_no_interval(experiment), *_one_decides(experiment), *(_bursts(experiment, engine) if engine else ())]
+
+
+def _no_interval(experiment: Experiment) -> list[str]:
+    load = experiment.workload
+    single = [case.name for case in load.cases if any(load.requests_of(case, level) < 2 for level in load.levels)]
+    if not single:
+        return []
+    return [f"one request of {_some(single)}: an interval needs two prompts, without one nothing can be told"]
+
+
+def _one_decides(experiment: Experiment) -> list[str]:
+    """Loads of which so few requests are sent that the share asked for is all of them."""
+    load, slo = experiment.workload, experiment.workload.slo
+    if not slo.asked or slo.share == 1:
+        return []
+    needed = math.ceil(round(1 / (1 - slo.share), 6))
+    sent = {
+        level: experiment.rounds * sum(load.requests_of(case, level) for case in load.cases) for level in load.levels
+    }
+    few = [level for level, requests in sent.items() if requests < needed]
+    if not few:
+        return []
+    return [
+        f"workload.slo.share {slo.share:g} with {min(sent[level] for level in few)} requests of an arm at "
+        f"{_some([str(level) for level in few])}: one that is late decides; from {needed} on one may be"
+    ]
+
+
+def _bursts(experiment: Experiment, engine: Engine) -> list[str]:
+    """Rates whose requests are all sent before a queue could build up."""
+    load = experiment.workload
+    short: dict[Level, tuple[Range, int]] = {}
+    for level in load.levels:
+        for case in load.cases if level.rate else ():
+            takes = request_seconds(experiment, engine, case)
+            needed = math.ceil(SENT_OVER / (1 - SENT_OVER) * (level.rate or 0) * takes.high)
+            if load.requests_of(case, level) < needed and (level not in short or short[level][1] < needed):
+                short[level] = takes, needed
+    if not short:
+        return []
+    asked = ", ".join(f"{needed} at {level}" for level, (_, needed) in short.items())
+    longest = max(takes.high for takes, _ in short.values())
+    return [
+        f"workload.rate {', '.join(f'{level.value:g}' for level in short)}: an answer may take {longest:.2g} s by the "
+        "engine's estimate, and a rate whose requests are sent in less than twice that is not shown to be carried: "
+        f"raise workload.requests to {asked}"
+    ]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if names[3:] else "")
