@@ -8,10 +8,11 @@ from itertools import pairwise
 from specdecode.analysis.accuracy import accuracy_changes
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve import curves
-from specdecode.analysis.drift import drifts, margin
+from specdecode.analysis.drift import drifts, margin, measured_on
 from specdecode.analysis.k_by_load import schedules
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
+from specdecode.analysis.nodes import about_nodes, elsewhere_too, parts_of
 from specdecode.analysis.objective import objectives
 from specdecode.analysis.other_loads import other_loads
 from specdecode.analysis.pairs import compare_pair
@@ -49,7 +50,7 @@ def compare_measured(
 
     Arms or cases with records that the experiment does not know are named in a note.
     """
-    arms, unknown = levels[0].arms, levels[0].unknown
+    first, arms = levels[0], levels[0].arms
     variants = {variant.name: variant for variant in experiment.variants}
     moved = drifts(
         variants=tuple(variants),
@@ -59,13 +60,11 @@ def compare_measured(
     )
 
     def pair(base: Variant, other: Variant) -> Pair | None:
-        return compare_pair(
-            experiment=experiment,
-            base=base,
-            other=other,
-            arms=arms,
-            drift=1.0 if experiment.sweep is Sweep.ADAPTIVE else margin(moved, base.name),
-        )
+        both = first.beside(base.name, other.name)
+        steady = experiment.sweep is Sweep.ADAPTIVE
+        drift = 1.0 if steady else margin(moved, base.name, measured_on(both, base.name))
+        found = compare_pair(experiment=experiment, base=base, other=other, arms=both, drift=drift)
+        return found and found.model_copy(update={"arms": elsewhere_too(first, both)})
 
     pairs = [
         found
@@ -79,11 +78,12 @@ def compare_measured(
         links = [by_arms[step] for step in pairwise(path) if step in by_arms]
         if len(path) > 2 and len(links) == len(path) - 1 and (total := pair(variants[path[0]], variant)):
             chains.append(Chain(variant=variant.name, root=path[0], links=tuple(links), total=total))
+    parts = parts_of(experiment, first, context)
     over = curves(experiment=experiment, levels=levels, pairs=pairs)
     carried = objectives(experiment=experiment, levels=levels)
-    by_load = over_load(over, pairs, carried)
+    by_load = over_load(over, pairs, () if first.units else carried)
     at_first = at_first_load(
-        answer(pairs=pairs, chains=chains, missing=tuple(missing(experiment, arms, context))), experiment.workload
+        answer(pairs=pairs, chains=chains, missing=tuple(missing(experiment, first, context))), experiment.workload
     )
     comparison = Comparison(
         run_id=context.run_id,
@@ -106,7 +106,8 @@ def compare_measured(
         objective=carried,
         schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
         cost=_run_cost(context, arms),
-        notes=_notes(experiment, context, arms, moved, unknown),
+        parts=parts,
+        notes=_notes(experiment, context, first, moved, [*about_nodes(parts, pairs)]),
         files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),
     )
     return comparison.model_copy(
@@ -181,12 +182,13 @@ def _run_cost(context: RunContext, arms: Mapping[Key, Measured]) -> RunCost | No
 def _notes(
     experiment: Experiment,
     context: RunContext,
-    arms: Mapping[Key, Measured],
+    at: AtLevel,
     moved: Sequence[Drift],
-    unknown: Sequence[Key],
+    of_nodes: Sequence[str],
 ) -> tuple[str, ...]:
     """What a reader must know before believing the figures."""
-    notes = [*published_notes(experiment, arms), *which_comparison(experiment)]
+    arms, unknown = at.arms, at.unknown
+    notes = [*of_nodes, *published_notes(experiment, at), *which_comparison(experiment)]
     notes += [*context.notes, *_about_endpoints(experiment), *_assumed_yield(experiment, arms), *_gaps(arms)]
     left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
     if context.sweep and left_out:

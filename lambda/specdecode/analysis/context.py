@@ -22,6 +22,8 @@ class DeviceGroup(Frozen):
     """The Neuron devices that one arm held in one round (as its ResourceClaim was allocated)."""
 
     variant: str
+    unit: int = 0
+    """As of a record: which part of a run on several nodes."""
     round: int = 0
     devices: tuple[str, ...]
     """Names of the allocated devices, as the ResourceSlice has them."""
@@ -71,6 +73,15 @@ class Compiled(Frozen):
     """What a CPU node had compiled did not load, so that the node compiled it."""
 
 
+class RunPart(Frozen):
+    """A part of a run on several nodes: its own baseline and its share of the arms, on one node."""
+
+    unit: int = Field(ge=0)
+    """Its number, which its records have. A part that was tried again elsewhere is another one."""
+    node: str = ""
+    """Name of the node; empty where unknown."""
+
+
 class RunContext(Frozen):
     """A run around its records: when, on what, at which price, with which failures."""
 
@@ -84,6 +95,8 @@ class RunContext(Frozen):
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
     node: str = ""
     """What the arms ran on: an instance type; empty where there is none of ours (servers that already ran)."""
+    parts: tuple[RunPart, ...] = ()
+    """Of a run on several nodes."""
     devices_per_node: int = Field(default=TRN2.devices, ge=0)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()

@@ -101,7 +101,8 @@ def _curve(
 
 
 def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
-    base, other = ([at.arms[name, case] for case in cases] for name in arms)
+    both = at.beside(*arms)
+    base, other = ([both[name, case] for case in cases] for name in arms)
     gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
     return _Compared(
         level=at.level,
@@ -154,10 +155,10 @@ def within_batch(experiment: Experiment, level: Level) -> float:
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
     """Log speed-up on the headline metric; None where it is no fair comparison."""
-    keys = [(name, case) for name in arms]
-    if any(key not in at.arms for key in keys):
+    keys, both = [(name, case) for name in arms], at.beside(*arms)
+    if any(key not in both for key in keys):
         return None
-    base, other = (at.arms[key] for key in keys)
+    base, other = (both[key] for key in keys)
     if too_many_failed(base.arm, other.arm):
         return None
     return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
@@ -230,8 +231,9 @@ def _under_way(cases: Sequence[Measured]) -> float:
 
 def _met(records: Sequence[RequestRecord]) -> float:
     met: list[float] = []
-    for session in {each.session for each in records}:
-        spans = [(r.sent_s, r.sent_s + r.end_s) for r in records if r.session == session and r.end_s > 0]
+    for process in sorted({(each.unit, each.session) for each in records}):
+        own = [each for each in records if (each.unit, each.session) == process]
+        spans = [(r.sent_s, r.sent_s + r.end_s) for r in own if r.end_s > 0]
         total, running, before = 0.0, 0, 0.0
         area: dict[float, float] = {}
         for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):

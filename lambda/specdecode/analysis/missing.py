@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.context import Failure, RunContext
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.verdict import MAX_FAILED
 from specdecode.experiment.model import Experiment
-from specdecode.measures.arm import Key, Measured
 
 
-def missing(experiment: Experiment, arms: Mapping[Key, Measured], context: RunContext) -> Iterator[str]:
+def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterator[str]:
     """One short sentence for each arm, or arm and case, that is not in the answer. A sweep leaves out what it chose."""
+    arms = at.arms
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
     for variant in experiment.variants:
         own = {case: each for (name, case), each in arms.items() if name == variant.name}
@@ -25,6 +25,12 @@ def missing(experiment: Experiment, arms: Mapping[Key, Measured], context: RunCo
         for case in experiment.workload.cases:
             if case.name not in own:
                 yield f"{variant.name} was not measured in {case.name}"
+            elif (
+                variant.compare_to
+                and (variant.compare_to, case.name) in arms
+                and (variant.name, case.name) not in at.beside(variant.compare_to, variant.name)
+            ):
+                yield f"{variant.compare_to} was not measured on the node of {variant.name} in {case.name}"
             elif own[case.name].arm.failed > MAX_FAILED * own[case.name].arm.requests:
                 arm = own[case.name].arm
                 yield f"{arm.failed} of {arm.requests} requests of {variant.name} failed in {case.name}"

@@ -28,7 +28,9 @@ def _pairs(experiment: Experiment, at: AtLevel) -> Iterator[Pair]:
     for other in experiment.variants:
         if other.compare_to is not None:
             base = experiment.variant(other.compare_to)
-            pair = compare_pair(experiment=experiment, base=base, other=other, arms=at.arms, drift=1.0)
+            pair = compare_pair(
+                experiment=experiment, base=base, other=other, arms=at.beside(base.name, other.name), drift=1.0
+            )
             if pair is not None:
                 yield pair.model_copy(update={"cases": tuple(map(_case, pair.cases)), "groups": ()})
 

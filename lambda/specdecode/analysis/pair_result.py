@@ -6,6 +6,7 @@ from typing import Literal
 
 from specdecode.analysis.parts import Equality, Estimate, Verdict
 from specdecode.experiment.model import Frozen
+from specdecode.measures.arm import ArmCase
 
 HEADLINE = "request_output_throughput"
 """The metric that the verdict is about: output tokens per second of whole requests (ADR 80)."""
@@ -79,6 +80,9 @@ class Pair(Frozen):
     """What differs between the two: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
     cases: tuple[CaseResult, ...]
     groups: tuple[GroupResult, ...]
+    arms: tuple[ArmCase, ...] = ()
+    """Of a run on several nodes: what either arm did on the nodes that measured both, where it was measured on others
+    too. Everything in a pair is of those nodes."""
 
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""

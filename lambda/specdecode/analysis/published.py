@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from specdecode.analysis.measured import Arms, AtLevel
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
 from specdecode.experiment.model import Experiment
 from specdecode.experiment.published import Published
-from specdecode.measures.arm import Key, Measured
 
 
-def published_notes(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
+def published_notes(experiment: Experiment, at: AtLevel) -> list[str]:
     """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`, one a published pair."""
-    return [_beside(experiment, item, arms) for item in experiment.published]
+    return [_beside(experiment, item, at.beside(item.base, item.variant)) for item in experiment.published]
 
 
-def _beside(experiment: Experiment, item: Published, arms: Mapping[Key, Measured]) -> str:
+def _beside(experiment: Experiment, item: Published, arms: Arms) -> str:
     theirs = _pair(item.base_tokens_per_second, item.tokens_per_second)
     shape = [text for text, _ in _shape(experiment, item)]
     other = [own for _, own in _shape(experiment, item) if own]

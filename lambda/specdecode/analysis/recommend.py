@@ -130,6 +130,8 @@ def _open(pair: Pair) -> str:
 
 def _cheapest(comparison: Comparison, pair: Pair) -> str:
     """The cheapest arm of all, where it is another than the recommended one, with both costs told."""
+    if comparison.parts:
+        return _cheapest_of_nodes(comparison, pair)
     others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
     names = dict.fromkeys([pair.baseline, *others])
     costs = {name: cost for name in names if (cost := cost_over(comparison, name, pair)) is not None}
@@ -139,6 +141,21 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
         return ""
     own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
     return f" The cheapest is {_named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
+
+
+def _cheapest_of_nodes(comparison: Comparison, pair: Pair) -> str:
+    """The same of arms that several nodes measured: by what they cost for each dollar of their baseline beside them."""
+    shares = {pair.baseline: 1.0}
+    for each in comparison.pairs:
+        before, after = (cost_over(comparison, name, each) for name in (each.baseline, each.variant))
+        if each.baseline == pair.baseline and before and after is not None:
+            shares[each.variant] = after / before
+    cheapest, own = min(shares, key=lambda name: shares[name]), recommended(comparison)
+    if cheapest == own or own not in shares:
+        return ""
+    than = "" if own == pair.baseline else f", against {shares[own]:.0%} of {own}"
+    said = f"{shares[cheapest]:.0%} of what {pair.baseline} costs on the same node{than}"
+    return f" The cheapest is {_named(comparison, cheapest)}: {said}."
 
 
 def _listed(pair: Pair, verdict: Verdict) -> str:
@@ -163,7 +180,7 @@ def _figure(case: CaseResult) -> str:
 
 def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
     """Dollars per million output tokens of an arm over all cases of `pair`, by tokens; None where one has none."""
-    arms = [comparison.arm(variant, case.case) for case in pair.cases]
+    arms = [comparison.beside(pair, variant, case.case) for case in pair.cases]
     priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
     tokens = sum(arm.output_tokens for arm in priced)
     if not tokens or len(priced) < len(arms):

@@ -11,14 +11,15 @@ from pydantic import Field, StringConstraints, model_validator
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve_result import Curve, Schedule
 from specdecode.analysis.load_result import LoadResult
+from specdecode.analysis.nodes_result import PartResult
 from specdecode.analysis.objective import Objective
 from specdecode.analysis.pair_result import HEADLINE, CaseResult, Chain, GroupName, GroupResult, Pair, TypeRange
 from specdecode.analysis.parts import Difference, Equality, Estimate, MetricInfo, Verdict
+from specdecode.analysis.theory_result import MeasuredK, Point, Theory
 from specdecode.analysis.work_result import Work
 from specdecode.escape import plain_json
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment, Frozen
-from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.timeline import Stretch
 
@@ -52,6 +53,8 @@ class Drift(Frozen):
     """The same arm measured twice: what changed although nothing should have."""
 
     variant: str
+    unit: int = 0
+    """As of a record: which part of a run on several nodes."""
     cause: Literal["time", "device group"]
     first: str
     second: str
@@ -61,42 +64,6 @@ class Drift(Frozen):
     high: float | None
     shown: bool
     """The interval excludes 1."""
-
-
-class Point(Frozen):
-    """What is believed of the speed-up of decoding at one number of speculative tokens, one-sided 95% bounds."""
-
-    k: int
-    speedup: float
-    low: float
-    high: float
-
-
-class MeasuredK(Frozen):
-    """Measured speed-up of decoding at one k."""
-
-    variant: str
-    k: int
-    speedup: float
-    low: float | None
-    high: float | None
-
-
-class Theory(Frozen):
-    """The advisor's calibrated model of one draft on a set of cases."""
-
-    draft: str
-    most_tokens_per_step: MostTokens = MostTokens.K_PLUS_1
-    """What the engine yields at most for k."""
-    group: GroupName
-    acceptance: float
-    """a: chance that a draft token is accepted, given that those before it were."""
-    draft_cost: float
-    """c: cost of one draft token, in base steps."""
-    overhead: float
-    """v: what verification adds to a base step."""
-    points: tuple[Point, ...]
-    measured: tuple[MeasuredK, ...]
 
 
 class RunCost(Frozen):
@@ -142,6 +109,8 @@ class Comparison(Frozen):
     """Which k to serve with at which batch size, for each draft; empty of a run of one load."""
     work: tuple[Work, ...] = ()
     """Each pair by kind of work; empty where no set of prompts was measured."""
+    parts: tuple[PartResult, ...] = ()
+    """Of a run on several nodes: what each of them did with the baseline."""
     recommendation: str | None = None
     """Which arm to use, why and at which cost; None: nothing was compared."""
     advice: str | None = None
@@ -154,6 +123,11 @@ class Comparison(Frozen):
     def arm(self, variant: str, case: str) -> ArmCase | None:
         """What `variant` did in `case`."""
         return self._arms_by_name.get((variant, case))
+
+    def beside(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
+        """What an arm of a pair did, on the nodes that measured both of them."""
+        own = next((arm for arm in pair.arms if (arm.variant, arm.case) == (variant, case)), None)
+        return own or self.arm(variant, case)
 
     def at(self, level: Level) -> LoadResult | None:
         """What is known of one load; None where an earlier version wrote the report, which kept only the first."""
@@ -170,6 +144,11 @@ class Comparison(Frozen):
             for case in pair.cases
             if case.verdict is Verdict.CANNOT_TELL and case.settle
         ]
+
+    @property
+    def objectives_compared(self) -> tuple[Objective, ...]:
+        """What arms carry, where it can be compared: on one node."""
+        return () if self.parts else self.objective
 
     @cached_property
     def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
@@ -215,6 +194,7 @@ class Comparison(Frozen):
             *(f"case {case}" for case in sorted((curved | worked) - cases)),
             *(f"pair of {each.variant}" for each in self.work if (each.variant, each.baseline) not in compared),
             *(f"arm {each.variant}" for each in self.objective if each.variant not in variants),
+            *(f"arm {name}" for part in self.parts for name in (part.baseline, *part.variants) if name not in variants),
         ]
         if lacking:
             raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")

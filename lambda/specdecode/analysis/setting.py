@@ -138,6 +138,7 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
     if not found:
         return ()
     of = ", of the loads measured" if len(comparison.experiment.workload.levels) > 1 else ""
+    of += ", each on its own nodes" if comparison.parts else ""
     text = f"{limits(comparison.experiment.workload.slo)}: {'; '.join(map(carried, found))}{of}"
     return (Fact("SLO", text),)
 

@@ -35,16 +35,17 @@ def total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
 def counted(
     counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> tuple[Drafted | None, list[str]]:
-    """The sum over rounds, and why it is not used. Only counters of every round count, or the rate would be of a part.
+    """The sum over nodes and rounds, and why it is not used. Only counters of every round count, or the rate would be
+    of a part.
 
     `counters`, `records`: of one arm and case.
     """
     own = [item for item in counters if item.trusted]
-    if not own or {item.round for item in own} != {record.round for record in records}:
+    if not own or {(item.unit, item.round) for item in own} != {(record.unit, record.round) for record in records}:
         return None, []
     problems = []
     for item in own:
-        same = [record for record in records if record.round == item.round]
+        same = [record for record in records if (record.unit, record.round) == (item.unit, item.round)]
         if why := contradiction(item, same, every_step=every_step):
             problems.append(f"the engine's counters contradict the answers: {why}")
     if problems:

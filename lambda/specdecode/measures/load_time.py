@@ -12,14 +12,14 @@ def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
     """From the first send to the last end of each group (an arm's requests of one case), in seconds; groups that
     overlap are counted once.
 
-    Per process that measured: rounds and resumed sessions have monotonic clocks that cannot be compared, and a pause
-    between them is no load.
+    Per process that measured: nodes, rounds and resumed sessions have monotonic clocks that cannot be compared, and a
+    pause between them is no load.
     """
-    spans: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    spans: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
     for group in groups:
-        processes: dict[tuple[int, int], list[RequestRecord]] = defaultdict(list)
+        processes: dict[tuple[int, int, int], list[RequestRecord]] = defaultdict(list)
         for record in group:
-            processes[record.round, record.session].append(record)
+            processes[record.unit, record.round, record.session].append(record)
         for process, records in processes.items():
             first = min(record.sent_s for record in records)
             spans[process].append((first, max(record.sent_s + record.end_s for record in records)))

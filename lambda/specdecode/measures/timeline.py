@@ -31,6 +31,8 @@ class Stretch(Frozen):
 
     variant: str
     case: str
+    unit: Count = 0
+    """Which part of a run on several nodes; 0 of a run on one node."""
     round: Count
     session: Count
     """Which process of the run measured it: each wave, a resumed run and a restarted pod have one."""
@@ -45,10 +47,10 @@ class Stretch(Frozen):
 
 def timeline(records: Iterable[RequestRecord]) -> tuple[Stretch, ...]:
     """All stretches of measured load (no warm-up), the earliest first."""
-    found: dict[tuple[str, str, int, int], list[RequestRecord]] = defaultdict(list)
+    found: dict[tuple[str, str, int, int, int], list[RequestRecord]] = defaultdict(list)
     for record in records:
         if not record.warmup:
-            found[record.variant, record.case, record.round, record.session].append(record)
+            found[record.variant, record.case, record.unit, record.round, record.session].append(record)
     most = max(2, min(SHOWN, ALL_SHOWN // max(1, len(found))))
     stretches = [_stretch(each, most) for each in found.values()]
     return tuple(sorted(stretches, key=lambda each: (each.began, each.variant, each.case)))
@@ -59,6 +61,7 @@ def _stretch(records: Sequence[RequestRecord], most: int) -> Stretch:
     return Stretch(
         variant=first.variant,
         case=first.case,
+        unit=first.unit,
         round=first.round,
         session=first.session,
         began=began,

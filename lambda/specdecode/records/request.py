@@ -94,11 +94,13 @@ class RequestRecord(BaseModel):
     run_id: str
     variant: str
     case: str
+    unit: Count = 0
+    """Which part of a run on several nodes measured it, and so on which node; 0 in a run on one node."""
     round: Count = 0
     level: str = ""
     """The load it was part of (`Level.name`); empty where an earlier version, which had one load, wrote it."""
     index: Count
-    """Position among those of its variant, case, round and level; equal index = equal prompt in all arms and levels."""
+    """Position among those of its variant, case, unit, round and level; equal index = equal prompt in all of these."""
     turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
     """Which question of its conversation it asks, from 0. The turns of a conversation have consecutive indices, so that
     `index - turn` is the conversation."""

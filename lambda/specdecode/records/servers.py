@@ -31,6 +31,8 @@ class EngineCounters(_Read):
 
     variant: str
     case: str
+    unit: int = Field(default=0, ge=0, le=2**31 - 1)
+    """As of a record: which part of a run on several nodes."""
     round: int = 0
     level: str = ""
     drafts: int = Field(ge=0, le=MOST)

@@ -73,12 +73,15 @@ SEVERAL = {"inter_chunk_latency": gaps, "inter_token_latency": each_token}
 HIGHER = {"request_output_throughput", "tokens_per_step"}
 
 
+def process_of(r: Record) -> tuple[int, int, int]:
+    return r.get("unit", 0), r["round"], r["session"]
+
+
 def load_seconds(records: list[Record]) -> float:
-    """First send to last end of each process, which a round or a resumed session is."""
-    processes = {(r["round"], r["session"]) for r in records}
+    """First send to last end of each process, which a round or a resumed session is, on each node."""
     total = 0.0
-    for process in processes:
-        own = [r for r in records if (r["round"], r["session"]) == process]
+    for process in {process_of(r) for r in records}:
+        own = [r for r in records if process_of(r) == process]
         total += max(r["sent_s"] + r["end_s"] for r in own) - min(r["sent_s"] for r in own)
     return total
 
@@ -107,12 +110,13 @@ def shows(check: Check, what: str, shown: str, values: list[float]) -> None:
     check.same(f"{what}: {shown} of {values}", True, any(abs(float(plain) - value) <= half for value in values))
 
 
-def by_prompt(records: list[Record], metric: str) -> dict[int, float]:
-    logs: dict[int, list[float]] = defaultdict(list)
+def by_prompt(records: list[Record], metric: str) -> dict[tuple[int, int], float]:
+    """(Index, unit) -> mean log over the rounds: what two nodes measured is not put together."""
+    logs: dict[tuple[int, int], list[float]] = defaultdict(list)
     for r in records:
         if r["error"] is None:
-            logs[r["index"]].append(math.log(FORMULAS[metric](r)))
-    return {index: statistics.fmean(values) for index, values in logs.items()}
+            logs[r["index"], r.get("unit", 0)].append(math.log(FORMULAS[metric](r)))
+    return {place: statistics.fmean(values) for place, values in logs.items()}
 
 
 def differences(base: list[Record], other: list[Record], metric: str) -> list[float]:
@@ -121,7 +125,7 @@ def differences(base: list[Record], other: list[Record], metric: str) -> list[fl
     began = {r["index"]: r["index"] - r.get("turn", 0) for r in other}  # a conversation is one observation
     talks: dict[int, list[float]] = defaultdict(list)
     for i in sorted(set(a) & set(b)):
-        talks[began[i]].append(sign * (b[i] - a[i]))
+        talks[began[i[0]]].append(sign * (b[i] - a[i]))
     return [statistics.fmean(each) for each in talks.values()]
 
 
@@ -210,6 +214,8 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
     for case in pair["cases"]:
         name = f"{pair['variant']} vs {pair['baseline']}, {case['case']}"
         base, other = (records[arm, case["case"]] for arm in (pair["baseline"], pair["variant"]))
+        shared = {r.get("unit", 0) for r in base} & {r.get("unit", 0) for r in other}
+        base, other = ([r for r in own if r.get("unit", 0) in shared] for own in (base, other))
         logs[case["case"]] = {}
         for estimate in case["speedups"]:
             found = differences(base, other, estimate["metric"])
@@ -218,8 +224,10 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
             ratio, low, high = over_prompts(found)
             for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", n)):
                 check.same(f"{name} {estimate['metric']} {key}", estimate[key], value)
-        twins = {(r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
-        pairs = [(twins.get((r["round"], r["index"])), r["output"]) for r in other if r["error"] is None]
+        twins = {(r.get("unit", 0), r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
+        pairs = [
+            (twins.get((r.get("unit", 0), r["round"], r["index"])), r["output"]) for r in other if r["error"] is None
+        ]
         check.same(f"{name} compared", case["equality"]["compared"], sum(a is not None for a, _ in pairs))
         check.same(f"{name} identical", case["equality"]["identical"], sum(a == b for a, b in pairs))
     for group in pair["groups"]:
@@ -246,6 +254,30 @@ def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[st
                 _, low, high = bounds(statistics.fmean(means), statistics.variance(means) * (1 + 1 / n), n - 1, 0.975)
                 check.same(f"{name} next low", group["next"][0], low)
                 check.same(f"{name} next high", group["next"][1], high)
+
+
+def check_part(check: Check, report: dict[str, Any], part: dict[str, Any], records: dict[Any, list[Record]]) -> None:
+    """The baseline on one node, and against the mean of what the other nodes did with the same prompts."""
+    means, errors, degrees = [], [], []
+    here = []
+    for case in report["experiment"]["workload"]["cases"]:
+        logs = by_prompt(records[part["baseline"], case["name"]], "request_output_throughput")
+        own = {index: value for (index, unit), value in logs.items() if unit == part["unit"]}
+        here.append(statistics.fmean(own.values()))
+        others = {
+            index: [value for (i, unit), value in logs.items() if i == index and unit != part["unit"]] for index in own
+        }
+        gains = [own[index] - statistics.fmean(values) for index, values in sorted(others.items()) if values]
+        means.append(statistics.fmean(gains))
+        errors.append(statistics.variance(gains) / len(gains))
+        degrees.append(len(gains) - 1)
+    n = len(means)
+    variance = sum(errors) / n**2
+    df = variance**2 / sum((error / n**2) ** 2 / degree for error, degree in zip(errors, degrees, strict=True))
+    ratio, low, high = bounds(statistics.fmean(means), variance, df)
+    check.same(f"part {part['unit']} tokens/s", part["tokens_per_second"], math.exp(statistics.fmean(here)))
+    for key, value in (("ratio", ratio), ("low", low), ("high", high)):
+        check.same(f"part {part['unit']} {key}", part["against_others"][key], value)
 
 
 def acceptance(tokens: float, k: int) -> float:
@@ -275,10 +307,10 @@ def check_theory(check: Check, report: dict[str, Any], theory: dict[str, Any], p
 
 def together(groups: list[list[Record]]) -> float:
     """Time in which any of the arms was loaded."""
-    events: dict[tuple[int, int], list[tuple[float, int]]] = defaultdict(list)
+    events: dict[tuple[int, int, int], list[tuple[float, int]]] = defaultdict(list)
     for records in groups:
-        for process in {(r["round"], r["session"]) for r in records}:
-            own = [r for r in records if (r["round"], r["session"]) == process]
+        for process in {process_of(r) for r in records}:
+            own = [r for r in records if process_of(r) == process]
             events[process] += [(min(r["sent_s"] for r in own), 1), (max(r["sent_s"] + r["end_s"] for r in own), -1)]
     total = 0.0
     for moments in events.values():
@@ -320,6 +352,17 @@ def recompute(folder: Path) -> Check:
         check_arm(check, report, arm, records[arm["variant"], arm["case"]])
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:
         check_pair(check, pair, records)
+        for arm in pair["arms"]:
+            shared = set.intersection(
+                *(
+                    {r.get("unit", 0) for r in records[name, arm["case"]]}
+                    for name in (pair["variant"], pair["baseline"])
+                )
+            )
+            own = [r for r in records[arm["variant"], arm["case"]] if r.get("unit", 0) in shared]
+            check_arm(check, report, arm, own)
+    for part in report["parts"]:
+        check_part(check, report, part, records)
     for theory in report["theory"]:
         check_theory(check, report, theory, report["pairs"])
     everything = [record for group in records.values() for record in group]

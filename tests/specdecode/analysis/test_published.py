@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from specdecode.analysis import compare
+from specdecode.analysis import AtLevel, compare
 from specdecode.analysis.published import published_notes, which_comparison
 from specdecode.analysis.recommend import recommendation, recommended
 from specdecode.experiment import load_preset, preset_names
@@ -53,7 +53,7 @@ def test_a_published_run_s_shape_is_said_and_where_this_one_is_another() -> None
 def test_the_shipped_figures_are_of_their_presets_shape() -> None:
     for name in preset_names():
         tested = load_preset(name)
-        for note in published_notes(tested, {}):
+        for note in published_notes(tested, AtLevel(level=tested.workload.levels[0], arms={})):
             assert "TP " in note and "concurrency" in note and "Your shape" not in note, note
 
 

@@ -34,7 +34,10 @@ def contents(view: ReportView) -> list[Entry]:
         (comparison.cost is not None or view.has_costs, Entry("cost", "cost-h", "Cost")),
         (view.winner is not None, Entry("serve", "serve-h", "Serve it again")),
         (bool(view.pairs or comparison.context.accuracy), Entry("equality", "equal-h", "Same text?")),
-        (bool(comparison.drift or comparison.context.device_groups), Entry("conditions", "drift-h", "Steady ground?")),
+        (
+            bool(comparison.parts or comparison.drift or comparison.context.device_groups),
+            Entry("conditions", "drift-h", "Steady ground?"),
+        ),
         (True, Entry("configuration", "config-h", "What was run")),
     ]
     return [entry for there, entry in found if there]

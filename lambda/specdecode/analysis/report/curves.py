@@ -56,7 +56,7 @@ def formula(header: str) -> str:
 def sentence(comparison: Comparison, curve: Curve) -> str:
     """What the curve says, in words, and which noise its intervals hold."""
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
-    said = advice_by_load(curve, comparison.objective)
+    said = advice_by_load(curve, comparison.objectives_compared)
     return f"{said} Noise that all requests of a load share, in every interval: {shared}."
 
 

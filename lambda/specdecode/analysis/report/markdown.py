@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specdecode.analysis.groups import figure as figure_of
 from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.report import curves, turns, work
+from specdecode.analysis.report import curves, nodes, turns, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
 from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
 from specdecode.analysis.setting import setting, winner
@@ -25,6 +25,7 @@ def render_markdown(comparison: Comparison) -> str:
         *(_work(found) for found in comparison.work),
         _turns(comparison),
         *(_pair(comparison, pair) for pair in comparison.pairs),
+        _nodes(comparison),
         _chains(comparison),
         _accuracy(comparison),
         _theory(comparison),
@@ -183,6 +184,18 @@ def _curves(comparison: Comparison) -> Iterator[str]:
             yield ""
 
 
+def _nodes(comparison: Comparison) -> Iterator[str]:
+    if not comparison.parts:
+        return
+    yield "## The nodes"
+    yield ""
+    yield _row([markdown(text) for text in nodes.headers(comparison)])
+    yield "|--:|---|---|--:|--:|"
+    for row in nodes.rows(comparison):
+        yield _row([markdown(cell) for cell in row])
+    yield ""
+
+
 def _chains(comparison: Comparison) -> Iterator[str]:
     for chain in comparison.chains:
         total = chain.total.group("all")
@@ -273,4 +286,5 @@ def _formulas(comparison: Comparison) -> Iterator[str]:
 
 
 def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:
-    return comparison.arm(pair.baseline, case.case), comparison.arm(pair.variant, case.case)
+    base, other = (comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant))
+    return base, other

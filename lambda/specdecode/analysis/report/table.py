@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from specdecode.analysis.parts import MetricInfo
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.result import HEADLINE, Comparison
 from specdecode.escape import csv_cell
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.distribution import Summary
@@ -84,6 +84,7 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, str | float | int | None
                 }
     yield from _curves(comparison)
     yield from _objectives(comparison)
+    yield from _parts(comparison)
 
 
 def _curves(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
@@ -119,6 +120,17 @@ def _objectives(comparison: Comparison) -> Iterator[dict[str, str | float | int 
             "value": kept.value if kept else 0,
             "load": kept.name if kept else "",
         }
+
+
+def _parts(comparison: Comparison) -> Iterator[dict[str, str | float | int | None]]:
+    """Rows of kind `node`: a run on several nodes has one each, the baseline there; `case` holds the node."""
+    for part in comparison.parts:
+        place: dict[str, str | float | int | None] = {"kind": "node", "variant": part.baseline, "case": part.label}
+        if found := part.against_others:
+            figures = {"n": found.n, "value": found.ratio, "low": found.low, "high": found.high}
+            yield {**place, "metric": found.metric, "unit": "ratio", **figures, "formula": found.method}
+        else:
+            yield {**place, "metric": HEADLINE, "unit": "ratio"}
 
 
 def _formula(info: MetricInfo, arm: ArmCase) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.report import curves, work
+from specdecode.analysis.report import curves, nodes, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
 from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
 from specdecode.analysis.setting import setting, winner
@@ -38,6 +38,9 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         title = f"{line(pair.variant)} against {line(pair.baseline)}"
         rows = [_row(comparison, pair, case) for case in pair.cases]
         parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
+    if comparison.parts:
+        cells = [[line(cell) for cell in row] for row in nodes.rows(comparison)]
+        parts.append(_plain_table("The nodes", [line(text) for text in nodes.headers(comparison)], cells))
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
@@ -78,7 +81,7 @@ def _fill(text: str, width: int) -> str:
 
 def _row(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[str, ...]:
     by_name = {estimate.metric: estimate for estimate in case.speedups}
-    costs = [comparison.arm(name, case.case) for name in (pair.baseline, pair.variant)]
+    costs = [comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant)]
     priced = [arm.cost_per_million for arm in costs if arm and arm.cost_per_million is not None]
     same = case.equality
     return (

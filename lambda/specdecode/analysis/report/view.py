@@ -12,7 +12,7 @@ from specdecode.analysis.context import Accuracy, Served
 from specdecode.analysis.curve_result import Curve
 from specdecode.analysis.groups import figure as group_figure
 from specdecode.analysis.recommend import cost_over, over_load
-from specdecode.analysis.report import curves, load_drawn, turns
+from specdecode.analysis.report import curves, load_drawn, nodes, turns
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.contents import Entry, contents
 from specdecode.analysis.report.drawn import Drawn
@@ -76,6 +76,11 @@ class ReportView:
         return turns.rows(self.comparison)
 
     @property
+    def nodes(self) -> tuple[list[str], list[list[str]]]:
+        """Headers and rows of a run on several nodes."""
+        return nodes.headers(self.comparison), nodes.rows(self.comparison)
+
+    @property
     def about_turns(self) -> str:
         """Whose answers stand in them."""
         return turns.about(self.comparison)
@@ -119,9 +124,9 @@ class ReportView:
             return f"{target}, {arm.quantization}"
         return f"{target}, {arm.quantization}, draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
-    def arm(self, variant: str, case: str) -> ArmCase | None:
-        """What an arm did in a case."""
-        return self.comparison.arm(variant, case)
+    def arm(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
+        """What an arm of a pair did in a case."""
+        return self.comparison.beside(pair, variant, case)
 
     @cached_property
     def curves(self) -> list[CurveTable]:
@@ -177,7 +182,7 @@ class ReportView:
     def headline(self) -> str:
         """The answer; of several loads what it says of all of them."""
         comparison = self.comparison
-        by_load = over_load(comparison.curve, comparison.pairs, comparison.objective)
+        by_load = over_load(comparison.curve, comparison.pairs, comparison.objectives_compared)
         return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
 
     @property

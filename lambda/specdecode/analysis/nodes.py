@@ -1,0 +1,116 @@
+"""A run on several nodes: what differs between them, and when a reader must know of it (ADR 190).
+
+Every arm is compared with the baseline of its own node, so that what nodes differ by is in no speed-up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from specdecode.analysis.context import RunContext
+from specdecode.analysis.drift import measured_on
+from specdecode.analysis.measured import Arms, AtLevel
+from specdecode.analysis.nodes_result import PartResult
+from specdecode.analysis.pairing import log_by_prompt
+from specdecode.analysis.recommend import chosen
+from specdecode.analysis.result import HEADLINE, ArmCase, Estimate, Pair
+from specdecode.analysis.verdict import estimate, times
+from specdecode.experiment.model import Experiment
+from specdecode.measures.arm import Measured
+from specdecode.measures.distribution import mean
+from specdecode.measures.student import combine, over_prompts
+from specdecode.measures.units import Asked, differences
+
+NOT_SMALL = 0.5
+"""Nodes that differ by this part of the effect, on the log scale, are worth a sentence. A choice of ours."""
+METHOD = (
+    "Student's t on the log-ratio of paired prompts, this node over the mean of the others; of the measured prompts"
+)
+Logs = Mapping[Asked, float]
+
+
+def parts_of(experiment: Experiment, at: AtLevel, context: RunContext) -> tuple[PartResult, ...]:
+    """Each part of a run on several nodes; none of a run on one."""
+    if not at.units:
+        return ()
+    on = {variant.name: measured_on(at.arms, variant.name) for variant in experiment.variants}
+    baseline = max(on, key=lambda name: len(on[name]))
+    logs = [_by_unit(own) for (name, _), own in at.arms.items() if name == baseline]
+    names = {part.unit: part.node for part in context.parts}
+    return tuple(
+        PartResult(
+            unit=unit,
+            node=names.get(unit, ""),
+            variants=tuple(name for name, units in on.items() if unit in units),
+            baseline=baseline,
+            tokens_per_second=_tokens_per_second(unit, logs),
+            against_others=_against_others(unit, logs),
+        )
+        for unit in at.units
+    )
+
+
+def elsewhere_too(at: AtLevel, both: Arms) -> tuple[ArmCase, ...]:
+    """What compared arms did where they are compared, of those that other nodes measured too."""
+    return tuple(
+        each.arm.model_copy(update={"samples": {}})
+        for key, each in both.items()
+        if len(each.block.records) < len(at.arms[key].block.records)
+    )
+
+
+def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[str]:
+    """How to read the figures of several nodes; and that they differ, where that is shown and not small."""
+    if not parts:
+        return
+    baseline = parts[0].baseline
+    shared = sum(baseline in part.variants for part in parts)
+    yield (
+        f"Measured in {len(parts)} parts, each on a node of its own: every speed-up is against the baseline that the "
+        f"same node measured. Figures of {baseline} alone are over all {shared} nodes that measured it."
+    )
+    shown = [(part, found) for part in parts if (found := part.against_others) and _is_shown(found)]
+    gain = chosen(pairs).group("all") if pairs else None
+    if not shown or gain is None or gain.headline is None:
+        return
+    part, found = max(shown, key=lambda item: abs(math.log(item[1].ratio)))
+    if abs(math.log(found.ratio)) >= NOT_SMALL * abs(math.log(gain.headline.ratio)):
+        yield (
+            f"The nodes differ by what is not small against the effect: {baseline} is {found.ratio - 1:+.1%} on "
+            f"{part.label} against the others, and the speed-up is {times(gain.headline.ratio)}. That is in no "
+            "speed-up, but an arm may gain more or less on another node: before you trust a small difference between "
+            "arms of two nodes, measure both on one."
+        )
+
+
+def _is_shown(found: Estimate) -> bool:
+    return found.low is not None and found.high is not None and not found.low <= 1.0 <= found.high
+
+
+def _by_unit(measured: Measured) -> dict[int, Logs]:
+    """Part -> prompt -> ln(headline)."""
+    found: dict[int, dict[Asked, float]] = defaultdict(dict)
+    for asked, value in log_by_prompt(measured, HEADLINE).items():
+        found[asked.unit][asked._replace(unit=0)] = value
+    return dict(found.items())
+
+
+def _tokens_per_second(unit: int, cases: Sequence[Mapping[int, Logs]]) -> float | None:
+    own = [mean(list(logs[unit].values())) for logs in cases if unit in logs]
+    return math.exp(mean(own)) if own else None
+
+
+def _against_others(unit: int, cases: Sequence[Mapping[int, Logs]]) -> Estimate | None:
+    found = [over_prompts(values) for logs in cases if (values := differences(_others(unit, logs), logs.get(unit, {})))]
+    return estimate(HEADLINE, combine(found, [1.0 / len(found)] * len(found)), method=METHOD) if found else None
+
+
+def _others(unit: int, logs: Mapping[int, Logs]) -> dict[Asked, float]:
+    """Prompt -> mean over the other parts."""
+    values: dict[Asked, list[float]] = defaultdict(list)
+    for other, own in logs.items():
+        for asked, value in own.items() if other != unit else ():
+            values[asked].append(value)
+    return {asked: mean(each) for asked, each in values.items()}
