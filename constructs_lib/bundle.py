@@ -42,11 +42,11 @@ class BundleError(RuntimeError):
 def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
     """Build the bundle below `output`, or return the one that is there for the same sources.
 
-    The dependencies are installed once for each content of the lock lambda/requirements.txt; only that needs the
+    The dependencies are installed once for each content of the lock requirements/lambda.txt; only that needs the
     network, and only files with the hashes of the lock are taken.
     """
     sources = sorted(_sources(root))
-    requirements = root / "lambda" / "requirements.txt"
+    requirements = root / "requirements" / "lambda.txt"
     digest = hashlib.sha256(requirements.read_bytes())
     for name, path in sources:
         digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

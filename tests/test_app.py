@@ -92,7 +92,7 @@ def test_an_empty_output_folder_in_the_environment_is_none(tmp_path: Path) -> No
 
 
 def test_one_uv_installs_everything_and_builds_the_bundle() -> None:
-    assert locked("requirements")["uv"] == locked("requirements-build")["uv"]
+    assert locked("requirements")["uv"] == locked("requirements/build")["uv"]
 
 
 def test_the_cli_runs_the_same_app() -> None:

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from benchmarks.reference.processes import reference_server
 from tools.supply.locks import ROOT, locked, wanted
 
-SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "requirements-cli.in")
+SOURCES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "NOTICE")
 
 
 def interpreter(version: str) -> str | None:
@@ -38,7 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     for name in SOURCES:
         shutil.copy(ROOT / name, folder)
-    for name in ("lambda", "assets"):
+    for name in ("lambda", "assets", "requirements"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     uv("build", "--quiet", "--no-build-isolation", "--python", ROOT / ".venv/bin/python", folder)
     (found,) = (folder / "dist").glob("*.whl")
@@ -70,7 +70,7 @@ def test_its_dependencies_are_the_two_lists(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("METADATA")]
         metadata = BytesParser().parsebytes(archive.read(name))
-    lists = [ROOT / "lambda" / "requirements.in", ROOT / "requirements-cli.in"]
+    lists = [ROOT / "requirements" / "lambda.in", ROOT / "requirements" / "cli.in"]
     assert {Requirement(text) for text in metadata.get_all("Requires-Dist")} == {
         requirement for file in lists for requirement in wanted(file)
     }

@@ -16,7 +16,7 @@ def project(tmp_path: Path) -> Path:
     """A project with a package, an asset, and dependencies that are installed already."""
     root = tmp_path / "project"
     for name, text in {
-        "lambda/requirements.txt": "",
+        "requirements/lambda.txt": "",
         "lambda/specdecode/__init__.py": "x = 1\n",
         "lambda/specdecode/tasks/plan.py": "y = 2\n",
         "lambda/specdecode/__pycache__/a.cpython-311.pyc": "no",
@@ -86,7 +86,7 @@ def wheel(tmp_path: Path) -> Path:
 
 
 def lock(project: Path, wheel: Path, sha256: str) -> None:
-    (project / "lambda/requirements.txt").write_text(f"library @ {wheel.as_uri()} --hash=sha256:{sha256}\n")
+    (project / "requirements/lambda.txt").write_text(f"library @ {wheel.as_uri()} --hash=sha256:{sha256}\n")
 
 
 def test_a_locked_dependency_is_in_it(project: Path, wheel: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_dependency_with_another_hash_is_refused(project: Path, wheel: Path, t
 
 
 def test_a_dependency_without_a_hash_is_refused(project: Path, wheel: Path, tmp_path: Path) -> None:
-    (project / "lambda/requirements.txt").write_text(f"library @ {wheel.as_uri()}\n")
+    (project / "requirements/lambda.txt").write_text(f"library @ {wheel.as_uri()}\n")
     with pytest.raises(BundleError, match=r"(?s)hash.*library"):
         build_bundle(output=tmp_path / "out", root=project)
 
@@ -155,6 +155,6 @@ def test_what_is_compiled_in_it_runs_on_amazon_linux_2() -> None:
 
 def test_dependencies_that_cannot_be_had_are_named(project: Path, tmp_path: Path) -> None:
     lock(project, tmp_path / "no-such-wheel-1.0-py3-none-any.whl", "0" * 64)
-    with pytest.raises(BundleError, match=r"(?s)requirements\.txt.*package registry.*no-such-wheel"):
+    with pytest.raises(BundleError, match=r"(?s)lambda\.txt.*package registry.*no-such-wheel"):
         build_bundle(output=tmp_path / "out", root=project)
     assert not list((tmp_path / "out").glob("*.zip"))

@@ -12,11 +12,11 @@ from tools.supply.locks import ENVIRONMENT, OPTIONAL, ROOT, closure, installed, 
 
 LOCKS = sorted(ENVIRONMENT)
 INSTALLED = sorted(ENVIRONMENT.keys() - OPTIONAL)
-NOT_LOCKED = {"rehearsal/engine/training/requirements.txt"}
-"""Nothing here installs it (see its first line)."""
-PART = "requirements-cli.in"
+NOT_LOCKED = {"rehearsal/engine/training/requirements.txt", "requirements/vllm-excludes.txt"}
+"""Nothing here installs them (see their first lines)."""
+PART = "requirements/cli.in"
 """Locked with the list that includes it: by itself it is only installed with the package, for which pip chooses."""
-OPT_IN = "rehearsal/requirements-vllm"
+OPT_IN = "requirements/vllm"
 """A lock that `make test` does not install; it may have other versions than the rest of the repository has."""
 
 
@@ -91,7 +91,7 @@ def test_make_installs_only_with_hashes() -> None:
     assert "--no-deps --no-build-isolation" in own
     assert [line for line in lines if line != own and "--require-hashes" not in line] == []
     assert {line.split("--requirement ")[1] for line in lines if line != own} == {
-        f"{lock}.txt" for lock in INSTALLED if lock != "lambda/requirements"
+        f"{lock}.txt" for lock in INSTALLED if lock != "requirements/lambda"
     }
 
 
@@ -100,7 +100,7 @@ def test_vllm_is_installed_from_its_lock_alone_with_the_build_of_torch_for_cpus(
     assert "--require-hashes --no-deps" in line
     assert "--torch-backend cpu" in line or "--find-links" in line
     assert locked(OPT_IN)["torch"][0].endswith("+cpu")
-    excluded = {canonicalize_name(one.name) for one in wanted(ROOT / "rehearsal" / "vllm-excludes.txt")}
+    excluded = {canonicalize_name(one.name) for one in wanted(ROOT / "requirements" / "vllm-excludes.txt")}
     assert excluded and not excluded & locked(OPT_IN).keys()
 
 

@@ -50,7 +50,7 @@ def test_updates_come_for_everything_that_is_pinned() -> None:
     updates = yaml.safe_load((GITHUB / "dependabot.yml").read_text())["updates"]
     assert {entry["package-ecosystem"] for entry in updates} == {"uv", "npm", "github-actions"}
     assert all(entry["directory"] == "/" and entry["cooldown"]["default-days"] >= 7 for entry in updates)
-    folders = {path.parent.relative_to(ROOT).parts for path in ROOT.glob("*/requirements*.in")}
+    folders = {path.parent.relative_to(ROOT).parts for path in ROOT.glob("**/requirements/*.in")}
     assert all(len(parts) == 1 for parts in folders), "Dependabot looks one folder deep"
 
 

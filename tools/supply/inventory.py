@@ -20,20 +20,20 @@ SPDX = get_spdx_licensing()
 BILL = ROOT / "docs" / "sbom.cdx.json"
 POLICY: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "policy.yaml").read_text())
 USED = {
-    "lambda/requirements": "bundle: Lambdas and pods",
+    "requirements/lambda": "bundle: Lambdas and pods",
     "requirements": "CDK and command line",
-    "requirements-dev": "tests",
-    "requirements-build": "installation",
-    "rehearsal/requirements-cloud": "rehearsal: embedded AWS",
-    "rehearsal/requirements-image": "rehearsal: pods",
-    "requirements-audit": "make audit",
+    "requirements/dev": "tests",
+    "requirements/build": "installation",
+    "requirements/cloud": "rehearsal: embedded AWS",
+    "requirements/image": "rehearsal: pods",
+    "requirements/audit": "make audit",
 }
 """Lock -> what its parts are for. A part of the first is not listed again for the next two, which include it."""
 _EXPRESSION = re.compile(r"\(*[\w.+-]+\)*( (AND|OR|WITH) \(*[\w.+-]+\)*)*")
 """What may be an SPDX expression: no wording, and no text of a whole licence."""
 _INCLUDED = {
-    "requirements": ("lambda/requirements",),
-    "requirements-dev": ("lambda/requirements", "requirements"),
+    "requirements": ("requirements/lambda",),
+    "requirements/dev": ("requirements/lambda", "requirements"),
 }
 
 

@@ -14,16 +14,16 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {
-    "requirements-build": ".venv",
-    "lambda/requirements": ".venv",
+    "requirements/build": ".venv",
+    "requirements/lambda": ".venv",
     "requirements": ".venv",
-    "requirements-dev": ".venv",
-    "rehearsal/requirements-cloud": ".rehearsal/cloud",
-    "rehearsal/requirements-image": ".rehearsal/image",
-    "requirements-audit": ".tools",
+    "requirements/dev": ".venv",
+    "requirements/cloud": ".rehearsal/cloud",
+    "requirements/image": ".rehearsal/image",
+    "requirements/audit": ".tools",
 }
 """Lock, without its ending -> an environment that has all of it."""
-OPTIONAL = frozenset({"requirements-audit"})
+OPTIONAL = frozenset({"requirements/audit"})
 """Locks of environments that `make test` does not have. Their licences are remembered in the bill of materials."""
 
 

@@ -35,7 +35,7 @@ def test_every_patch_point_exists_and_is_replaced(tmp_path):
 
 
 def test_the_emulators_version_is_pinned():
-    pins = (tools.ROOT / "rehearsal" / "requirements-cloud.in").read_text().splitlines()
+    pins = (tools.ROOT / "requirements" / "cloud.in").read_text().splitlines()
     assert [line for line in pins if line.startswith("ministack")] == ["ministack==1.5.33"]
 
 
