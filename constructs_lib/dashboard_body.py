@@ -46,6 +46,8 @@ TREND = {"start": "-P3M", "period": 3600}
 "Metrics retention"); points of five minutes go after 63 days."""
 CASE = "__TESTCASE__"
 """Text that the dashboard variable `TestCase` replaces."""
+EXPERIMENT = "__EXPERIMENT__"
+"""The same of the experiment that is shown over the load: arms of two would have the same names."""
 NODE_HOURS = "RUNNING_SUM(FILL(nodes, 0) * PERIOD(nodes) / 3600)"
 """The watchdog counts nodes every five minutes; their mean over a period times its length is node-hours."""
 LEASE_HOURS = "lease / 3600"
@@ -78,14 +80,16 @@ def body(
     canvas = Canvas(region=region)
     canvas.text(HOW_TO_READ, height=5)
     speedup, same = search("Speedup", statistic="Average"), search("OutputsIdentical", statistic="Minimum")
+    of_all_cases = max(8, len(cases) * 2 // 3)
     canvas.graphs(
         bars("Speed-up over the baseline", speedup, BY_CASE_AND_ARM, note=1.0),
         bars("Outputs identical (1 = all)", same, BY_CASE_AND_ARM),
-        height=8,
+        height=of_all_cases,
     )
     canvas.graphs({**graph("Speed-up, run by run", (speedup, BY_CASE_AND_ARM)), **TREND})
     canvas.graphs(
-        *(bars(title, search(metric, statistic="Average"), BY_CASE_AND_ARM) for metric, title in OWN_METRICS), height=8
+        *(bars(title, search(metric, statistic="Average"), BY_CASE_AND_ARM) for metric, title in OWN_METRICS),
+        height=of_all_cases,
     )
     canvas.text(f"## Test case `{CASE}`: all arms, then run by run", height=1)
     _case(canvas, CASE)
@@ -116,13 +120,13 @@ def _case(canvas: Canvas, case: str) -> None:
 
 
 def _over_load(canvas: Canvas) -> None:
-    """A bar for each load and arm. `c8`: 8 requests at a time; `r0.5`: one every two seconds."""
+    """A bar for each load and arm. `c0008`: 8 requests at a time; `r0000.5`: one every two seconds."""
     canvas.text(
-        f"## Over the load: runs of several loads, each bar a load (`c8`: 8 at a time) and an arm. Below: `{CASE}`",
+        f"## Over the load: `{EXPERIMENT}`, each bar a load (`c0008`: 8 at a time) and an arm. Second row: `{CASE}`",
         height=1,
     )
-    gain = search("Speedup", statistic="Average", dimensions=OVER_LOAD)
-    kept = search("LargestLoadKept", statistic="Average", dimensions=OVER_LOAD[:2])
+    gain = search("Speedup", statistic="Average", dimensions=OVER_LOAD, experiment=EXPERIMENT)
+    kept = search("LargestLoadKept", statistic="Average", dimensions=OVER_LOAD[:2], experiment=EXPERIMENT)
     canvas.graphs(
         bars("Speed-up over the baseline, by load", gain, BY_LOAD_AND_ARM, note=1.0),
         bars("Largest load that keeps the objective", kept, BY_ARM),
@@ -131,12 +135,16 @@ def _over_load(canvas: Canvas) -> None:
     of_case = (*OVER_LOAD, "TestCase")
     canvas.graphs(
         *(
-            bars(f"{_title(title)}, by load", search(metric, case=CASE, dimensions=of_case), BY_LOAD_AND_ARM)
+            bars(
+                f"{_title(title)}, by load",
+                search(metric, case=CASE, dimensions=of_case, experiment=EXPERIMENT),
+                BY_LOAD_AND_ARM,
+            )
             for metric, title in LOAD_METRICS
         ),
         bars(
             "Share of requests that keep the objective, by load",
-            search("GoodRequests", case=CASE, statistic="Average", dimensions=of_case),
+            search("GoodRequests", case=CASE, statistic="Average", dimensions=of_case, experiment=EXPERIMENT),
             BY_LOAD_AND_ARM,
         ),
         height=8,
@@ -219,6 +227,17 @@ def _variables() -> list[dict[str, Any]]:
             "visible": True,
             "search": f'{{{names.METRIC_NAMESPACE},TestCase,Variant}} MetricName="TTFT"',
             "populateFrom": "TestCase",
+            "defaultValue": "__FIRST",
+        },
+        {
+            "type": "pattern",
+            "pattern": EXPERIMENT,
+            "inputType": "select",
+            "id": "experiment",
+            "label": "Experiment of several loads",
+            "visible": True,
+            "search": f'{{{names.METRIC_NAMESPACE},{",".join(sorted(OVER_LOAD))}}} MetricName="Speedup"',
+            "populateFrom": "Experiment",
             "defaultValue": "__FIRST",
         },
     ]

@@ -58,10 +58,16 @@ SAMPLE = ("TestCase", "Variant")
 
 
 def search(
-    metric: str, *, case: str | None = None, statistic: str = STATISTIC, dimensions: Sequence[str] = SAMPLE
+    metric: str,
+    *,
+    case: str | None = None,
+    experiment: str | None = None,
+    statistic: str = STATISTIC,
+    dimensions: Sequence[str] = SAMPLE,
 ) -> str:
-    """A SEARCH over the arms of all experiments; it finds metrics that have exactly these dimensions."""
-    terms = [f'MetricName="{metric}"', *([f'TestCase="{case}"'] if case else [])]
+    """A SEARCH over the arms of one experiment or of all; it finds metrics that have exactly these dimensions."""
+    given = {"MetricName": metric, "TestCase": case, "Experiment": experiment}
+    terms = [f'{name}="{value}"' for name, value in given.items() if value]
     schema = ",".join((names.METRIC_NAMESPACE, *dimensions))
     return f"SEARCH('{{{schema}}} {' '.join(terms)}', '{statistic}')"
 

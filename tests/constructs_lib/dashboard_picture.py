@@ -25,7 +25,7 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.names import DEFAULT_PRESET
 from specdecode.records import RequestRecord
 
-from constructs_lib.dashboard_body import CASE, body
+from constructs_lib.dashboard_body import CASE, EXPERIMENT, body
 from tests.specdecode.analysis.browser import Page, visit
 from tests.specdecode.analysis.simulate import context, run
 from tests.specdecode.analysis.simulate_load import Server, loads
@@ -34,6 +34,7 @@ from tests.specdecode.analysis.simulate_load import run as run_loads
 SEARCH = re.compile(r"SEARCH\('\{(?P<schema>[^}]+)\} (?P<terms>.*)', '(?P<statistic>[^']+)'\)")
 COLUMN, ROW = 58, 38
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b")
+SIX_LOADS = "six-loads"
 Series = dict[str, list[tuple[float, list[float]]]]
 """Label -> time and values of each datum."""
 
@@ -63,7 +64,7 @@ def published_loads(labels: Sequence[str]) -> list[Datum]:
         case.model_copy(update={"label": label}) for case, label in zip(tested.workload.cases, labels, strict=True)
     ]
     workload = tested.workload.model_copy(update={"cases": tuple(named)})
-    tested = tested.model_copy(update={"workload": workload, "name": "six-loads"})
+    tested = tested.model_copy(update={"workload": workload, "name": SIX_LOADS})
     arm = Server(base_s=0.026, per_sequence_s=0.0016, k=5, acceptance=0.55)
     return sent(tested, run_loads(tested, {"base": Server(), "sd": arm}, seed=3))
 
@@ -128,11 +129,11 @@ def shown(widget: Mapping[str, Any], data: Sequence[Datum]) -> dict[str, list[tu
     return found
 
 
-def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str) -> str:
-    """The dashboard as HTML, with `case` chosen."""
+def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str, experiment: str = SIX_LOADS) -> str:
+    """The dashboard as HTML, with `case` and `experiment` chosen."""
     parts = []
     for widget in dashboard["widgets"]:
-        chosen = _chosen(widget, case)
+        chosen = _chosen(widget, {CASE: case, EXPERIMENT: experiment})
         place = (
             f"left:{widget['x'] * COLUMN}px;top:{widget['y'] * ROW}px;width:{widget['width'] * COLUMN - 8}px;"
             f"height:{widget['height'] * ROW - 8}px"
@@ -141,6 +142,7 @@ def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str) -
     height = max(widget["y"] + widget["height"] for widget in dashboard["widgets"]) * ROW
     style = (
         "body{margin:8px;font:12px sans-serif;background:#f2f3f3;position:relative} b,pre{font-size:12px} "
+        "::-webkit-scrollbar{display:none} "
         ".w{position:absolute;background:#fff;border:1px solid #ddd;overflow:hidden;padding:2px 6px} "
         "pre{margin:0;font:12px sans-serif;white-space:pre-wrap} svg{display:block}"
     )
@@ -148,12 +150,14 @@ def picture(dashboard: Mapping[str, Any], data: Sequence[Datum], *, case: str) -
     return f'<!doctype html><style>{style}</style><body style="{size}">{"".join(parts)}'
 
 
-def _chosen(value: Any, case: str) -> Any:
+def _chosen(value: Any, texts: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return value.replace(CASE, case)
+        for text, chosen in texts.items():
+            value = value.replace(text, chosen)
+        return value
     if isinstance(value, dict):
-        return {name: _chosen(item, case) for name, item in value.items()}
-    return [_chosen(item, case) for item in value] if isinstance(value, list) else value
+        return {name: _chosen(item, texts) for name, item in value.items()}
+    return [_chosen(item, texts) for item in value] if isinstance(value, list) else value
 
 
 def _content(widget: Mapping[str, Any], data: Sequence[Datum]) -> Iterator[str]:
@@ -221,7 +225,11 @@ def main() -> None:
     data = [datum for number in range(3) for datum in published(experiment, seed=number + 1, hours=24.0 * number)]
     labels = [case.label for case in experiment.workload.cases[:2]]
     over_load = [datum for datum in published_loads(labels) if not sample(datum)]
-    screenshot(picture(default_body(), [*data, *over_load], case=labels[0]), Path(sys.argv[1]), rows=65)
+    dashboard = default_body()
+    heads = [(text["y"], text["properties"]["markdown"]) for text in dashboard["widgets"] if text["type"] == "text"]
+    (over,) = [y for y, words in heads if words.startswith("## Over the load")]
+    rows = min(y for y, _ in heads if y > over)
+    screenshot(picture(dashboard, [*data, *over_load], case=labels[0]), Path(sys.argv[1]), rows=rows)
 
 
 def sample(datum: Datum) -> bool:

@@ -13,8 +13,17 @@ from specdecode.measures.publish import Datum
 from specdecode.names import DEFAULT_PRESET
 
 from constructs_lib.dashboard_body import CASE, LOAD_METRICS, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
+from constructs_lib.dashboard_body import EXPERIMENT as CHOSEN
 from constructs_lib.dashboard_rules import problems
-from tests.constructs_lib.dashboard_picture import default_body, picture, published, published_loads, screenshot, shown
+from tests.constructs_lib.dashboard_picture import (
+    SIX_LOADS,
+    default_body,
+    picture,
+    published,
+    published_loads,
+    screenshot,
+    shown,
+)
 from tests.specdecode.analysis.browser import chromium
 
 ALARM = "arn:aws:cloudwatch:us-east-2:111122223333:alarm:a"
@@ -96,25 +105,41 @@ def test_bars_are_of_the_whole_range_and_not_of_its_last_five_minutes(dashboard:
 
 def test_a_run_of_six_loads_has_a_bar_for_each_load_and_arm(dashboard: dict[str, Any], data: list[Datum]) -> None:
     """With `Load` as a dimension of its own: what is drawn by the sample's dimensions is of the first load."""
-    over_load = published_loads(LABELS[:2])
-    chosen = json.loads(json.dumps(dashboard).replace(CASE, LABELS[0]))["widgets"]
+    over_load = [*published_loads(LABELS[:2]), *_of_another(published_loads(LABELS[:2]))]
+    chosen = json.loads(json.dumps(dashboard).replace(CASE, LABELS[0]).replace(CHOSEN, SIX_LOADS))["widgets"]
     drawn = {
         widget["properties"]["title"]: shown(widget, [*data, *over_load])
         for widget in chosen
         if "by load" in widget["properties"].get("title", "")
     }
-    levels = [f"c{size}" for size in (1, 2, 4, 8, 16, 32)]
+    levels = [f"c{size:04}" for size in (1, 2, 4, 8, 16, 32)]
+    assert levels == sorted(levels), "lists are by letter"
     assert set(drawn.pop("Speed-up over the baseline, by load")) == {f"{level} SD" for level in levels}
     assert len(drawn) == len(LOAD_METRICS) + 1
     for title, bars in drawn.items():
         assert set(bars) == {f"{level} {arm}" for level in levels for arm in ("Base", "SD")}, title
     wait = drawn["Inter-token latency, s, p50, by load"]
-    assert wait["c1 SD"][0][1] < wait["c1 Base"][0][1] and wait["c32 SD"][0][1] > wait["c32 Base"][0][1]
+    assert wait["c0001 SD"] < wait["c0001 Base"] and wait["c0032 SD"] > wait["c0032 Base"]
     (kept,) = [w for w in chosen if w["properties"].get("title") == "Largest load that keeps the objective"]
     assert shown(kept, over_load) == {"Base": [(0.0, 4.0)], "SD": [(0.0, 8.0)]}
     (latency,) = widgets(dashboard, metric="TTFT", case=LABELS[0], view="bar")
     by_load = drawn["Time to first token, s, p50, by load"]
-    assert shown(latency, over_load) == {arm: by_load[f"c1 {arm}"] for arm in ("Base", "SD")}
+    assert shown(latency, over_load) == {arm: by_load[f"c0001 {arm}"] for arm in ("Base", "SD")}
+
+
+def _of_another(data: list[Datum]) -> list[Datum]:
+    """The same arms and loads of another experiment, with figures that nothing of this one has."""
+    return [
+        {
+            **datum,
+            "Values": [1000.0 + value for value in datum["Values"]],
+            "Dimensions": [
+                {**item, "Value": "another"} if item["Name"] == "Experiment" else item for item in datum["Dimensions"]
+            ],
+        }
+        for datum in data
+        if any(item["Name"] == "Experiment" for item in datum["Dimensions"])
+    ]
 
 
 @pytest.mark.skipif(chromium() is None, reason="no Chromium: `apt-get install chromium` to run this test")

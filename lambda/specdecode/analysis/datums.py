@@ -35,7 +35,7 @@ def _by_load(comparison: Comparison, labels: Mapping[str, str]) -> Iterator[Datu
             dimensions = [
                 {"Name": "Experiment", "Value": comparison.experiment.name},
                 {"Name": "Variant", "Value": labels[curve.variant]},
-                {"Name": "Load", "Value": point.level.name},
+                {"Name": "Load", "Value": point.level.sorted_name},
             ]
             yield _datum(comparison, "Speedup", point.speedup.ratio, dimensions)
 

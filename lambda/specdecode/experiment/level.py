@@ -26,8 +26,14 @@ class Level(Frozen):
 
     @property
     def name(self) -> str:
-        """In records, file names and CloudWatch's dimension `Load`: `c8`, `r0.5`."""
+        """In records and file names: `c8`, `r0.5`."""
         return f"r{self.rate:g}" if self.rate is not None else f"c{self.concurrency}"
+
+    @property
+    def sorted_name(self) -> str:
+        """In CloudWatch's dimension `Load`, whose lists are by letter: `c0008`, `r0000.5`."""
+        kind, (whole, dot, rest) = self.name[0], self.name[1:].partition(".")
+        return f"{kind}{whole:0>{len(str(MOST_AT_A_TIME))}}{dot}{rest}"
 
     @property
     def value(self) -> float:

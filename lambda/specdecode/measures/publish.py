@@ -36,7 +36,7 @@ def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> 
     sample = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
     own = [{"Name": "Experiment", "Value": experiment.name}, *sample]
     found = [sample, own] if level == levels[0] else []
-    return [*found, [*own, {"Name": "Load", "Value": level.name}]] if len(levels) > 1 else found
+    return [*found, [*own, {"Name": "Load", "Value": level.sorted_name}]] if len(levels) > 1 else found
 
 
 def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:
