@@ -34,3 +34,13 @@ def test_the_index_names_every_page_once() -> None:
     pages = {page for page in ROOT.glob("docs/**/*.md") if page != INDEX}
     assert pages - set(named) == set(), "a page that nobody finds"
     assert [page for page in pages if named.count(page) > 1] == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in PAGES and page not in reached:
+            reached.add(page)
+            waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links(page) if ":" not in link]
+    assert set(PAGES) - reached == set(), "a page that no other page links to"

@@ -51,7 +51,7 @@ class ClusterUnavailable(KubernetesError):
 
 _NOT_OF_THE_SCHEMA = ("failed to create typed patch object", "failed to convert new object")
 """Of unknown fields, wrong types and duplicate keys of lists, and of quantities and times that are none: a server-side
-apply answers them with 500 (a real API server 1.35, docs/conformance.md)."""
+apply answers them with 500 (a real API server 1.35, ADR 124)."""
 
 _BY_STATUS: dict[int, type[KubernetesError]] = {
     400: InvalidManifest,
