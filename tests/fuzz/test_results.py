@@ -23,7 +23,7 @@ from specdecode.analysis.llmperf_import import compare_imported
 from specdecode.analysis.llmperf_results import ImportProblem, read_arm
 from specdecode.analysis.report import documents, render_terminal, render_trend
 from specdecode.cli import report_sources, report_view
-from specdecode.experiment.model import ModelRef, Speculation, Variant
+from specdecode.experiment.model import ModelRef, ServedVariant, Speculation
 
 from tests.fuzz.profile import fuzz, soon
 from tests.untrusted.hostile import measured
@@ -35,8 +35,8 @@ ODD = [
     *(float("inf"), "", "x", "12", "1e5", "NaN", "é\u2028", "\ud800", "\x1b[2J", "../../x", [], {}, [1], {"a": 1}),
 ]
 VARIANTS = (
-    Variant(name="base", label="Base"),
-    Variant(
+    ServedVariant(name="base", label="Base"),
+    ServedVariant(
         name="sd",
         label="SD",
         compare_to="base",

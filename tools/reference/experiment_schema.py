@@ -17,10 +17,11 @@ from specdecode.prompts import HubFile, PromptsOf, SetOf
 from tools.reference import between, table
 
 PARTS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("The experiment", model.Experiment),
+    ("The experiment", model.ServedExperiment),
     ("`target`, `draft`: weights", model.ModelRef),
     ("`serving`", model.Serving),
-    ("`variants`", model.Variant),
+    ("`variants`", model.ServedVariant),
+    ("`variants` that are servers already", model.EndpointVariant),
     ("`speculation`", model.Speculation),
     ("`workload`", model.Workload),
     ("`workload.cases`", model.TestCase),
@@ -74,13 +75,19 @@ def replaced(text: str) -> str:
 
 
 def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> list[str]:
-    own = schema if described is model.Experiment else schema["$defs"][described.__name__]
+    fields = described.__annotations__ if described is model.EndpointVariant else described.model_fields
+    own = schema if described is model.ServedExperiment else schema["$defs"][_written(described).__name__]
     rows = [
         (f"`{name}`", _type(field, schema), _default(described, name), field.get("description", ""))
         for name, field in own["properties"].items()
-        if name not in NOT_WRITTEN and name in described.model_fields
+        if name not in NOT_WRITTEN and name in fields
     ]
     return [f"### {title}", _doc(described), table(("field", "type", "default", "meaning"), rows)]
+
+
+def _written(described: type[BaseModel]) -> type[BaseModel]:
+    """The part of the schema that has the fields of `described`: arms of both kinds are one there."""
+    return model.ServedVariant if described is model.EndpointVariant else described
 
 
 def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Experiment, ModelRef, Variant
+from specdecode.experiment.model import EndpointVariant, Experiment, ModelRef, ServedExperiment, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that say which weights it is."""
@@ -54,8 +54,8 @@ def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
     served = {
         name: (
             {"engine": experiment.engine, "serving": experiment.serving.model_dump(mode="json")}
-            if not experiment.has_endpoints
-            else {"servers": sorted(variant.endpoint or "" for variant in experiment.variants)}
+            if isinstance(experiment, ServedExperiment)
+            else {"servers": sorted(v.endpoint for v in experiment.variants if isinstance(v, EndpointVariant))}
         )
         for name, experiment in (("wanted", wanted), ("measured", measured))
     }

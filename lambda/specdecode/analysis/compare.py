@@ -23,7 +23,7 @@ from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
 from specdecode.analysis.sweep import advice_sentence
 from specdecode.analysis.wording import answer
 from specdecode.analysis.work import Sets, work
-from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
@@ -124,7 +124,7 @@ def _path_from_root(variants: dict[str, Variant], last: Variant) -> list[str]:
 
 def _about_endpoints(experiment: Experiment) -> list[str]:
     """What is not known where the arms are servers that already ran."""
-    if not experiment.has_endpoints:
+    if not isinstance(experiment, EndpointExperiment):
         return []
     levels = experiment.workload.levels
     queue = (

@@ -148,9 +148,9 @@ def within_batch(experiment: Experiment, level: Level) -> float:
     The others wait. By Little's law the time of a request grows with all of them while the server does the work of a
     full batch: its load is the batch, and its time there is this share of what was measured.
     """
-    if experiment.has_endpoints or level.concurrency is None:
+    if experiment.batch is None or level.concurrency is None:
         return 1.0
-    return min(1.0, experiment.serving.max_num_seqs / level.concurrency)
+    return min(1.0, experiment.batch / level.concurrency)
 
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
@@ -167,7 +167,7 @@ def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str)
 def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
     level, base, other = at.level, at.base, at.other
     under_way = mean([_under_way(base), _under_way(other)])
-    batch = None if experiment.has_endpoints else experiment.serving.max_num_seqs
+    batch = experiment.batch
     at_once = level.concurrency if level.concurrency is not None else under_way
     steps = _values(other, STEPS)
     accepted = mean(steps) if steps else None

@@ -21,7 +21,7 @@ from specdecode.analysis.result import HEADLINE, Pair
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.level import Level
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.measures.student import NOMINAL
 
 TIE = 0.01
@@ -90,7 +90,7 @@ def _schedule(
     choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
     if len(choices) < 2:
         return None
-    batch = choices[-1].load if experiment.has_endpoints else experiment.serving.max_num_seqs
+    batch = experiment.batch or choices[-1].load
     names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
     ranges = []
     for first, last, k in table(choices, batch):
@@ -170,7 +170,7 @@ def _seconds(at: AtLevel, base: str, cases: set[str]) -> float:
 
 def _engine_takes_it(experiment: Experiment) -> bool:
     """Of servers that already run it is not known: theirs are vLLM's own more often than not."""
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return True
     try:
         return load_engine(experiment.engine).k_by_batch_size

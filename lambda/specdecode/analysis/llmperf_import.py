@@ -20,9 +20,10 @@ from specdecode.experiment.model import (
     Experiment,
     ModelRef,
     PromptKind,
+    ServedExperiment,
+    ServedVariant,
     Serving,
     TestCase,
-    Variant,
     Workload,
 )
 from specdecode.measures.arm import ArmCase
@@ -43,7 +44,7 @@ TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
-def compare_imported(*, arms: Sequence[tuple[ImportedArm, Variant]], title: str) -> Comparison:
+def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title: str) -> Comparison:
     """Compare imported arms, the first being the baseline of all others.
 
     Output tokens above what the server was asked for are put right (the count is another tokenizer's), and with them
@@ -116,9 +117,9 @@ def _metric_infos() -> tuple[MetricInfo, ...]:
     return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked, known[OutputThroughput.tag]
 
 
-def _experiment(variants: Sequence[Variant], base: ImportedArm, title: str, case: TestCase) -> Experiment:
+def _experiment(variants: Sequence[ServedVariant], base: ImportedArm, title: str, case: TestCase) -> Experiment:
     asked = base.best_known("input_tokens")
-    return Experiment(
+    return ServedExperiment(
         name="llmperf-import",
         title=title,
         description="Imported results: what is not in them (engine, devices, sizes) is a placeholder.",
@@ -142,7 +143,7 @@ def _model_id(model: str) -> str:
     return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
 
 
-def _arm(arm: ImportedArm, variant: Variant, case: TestCase) -> ArmCase:
+def _arm(arm: ImportedArm, variant: ServedVariant, case: TestCase) -> ArmCase:
     corrected = corrected_metrics(arm)
     tokens = round(arm.total_tokens)
     seconds = 0.0

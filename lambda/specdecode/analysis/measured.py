@@ -9,7 +9,7 @@ from functools import cache
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.parts import BETTER, MetricInfo
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import EndpointVariant, Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.arm import Key, Measured, Terms, by_arm, measure_arm
@@ -142,9 +142,9 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
     if variant.speculation is not None:
         k = None if by_load else variant.speculation.num_speculative_tokens
     else:
-        k = None if experiment.has_endpoints else 0
+        k = None if isinstance(variant, EndpointVariant) else 0
     most = most_tokens(experiment, variant)
-    if experiment.has_endpoints:
+    if isinstance(variant, EndpointVariant):
         return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=variant.price_per_hour)
     price = context.price_per_node_hour
     dollars = None if price is None else price * node_share(experiment, context)
@@ -153,5 +153,5 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
 
 def node_share(experiment: Experiment, context: RunContext) -> float:
     """Part of the price that one arm bears: its devices over the node's (1 where there are none to share)."""
-    devices = experiment.serving.devices
+    devices = experiment.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0

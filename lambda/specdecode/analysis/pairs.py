@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from specdecode.analysis import pairing
 from specdecode.analysis.equality import equality
 from specdecode.analysis.groups import Stats, group
 from specdecode.analysis.result import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.verdict import estimate, judge, too_many_failed
-from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
+from specdecode.experiment.model import Experiment, ServedVariant, Sweep, TestCase, Variant
 from specdecode.measures.arm import ArmCase, Key, Measured
 from specdecode.measures.settled import settled
 from specdecode.measures.student import LogMean
@@ -36,9 +37,13 @@ def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str,
         found.append("quantization")
     elif (base.target or experiment.target) != (other.target or experiment.target):
         found.append("weights")
-    if not found and (base.neuron_config, base.env) != (other.neuron_config, other.env):
+    if not found and _settings(base) != _settings(other):
         found.append("settings")
     return tuple(found)
+
+
+def _settings(arm: Variant) -> tuple[dict[str, Any], dict[str, str]]:
+    return (arm.neuron_config, arm.env) if isinstance(arm, ServedVariant) else ({}, {})
 
 
 def compare_pair(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specdecode.analysis.measured import Arms, AtLevel
 from specdecode.experiment import ExperimentError, load_engine
 from specdecode.experiment.effective import differences
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.published import Published
 
 
@@ -34,7 +34,9 @@ def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
     variants = {variant.name: variant for variant in experiment.variants}
     arm = variants.get(item.variant)
     model = experiment.target_of(arm).id if arm else experiment.target.id
-    parallel, level = experiment.serving.tensor_parallel_size, experiment.workload.levels[0]
+    level, parallel = experiment.workload.levels[0], item.tensor_parallel_size
+    if isinstance(experiment, ServedExperiment):  # of servers that already run it is not known
+        parallel = experiment.serving.tensor_parallel_size
     known = (
         (item.model, model, f"{item.model}", model),
         (item.tensor_parallel_size, parallel, f"TP {item.tensor_parallel_size}", f"TP {parallel}"),
@@ -52,7 +54,7 @@ def which_comparison(experiment: Experiment) -> list[str]:
 
     A chain's total is named too: `sd` against a first baseline that is served as one would deploy it.
     """
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return []
     try:
         engine = load_engine(experiment.engine)

@@ -19,7 +19,7 @@ from specdecode.analysis.theory_result import MeasuredK, Point, Theory
 from specdecode.analysis.work_result import Work
 from specdecode.escape import plain_json
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.model import AnyExperiment, Frozen
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.timeline import Stretch
 
@@ -87,7 +87,7 @@ class Comparison(Frozen):
     title: str
     answer: str
     """The verdict in one sentence."""
-    experiment: Experiment
+    experiment: AnyExperiment
     context: RunContext
     created_at: datetime
     metrics: tuple[MetricInfo, ...]

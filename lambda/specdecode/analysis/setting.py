@@ -11,7 +11,7 @@ from specdecode.analysis.recommend import recommended
 from specdecode.analysis.result import Comparison, Pair
 from specdecode.analysis.wording import best_pair
 from specdecode.experiment.capacity import TERMS
-from specdecode.experiment.model import CompileOn, Load, Variant
+from specdecode.experiment.model import CompileOn, EndpointVariant, Load, ServedExperiment, Variant
 
 ORDER = {
     Load.INTERLEAVED: "arms in turns",
@@ -53,9 +53,10 @@ def winner(comparison: Comparison) -> Served | None:
 
 
 def _model(comparison: Comparison) -> str:
-    experiment, serving = comparison.experiment, comparison.experiment.serving
-    if experiment.has_endpoints:
+    experiment = comparison.experiment
+    if not isinstance(experiment, ServedExperiment):
         return experiment.target.id
+    serving = experiment.serving
     return (
         f"{experiment.target.id}, tensor parallel {serving.tensor_parallel_size}, up to {serving.max_num_seqs} "
         f"sequences of {serving.max_model_len:,} tokens"
@@ -69,15 +70,16 @@ def _arms(comparison: Comparison, pair: Pair) -> str:
 
 def _what(variant: Variant) -> str:
     spec = variant.speculation
-    numbers = "" if variant.endpoint else f"{variant.quantization}, "
+    elsewhere = isinstance(variant, EndpointVariant)
+    numbers = "" if elsewhere else f"{variant.quantization}, "
     if spec is None:
-        return f"{numbers}no speculation" if not variant.endpoint else variant.endpoint
+        return variant.endpoint if isinstance(variant, EndpointVariant) else f"{numbers}no speculation"
     return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
 
 def _engine(comparison: Comparison) -> tuple[Fact, ...]:
     experiment, context = comparison.experiment, comparison.context
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return ()
     found = [Fact("Engine", context.versions.get("engine", experiment.engine))]
     if context.node and context.capacity_type != "none":

@@ -9,7 +9,7 @@ from specdecode.analysis.by_load import listed
 from specdecode.analysis.observing import observation, observation_at
 from specdecode.analysis.result import Comparison, Pair
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import Experiment, Sweep, Variant
+from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
@@ -119,7 +119,7 @@ def _advise(
 
 def advice_sentence(comparison: Comparison) -> str | None:
     """What to try next after this run alone; None where nothing was learned of a known draft."""
-    if comparison.experiment.has_endpoints or not observations([comparison]):
+    if isinstance(comparison.experiment, EndpointExperiment) or not observations([comparison]):
         return None
     return advise_sweep(comparison.experiment, [comparison]).together.reason
 

@@ -28,12 +28,12 @@ from specdecode.experiment import (
     parse_overrides,
     preset_names,
 )
-from specdecode.experiment.model import Sweep
+from specdecode.experiment.model import ServedExperiment, Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.few import check_requests
-from specdecode.planning.warnings import check_alike, check_families, check_forced, check_levels, check_support
+from specdecode.planning.warnings import check_served
 
 Reference = Annotated[
     str,
@@ -75,15 +75,14 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     """
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
-    engine = None if experiment.has_endpoints else load_engine(experiment.engine)
-    checks = (check_support, check_families, check_alike, check_forced)
-    warnings = [each for check in checks for each in check(experiment, engine)] if engine else []
-    warnings += [*check_levels(experiment), *check_requests(experiment, engine)]
+    where, engine = "servers that already run", load_engine(experiment.images_of)
+    warnings = check_requests(experiment, engine)
+    if isinstance(experiment, ServedExperiment):
+        where, warnings = engine.name, [*check_served(experiment, engine), *warnings]
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})
     else:
-        where = "servers that already run" if engine is None else engine.name
         say(f"{experiment.name}: valid ({len(experiment.variants)} variants on {where})")
         for warning in warnings:
             say(f"warning: {warning}")
@@ -164,7 +163,7 @@ def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profi
     from specdecode import aws
 
     try:
-        prefixes = needed_prefixes(experiment, load_engine(experiment.engine))
+        prefixes = needed_prefixes(experiment, load_engine(experiment.images_of))
         s3 = aws.session(region=region, profile=profile).client("s3")
         return read_inventory(s3, bucket=bucket, prefixes=prefixes)
     except (BotoCoreError, ClientError) as error:

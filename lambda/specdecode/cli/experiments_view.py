@@ -12,6 +12,7 @@ from rich.table import Table
 
 from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.experiment import Engine, Experiment
+from specdecode.experiment.model import EndpointVariant, ServedExperiment, Serving
 from specdecode.planning import Bill, Plan
 from specdecode.planning.cost import LevelCost
 from specdecode.planning.room import apart
@@ -33,22 +34,26 @@ BlockDumper.add_representer(str, _text)
 
 def summary(experiment: Experiment) -> dict[str, Any]:
     """The shape of an experiment in a few fields."""
-    serving, load, elsewhere = experiment.serving, experiment.workload, experiment.has_endpoints
+    load, served = experiment.workload, experiment if isinstance(experiment, ServedExperiment) else None
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
     requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "engine": None if elsewhere else experiment.engine,
+        "engine": served.engine if served else None,
         "target": experiment.target.id,
         "variants": [variant.name for variant in experiment.variants],
-        "serving": "servers that already run"
-        if elsewhere
-        else f"TP {serving.tensor_parallel_size} on {serving.devices} devices, batch {serving.max_num_seqs}, "
-        f"{serving.max_model_len} tokens long at most",
+        "serving": _serving(served.serving) if served else "servers that already run",
         "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, {requests}, {load.load_in_words}",
     }
+
+
+def _serving(given: Serving) -> str:
+    return (
+        f"TP {given.tensor_parallel_size} on {given.devices} devices, batch {given.max_num_seqs}, "
+        f"{given.max_model_len} tokens long at most"
+    )
 
 
 def presets_table(experiments: Iterable[Experiment]) -> Table:
@@ -77,11 +82,11 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
     waves = Table(title="Waves (arms that are measured together)")
     for column in ("wave", "round", "arms", "devices"):
         waves.add_column(column)
-    claimed, there = plan.experiment.serving.devices, plan.experiment.shape.devices
+    claimed, there = plan.experiment.devices, plan.experiment.shape.devices
     for wave in plan.waves:
-        used = f"{len(wave.arms) * claimed} of {there}" if claimed and not plan.experiment.has_endpoints else "none"
+        used = f"{len(wave.arms) * claimed} of {there}" if claimed else "none"
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
-    elsewhere = [v for v in plan.experiment.variants if v.endpoint]
+    elsewhere = [v for v in plan.experiment.variants if isinstance(v, EndpointVariant)]
     lines = [
         *_sweep_lines(plan),
         *_apart_lines(plan),
@@ -127,9 +132,7 @@ def _level_lines(plan: Plan) -> list[str]:
         return []
 
     def queues(each: LevelCost) -> bool:
-        return (
-            not plan.experiment.has_endpoints and (each.level.concurrency or 0) > plan.experiment.serving.max_num_seqs
-        )
+        return plan.experiment.batch is not None and (each.level.concurrency or 0) > plan.experiment.batch
 
     return [
         f"load      {each.level}: {each.requests} requests an arm and round: {span(each.node_hours.scaled(60))} min, "

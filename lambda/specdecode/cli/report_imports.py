@@ -14,7 +14,7 @@ from specdecode.analysis.other_tools import read_other
 from specdecode.analysis.report import render_terminal, write_report
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width
-from specdecode.experiment.model import Variant
+from specdecode.experiment.model import ServedVariant
 
 OPTIONS = ("draft", "k", "most_tokens_per_step", "quantization")
 UNKNOWN_SIZE_GIB = 1.0
@@ -50,7 +50,7 @@ def import_results(
     """
     problems: list[str] = []
     described = _described(about or [], problems)
-    found: list[tuple[ImportedArm, Variant]] = []
+    found: list[tuple[ImportedArm, ServedVariant]] = []
     for number, given in enumerate(arms):
         name, equals, path = given.partition("=")
         if not equals:
@@ -91,7 +91,7 @@ def _described(about: list[str], problems: list[str]) -> dict[str, dict[str, str
     return found
 
 
-def _variant(name: str, about: dict[str, str], baseline: str | None) -> Variant:
+def _variant(name: str, about: dict[str, str], baseline: str | None) -> ServedVariant:
     values: dict[str, Any] = {"name": name, "label": name, "compare_to": baseline}
     if "quantization" in about:
         values["quantization"] = about["quantization"]
@@ -103,4 +103,4 @@ def _variant(name: str, about: dict[str, str], baseline: str | None) -> Variant:
         }
     elif given := [key for key in ("draft", "most_tokens_per_step") if key in about]:
         raise ImportProblem(f"--about {name}:{given[0]}: say {name}:k=NUMBER too")
-    return Variant.model_validate(values)
+    return ServedVariant.model_validate(values)

@@ -17,8 +17,8 @@ from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
-from specdecode.experiment.endpoints import fill
-from specdecode.experiment.model import MOST_DRAFTED
+from specdecode.experiment.endpoints import of_one_kind
+from specdecode.experiment.model import MOST_DRAFTED, EndpointExperiment
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.prompts import BadPromptSet, PromptSet, read_set
 from specdecode.records import SERVERS, RequestRecord, Servers, read_record
@@ -71,7 +71,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     records = [record for file in raw for record in _records(file)]
     if not any(not record.warmup for record in records):
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
-    paid = None if experiment.has_endpoints else price
+    paid = None if isinstance(experiment, EndpointExperiment) else price
     try:
         context = _context(path, records, price=paid, servers=servers)
     except ValidationError as error:
@@ -144,7 +144,7 @@ def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
         ],
         "workload": spec.workload.model_dump(mode="json"),
     }
-    return Experiment.model_validate(fill(document))
+    return EndpointExperiment.model_validate(of_one_kind(document))
 
 
 def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:

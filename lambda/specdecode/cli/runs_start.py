@@ -25,6 +25,7 @@ from specdecode.experiment import (
     preset_names,
 )
 from specdecode.experiment.documents import parse_yaml
+from specdecode.experiment.model import EndpointExperiment
 from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs.state import StateDamaged
 
@@ -81,7 +82,7 @@ def estimate(deployment: Deployment, experiment: Experiment) -> tuple[Plan, Bill
 
     Where the bucket may not be read, everything counts as missing.
     """
-    engine, capacity = load_engine(experiment.engine), deployment.capacity
+    engine, capacity = load_engine(experiment.images_of), deployment.capacity
     try:
         prefixes = needed_prefixes(experiment, engine)
         inventory = read_inventory(deployment.store.s3, bucket=deployment.store.bucket, prefixes=prefixes)
@@ -116,7 +117,7 @@ def _what(wanted: Wanted, plan: Plan) -> str:
     waves, models, compiles = len(plan.waves), len(plan.models_to_stage), len(plan.compiles_to_do)
     if resumed := wanted.request.get("resume"):
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
-    if plan.experiment.has_endpoints:
+    if isinstance(plan.experiment, EndpointExperiment):
         return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
     return (
         f"{wanted.experiment.name}: {_many(waves, 'wave')}, {_many(models, 'model')} to stage, "

@@ -12,6 +12,7 @@ import yaml
 from specdecode import layout
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.escape import line
+from specdecode.experiment.model import ServedExperiment
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.api_keys import ENTRY
 from specdecode.manifests.pods import word
@@ -55,12 +56,12 @@ def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
 
 
 def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
-    experiment, serving = plan.experiment, plan.experiment.serving
+    experiment = plan.experiment
     yield f"{experiment.name} on a cluster of your own, whole: `kubectl apply -f -` takes it as it is."
     yield "Nothing runs and nothing costs when it is applied: Jobs are suspended, servers have no replica."
     yield "The cluster needs Kubernetes 1.34 or newer and nodes for linux/amd64."
-    if serving.devices and not experiment.has_endpoints:
-        yield f"It needs a {experiment.shape.name} with the Neuron DRA driver; each server claims {serving.devices} "
+    if experiment.devices:
+        yield f"It needs a {experiment.shape.name} with the Neuron DRA driver; each server claims {experiment.devices} "
         yield "devices. A claim that is never allocated: your driver has no device groups; delete its `constraints`."
     yield ""
     yield "What you fill in:"
@@ -76,7 +77,7 @@ def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
     yield f"    {KUBECTL} annotate serviceaccount {ACCOUNT} eks.amazonaws.com/role-arn=ARN"
     yield "  or, where there is none, an AWS config file whose [default] has keys:"
     yield f"    {KUBECTL} create secret generic {AWS_SECRET} --from-file=config=FILE"
-    if not experiment.has_endpoints:
+    if isinstance(experiment, ServedExperiment):
         yield "- the key that the servers demand:"
         yield f'    {KUBECTL} create secret generic {KEY_SECRET} --from-literal={ENTRY}="$(openssl rand -hex 32)"'
     if any(model.gated for model in plan.models_to_stage):

@@ -19,8 +19,8 @@ from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, say, say_json, stop_w
 from specdecode.cli.report_sources import find
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.escape import line
-from specdecode.experiment import Capacity, Experiment
-from specdecode.experiment.model import Sweep
+from specdecode.experiment import Capacity
+from specdecode.experiment.model import ServedExperiment, Sweep
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.api_keys import ENTRY
 from specdecode.manifests.production import production
@@ -70,7 +70,7 @@ def winner(
     known = [variant.name for variant in experiment.variants]
     if chosen not in known:
         raise stop_with(f"{comparison.run_id} has no arm {chosen}: {', '.join(known)}", EXIT_USAGE)
-    if experiment.has_endpoints or experiment.name == "llmperf-import":
+    if not isinstance(experiment, ServedExperiment) or experiment.name == "llmperf-import":
         raise stop_with(f"{chosen} is a server that already ran: how it is deployed is not known here", EXIT_USAGE)
     if serve_line:
         say(_recipe(comparison, chosen), end="")
@@ -86,7 +86,7 @@ def winner(
 
 
 def objects_of(
-    experiment: Experiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
+    experiment: ServedExperiment, arm: str, *, name: str, replicas: int, stored: Inventory | None = None
 ) -> list[KubeObject]:
     """Deployment and Service of an arm, called `name`. `stored`: the artifacts that the run's arms were served from."""
     context = RenderContext(

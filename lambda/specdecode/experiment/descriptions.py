@@ -10,7 +10,15 @@ from pydantic import BaseModel
 
 
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Field -> its docstring, on one line; fields without one are left out."""
+    """Field -> its docstring, on one line, those of its bases too; fields without one are left out."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            found |= _own(base)
+    return found
+
+
+def _own(model: type[BaseModel]) -> dict[str, str]:
     (source,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(source, ast.ClassDef)  # noqa: S101 - narrows the type
     found = {}

@@ -8,19 +8,19 @@ from typing import Any
 
 from specdecode.experiment.capabilities import FamilySupport
 from specdecode.experiment.engine import Dialect, Engine
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import ServedExperiment, ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
 """What keys of NxD Inference that are about the draft alone begin with."""
 DRIVES_A_DEVICE = (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN, Dialect.NATIVE_PLUGIN)
 
 
-def family(experiment: Experiment, variant: Variant, engine: Engine) -> FamilySupport:
+def family(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> FamilySupport:
     """What the family of the arm's target needs of the engine."""
     return engine.families.get(experiment.target_of(variant).family or "", FamilySupport())
 
 
-def neuron_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+def neuron_config(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """The Neuron configuration of one arm, later ones winning: engine, family, experiment, method, variant."""
     speculation = variant.speculation
     method = engine.methods.get(speculation.method) if speculation else None
@@ -33,12 +33,12 @@ def neuron_config(experiment: Experiment, variant: Variant, engine: Engine) -> d
     }
 
 
-def serving_env(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, str]:
+def serving_env(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, str]:
     """The environment of one arm's server, later ones winning: engine, experiment, variant."""
     return {**engine.env, **experiment.serving.env, **variant.env}
 
 
-def arguments(experiment: Experiment, variant: Variant, engine: Engine) -> list[str]:
+def arguments(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> list[str]:
     """Further arguments of `vllm serve`, later ones winning: engine, experiment, variant."""
     serving = experiment.serving
     own = [one.replace("{max_num_seqs}", str(serving.max_num_seqs)) for one in engine.serve_args]
@@ -62,7 +62,7 @@ def flags(words: list[str]) -> dict[str, Any]:
     return out
 
 
-def said(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+def said(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """All that decides how fast one arm is and that we tell its server, but for its speculation."""
     target = experiment.target_of(variant)
     return {
@@ -74,7 +74,7 @@ def said(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, 
     }
 
 
-def effective(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+def effective(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """`said` over what the engine takes by itself, and under what speculation forces."""
     defaults = engine.defaults
     if variant.speculation is None:
@@ -98,7 +98,7 @@ class SettingDifference:
 
 
 def differences(
-    experiment: Experiment, variant: Variant, baseline: Variant, engine: Engine
+    experiment: ServedExperiment, variant: ServedVariant, baseline: ServedVariant, engine: Engine
 ) -> Iterator[SettingDifference]:
     """What `variant` and its `baseline` do not share beside speculation itself, engine's defaults included."""
     if engine.dialect not in DRIVES_A_DEVICE:
@@ -116,7 +116,7 @@ def differences(
             yield SettingDifference(setting, here.get(setting), there.get(setting), said=setting in spoken)
 
 
-def _own(variant: Variant) -> set[str]:
+def _own(variant: ServedVariant) -> set[str]:
     """Settings that a variant says for itself."""
     own = {*variant.neuron_config, *flags(list(variant.extra_args)), *(f"${name}" for name in variant.env)}
     return own | ({"weights", "quantization"} if variant.target or variant.quantization != "bf16" else set())

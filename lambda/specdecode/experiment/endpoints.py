@@ -1,42 +1,42 @@
-"""Experiments on servers that already run: every variant names an endpoint, and nothing is compiled or served here.
-
-What such a document need not say (engine, serving, sizes of weights) is filled in with values that nothing reads, so
-that everything downstream has one kind of experiment. `written` takes them out again before a person sees them.
+"""Experiments whose arms are servers that already run: how a document says so, and what it need not say then.
 
 Why it is so: ADR 106.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 Document = dict[str, Any]
 TOOLS_ENGINE = "0.9.1-sdk2.26.1"
-"""Engine whose `tools_image` the benchmark's pods use where the document names none."""
-UNSERVED: Document = {"tensor_parallel_size": 1, "devices": 0, "max_num_seqs": 1, "max_model_len": 2**20}
+"""Engine whose `tools_image` the benchmark's pods use."""
 UNWEIGHED_GIB = 1.0
+OF_AN_ENDPOINT = ("served_model_name", "api_key_secret", "price_per_hour")
+OF_A_SERVED_ARM = ("neuron_config", "extra_args", "env")
 
 
 def has_endpoints(document: Document) -> bool:
     """Whether any variant of the plain `document` names an endpoint."""
+    return any(variant.get("endpoint") is not None for variant in variants_of(document))
+
+
+def of_one_kind(document: Document) -> Document:
+    """`document` without what it says of arms of the other kind: with endpoints, of how they would be served."""
     variants = document.get("variants")
-    return isinstance(variants, list) and any(isinstance(v, dict) and v.get("endpoint") is not None for v in variants)
-
-
-def fill(document: Document) -> Document:
-    """`document` with all that is not asked of servers that already run; others as they are."""
-    if not has_endpoints(document):
+    if not isinstance(variants, (list, tuple)):
         return document
-    return {"engine": TOOLS_ENGINE, **_each_model(document, _weighed), "serving": UNSERVED}
+    if not has_endpoints(document):
+        return {**document, "variants": [_without(one, ("endpoint", *OF_AN_ENDPOINT)) for one in variants]}
+    plain = _without(_each_model(document, _weighed), ("engine", "serving"))
+    return {**plain, "variants": [_without(one, OF_A_SERVED_ARM) for one in plain["variants"]]}
 
 
 def written(document: Document) -> Document:
-    """What `fill` added taken out again: the document as a person writes it."""
+    """The document as a person writes it: of servers that already run without sizes of weights."""
     if not has_endpoints(document):
         return document
-    plain = _each_model(document, lambda model: {key: value for key, value in model.items() if key != "size_gib"})
-    return {key: value for key, value in plain.items() if key not in ("engine", "serving")}
+    return _each_model(document, lambda model: _without(model, ("size_gib",)))
 
 
 def _weighed(model: Document) -> Document:
@@ -58,3 +58,13 @@ def _each_model(document: Document, change: Callable[[Document], Document]) -> D
         return one
 
     return {**changed(document, "target"), "variants": [variant(one) for one in document["variants"]]}
+
+
+def _without(holder: Any, keys: Collection[str]) -> Any:
+    return {key: value for key, value in holder.items() if key not in keys} if isinstance(holder, dict) else holder
+
+
+def variants_of(document: Document) -> list[Document]:
+    """The variants of a plain `document` that are mappings."""
+    variants = document.get("variants")
+    return [one for one in variants if isinstance(one, dict)] if isinstance(variants, (list, tuple)) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from specdecode.escape import clip, line
-from specdecode.experiment.model import Frozen
+from specdecode.experiment.base import Frozen
 
 MOST_SHOWN = 25
 """Problems that the message spells out: it must fit into the cause of a failed execution (32 KiB)."""

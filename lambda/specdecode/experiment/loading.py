@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -18,11 +18,12 @@ from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.prompt_sets import expand_sets
 from specdecode.untrusted import Unreadable, read_text
 
 Model = TypeVar("Model", bound=BaseModel)
+_FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -127,9 +128,13 @@ def from_document(
         raise documents.refused("", "an experiment is a mapping of keys to values", "start with `name:` or `extends:`")
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
     plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root), sets=expand_sets)
-    plain = endpoints.fill(plain)
-    experiment = _validate(Experiment, plain)
-    problems = rules.check(experiment, load_engine(experiment.engine, root=root), capacity or Capacity())
+    problems = rules.check_document(plain)
+    kind: type[Experiment] = EndpointExperiment if endpoints.has_endpoints(plain) else ServedExperiment
+    try:
+        experiment = _validate(kind, endpoints.of_one_kind(plain))
+        problems += rules.check(experiment, load_engine(experiment.images_of, root=root), capacity or Capacity())
+    except ExperimentError as error:
+        problems += error.problems
     if problems:
         raise ExperimentError(problems)
     return experiment
@@ -151,7 +156,13 @@ def parse_overrides(settings: list[str]) -> dict[str, Any]:
 def to_yaml(experiment: Experiment) -> str:
     """The whole experiment as YAML that `load_file` reads back to an equal object."""
     document = endpoints.written(experiment.model_dump(mode="json"))
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    plain = {key: document[key] for key in in_order(document)}
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+
+
+def in_order(keys: Iterable[str]) -> list[str]:
+    """The `keys` of an experiment as a person writes them: what runs on what, and then the arms and the load."""
+    return sorted(keys, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
 
 
 def case_library(*, root: Path | None = None) -> dict[str, Any]:

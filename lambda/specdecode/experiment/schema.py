@@ -8,17 +8,18 @@ from pydantic import BaseModel
 
 from specdecode.experiment import model
 from specdecode.experiment.descriptions import descriptions
-from specdecode.experiment.loading import case_library, engine_names, preset_names
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.loading import case_library, engine_names, in_order, preset_names
+from specdecode.experiment.model import EndpointVariant, ServedExperiment
 from specdecode.experiment.prompt_sets import set_names
 from specdecode.prompts import SetOf
 
 
 def experiment_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) with the presets, engines and test cases of this installation as choices."""
-    schema = Experiment.model_json_schema()
+    schema = ServedExperiment.model_json_schema()  # has all keys of the other kind, but those of its variants
+    schema["properties"] = {key: schema["properties"][key] for key in in_order(schema["properties"])}
     parts = schema["$defs"]
-    _describe(schema, Experiment)
+    _describe(schema, ServedExperiment)
     for name, part in parts.items():
         found = getattr(model, name)
         if issubclass(found, BaseModel):
@@ -39,17 +40,20 @@ def experiment_schema() -> dict[str, Any]:
     parts["SetOf"] = SetOf.model_json_schema(ref_template="#/$defs/{model}")
     parts["SetOf"].pop("$defs", None)
     _describe(parts["SetOf"], SetOf)
-    parts["Variant"]["properties"]["sweep"] = {
+    elsewhere = EndpointVariant.model_json_schema()
+    _describe(elsewhere, EndpointVariant)
+    parts["ServedVariant"]["properties"] |= elsewhere["properties"]
+    parts["ServedVariant"]["properties"]["sweep"] = {
         "type": "object",
         "additionalProperties": {"type": "array", "minItems": 1},
         "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
         "{draft} and {k} are filled in name and label.",
     }
-    parts["Variant"]["properties"]["name"] = {
+    parts["ServedVariant"]["properties"]["name"] = {
         "type": "string",
         "description": "Lower-case letters, digits, dots and hyphens; {draft} and {k} in a sweep.",
     }
-    parts["Variant"]["properties"]["extends"] = {
+    parts["ServedVariant"]["properties"]["extends"] = {
         "type": "string",
         "description": "Start from this earlier variant of the same document.",
     }

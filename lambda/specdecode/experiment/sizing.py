@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from specdecode.experiment import capacity as node
 from specdecode.experiment.engine import Engine, Reads
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 
 Needs = tuple[float, float, float]
 """CPUs, GiB of memory, GiB of local disk."""
@@ -19,7 +19,7 @@ def arms_at_once(experiment: Experiment, engine: Engine) -> int:
     At least one: whether that fits is for the rule `fits-node` to say. `engine` has the sizes of the experiment's node.
     """
     most = min(experiment.side_by_side, len(experiment.variants))
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return most
     return next(
         (arms for arms in range(most, 1, -1) if not lacking(experiment, serving_needs(experiment, engine, arms))), 1
@@ -33,7 +33,7 @@ def lacking(experiment: Experiment, needs: Needs) -> list[tuple[str, float, floa
     return [(unit, need, there) for unit, need, there in room if need > there]
 
 
-def serving_needs(experiment: Experiment, engine: Engine, arms: int) -> Needs:
+def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Needs:
     """Of a wave of the `arms` heaviest arms, with the benchmark and what the node needs for itself."""
     heaviest = heaviest_gib(experiment)[:arms]
     serving, benchmark, monitor = engine.resources.serving, engine.resources.benchmark, node.MONITOR
@@ -53,7 +53,7 @@ def serving_needs(experiment: Experiment, engine: Engine, arms: int) -> Needs:
     )
 
 
-def compile_needs(experiment: Experiment, engine: Engine) -> Needs | None:
+def compile_needs(experiment: ServedExperiment, engine: Engine) -> Needs | None:
     """Of the compile of the heaviest arm; None where nothing is compiled. One arm is compiled at a time."""
     compiling, heaviest = engine.resources.compile, heaviest_gib(experiment)[0]
     if compiling is None:
@@ -65,12 +65,12 @@ def compile_needs(experiment: Experiment, engine: Engine) -> Needs | None:
     )
 
 
-def heaviest_gib(experiment: Experiment) -> Sequence[float]:
+def heaviest_gib(experiment: ServedExperiment) -> Sequence[float]:
     """GiB of weights of each arm, the most first."""
     return sorted(map(experiment.weights_gib, experiment.variants), reverse=True)
 
 
-def _mount_buffers_gib(experiment: Experiment, engine: Engine, *, arms: int) -> float:
+def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: int) -> float:
     """Memory for what Mountpoint pods read ahead while servers load: files that are copied, or that ranks read."""
     readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
     each = node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)

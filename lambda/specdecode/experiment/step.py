@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment, ServedExperiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 
 ASSUMED = MostTokens.K_PLUS_1
@@ -22,7 +22,7 @@ def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | N
     """
     if variant.speculation and variant.speculation.most_tokens_per_step:
         return variant.speculation.most_tokens_per_step
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return None
     try:
         return load_engine(experiment.engine).most_tokens_per_step

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterable
 
 from specdecode import names
+from specdecode.experiment.model import EndpointVariant
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import KubeObject, meta
@@ -47,7 +48,7 @@ def client_env(plan: Plan, arms: Iterable[Arm], ctx: RenderContext) -> list[Kube
     found = []
     for arm in arms:
         variant = plan.experiment.variant(arm.variant)
-        secret = variant.api_key_secret if variant.endpoint else serving_name(arm, ctx)
+        secret = variant.api_key_secret if isinstance(variant, EndpointVariant) else serving_name(arm, ctx)
         if secret is not None:
             found.append(_from_secret(names.api_key_variable(arm.variant), secret))
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.model import EndpointExperiment, EndpointVariant
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
 from specdecode.manifests.api_keys import client_env
@@ -42,8 +43,8 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         model=served_model(plan.experiment),
         arms=tuple(_benchmark_arm(plan, arm) for arm in wave.arms),
         workload=plan.experiment.workload,
-        trusted_counters=plan.experiment.has_endpoints or plan.engine.metrics.trusted,
-        tokenizer=None if plan.experiment.has_endpoints else plan.experiment.target.prefix.rstrip("/"),
+        trusted_counters=_runs_elsewhere(plan) or plan.engine.metrics.trusted,
+        tokenizer=None if _runs_elsewhere(plan) else plan.experiment.target.prefix.rstrip("/"),
     )
 
 
@@ -55,7 +56,7 @@ def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
         compare_to=variant.compare_to,
         num_speculative_tokens=variant.speculation.num_speculative_tokens if variant.speculation else None,
         most_tokens_per_step=most_tokens(plan.experiment, variant) if variant.speculation else None,
-        model=variant.served_model_name,
+        model=variant.served_model_name if isinstance(variant, EndpointVariant) else None,
     )
 
 
@@ -72,7 +73,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
     volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
-    if not plan.experiment.has_endpoints:  # for the tokenizer
+    if not _runs_elsewhere(plan):  # for the tokenizer
         claim = {"claimName": names.model_pv("models"), "readOnly": True}
         volumes["models"] = {"name": "models", "persistentVolumeClaim": claim}
     main = container(
@@ -95,7 +96,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         volumes=[volume(name), *volumes.values()],
         placement=_placement(plan, ctx),
         restart_policy="Never",
-        finds_services=not plan.experiment.has_endpoints,
+        finds_services=not _runs_elsewhere(plan),
     )
     deadline = plan.experiment.deadlines.benchmark
     return [
@@ -141,8 +142,7 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
     experiment = plan.experiment
     asked = max(level.concurrency or 1 for level in experiment.workload.levels)
-    at_once = asked if experiment.has_endpoints else experiment.serving.max_num_seqs
-    arguments += ["--concurrency", str(at_once)]
+    arguments += ["--concurrency", str(experiment.batch or asked)]
     arms = first_served(plan.waves, wave)
     minutes = ACCURACY_MINUTES * len(arms)
     image = plan.engine.reference
@@ -170,8 +170,9 @@ def _client_job(
     own = labels(ctx, component, wave=wave.index)
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:
-        if served := plan.experiment.variant(arm.variant).served_model_name:
-            arguments += ["--arm-model", word(f"{arm.variant}={served}")]
+        variant = plan.experiment.variant(arm.variant)
+        if isinstance(variant, EndpointVariant) and variant.served_model_name:
+            arguments += ["--arm-model", word(f"{arm.variant}={variant.served_model_name}")]
     main = container(
         image=image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
@@ -189,16 +190,20 @@ def _client_job(
         volumes=[volume(name)],
         placement=_placement(plan, ctx),
         restart_policy="Never",
-        finds_services=not plan.experiment.has_endpoints,
+        finds_services=not _runs_elsewhere(plan),
     )
     return job(
         name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=PERMANENT
     )
 
 
+def _runs_elsewhere(plan: Plan) -> bool:
+    return isinstance(plan.experiment, EndpointExperiment)
+
+
 def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
     """Beside the servers, or on an ordinary node where they run elsewhere."""
-    if plan.experiment.has_endpoints:
+    if _runs_elsewhere(plan):
         return on_cpu_nodes(makes_nodes=ctx.makes_nodes)
     return on_held_node(plan.experiment, ctx.pool)
 
@@ -207,8 +212,10 @@ def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
     """`--arm NAME=URL` for each arm: its endpoint, or its Service by the variable that Kubernetes sets for it."""
     words = []
     for arm in arms:
-        endpoint = plan.experiment.variant(arm.variant).endpoint
-        host = service_host_variable(serving_name(arm, ctx))
-        url = word(endpoint) if endpoint else f'"http://${host}:{names.SERVE_PORT}"'
+        variant = plan.experiment.variant(arm.variant)
+        if isinstance(variant, EndpointVariant):
+            url = word(variant.endpoint)
+        else:
+            url = f'"http://${service_host_variable(serving_name(arm, ctx))}:{names.SERVE_PORT}"'
         words += ["--arm", f"{arm.variant}={url}"]
     return words

@@ -48,7 +48,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An arm with
     a `fallback` is compiled on a CPU node: without devices, by a server that may end where it would load.
     """
-    experiment, engine = plan.experiment, plan.engine
+    experiment, engine = plan.served, plan.engine
     artifact = engine.artifact
     assert artifact  # noqa: S101 (an engine without one has no artifacts in its plan)
     on_cpu = artifact.on_cpu if arm.fallback else None
@@ -127,7 +127,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
 
 def compile_rights(plan: Plan, arm: Arm) -> Rights:
     """Write this artifact alone, and read the weights that it is made of."""
-    models = plan.experiment.models_of(plan.experiment.variant(arm.variant))
+    models = plan.served.models_of(plan.served.variant(arm.variant))
     own = f"{layout.compiled_prefix(arm.fingerprint)}*"
     return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names
-from specdecode.experiment import Experiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.resources import Resources
 from specdecode.planning.events import JOB_GRACE_MINUTES
 
@@ -162,7 +162,7 @@ def _tolerate(taint: str) -> dict[str, str]:
     return {"key": taint, "operator": "Exists", "effect": "NoSchedule"}
 
 
-def claiming(main: KubeObject, experiment: Experiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
+def claiming(main: KubeObject, experiment: ServedExperiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
     """The container and the pod's placement on the node of `pool` with a claim of an arm's Neuron devices, where it
     takes any.
     """

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import ServedExperiment, ServedVariant
 from specdecode.manifests.pods import word
 from specdecode.manifests.serve_command import serve_words
 
 
-def recipe(experiment: Experiment, variant: Variant, engine: Engine, *, bucket: str, artifact: str | None) -> str:
+def recipe(
+    experiment: ServedExperiment, variant: ServedVariant, engine: Engine, *, bucket: str, artifact: str | None
+) -> str:
     """The lines to paste into a shell in the engine's image: fetch weights and artifact, then the pod's own command.
 
     `bucket`: `s3://name/`. `artifact`: its prefix there; None where the engine compiles nothing. The server listens on
@@ -34,6 +36,6 @@ def recipe(experiment: Experiment, variant: Variant, engine: Engine, *, bucket: 
     )
 
 
-def _devices(experiment: Experiment, engine: Engine) -> str:
+def _devices(experiment: ServedExperiment, engine: Engine) -> str:
     devices = experiment.serving.devices
     return f"with {devices} Neuron device{'s' if devices != 1 else ''}" if devices and engine.on_neuron else "on a CPU"

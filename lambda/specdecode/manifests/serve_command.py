@@ -8,7 +8,7 @@ from typing import Any
 from specdecode import names
 from specdecode.experiment.effective import arguments, family, neuron_config
 from specdecode.experiment.engine import Dialect, Engine
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import Experiment, ServedExperiment, ServedVariant
 from specdecode.manifests.pods import word
 
 LOCAL = "local"
@@ -18,7 +18,7 @@ _HERE = "@PWD@"
 
 
 def serve_words(
-    experiment: Experiment, variant: Variant, engine: Engine, *, compiled: bool, local: bool = False
+    experiment: ServedExperiment, variant: ServedVariant, engine: Engine, *, compiled: bool, local: bool = False
 ) -> list[str]:
     """The command as words of shell source; `$PWD` and `$POD_IP` are left to the shell. `local`: of weights in LOCAL.
 
@@ -56,7 +56,7 @@ def served_model(experiment: Experiment) -> str:
     return experiment.target.id
 
 
-def speculative_config(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+def speculative_config(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """What `--speculative-config` says; the draft's folder is relative to a mark for the working directory."""
     speculation = variant.speculation
     assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)

@@ -62,7 +62,7 @@ def shm_volume(resources: Resources, weights_gib: float) -> dict[str, Any]:
 
 def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     """Deployment and Service of `arm`, both called `serving_name(arm, ctx)`."""
-    experiment, engine = plan.experiment, plan.engine
+    experiment, engine = plan.served, plan.engine
     variant = experiment.variant(arm.variant)
     name = serving_name(arm, ctx)
     own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
@@ -136,11 +136,11 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
 
     The folders in `copied` go to local disk first, and are loaded from there.
     """
-    variant, artifact = plan.experiment.variant(arm.variant), plan.engine.artifact
-    needed = [model.prefix.rstrip("/") for model in plan.experiment.models_of(variant)]
+    variant, artifact = plan.served.variant(arm.variant), plan.engine.artifact
+    needed = [model.prefix.rstrip("/") for model in plan.served.models_of(variant)]
     local = needed[0] in copied
     mode = "u+w" if artifact and artifact.copied else "a-w"
-    room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.experiment.weights_gib(variant)))
+    room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.served.weights_gib(variant)))
     found = [_COPY.format(room=room, folders=" ".join(map(word, copied)), mode=mode)] if copied else []
     if artifact:
         compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")
@@ -148,7 +148,7 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
         found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
     return (
         HOME
-        + device_check(plan.engine, plan.experiment.serving.devices)
+        + device_check(plan.engine, plan.served.serving.devices)
         + "\n".join(
             [
                 f"for folder in {' '.join(map(word, needed))}; do",
@@ -158,7 +158,7 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
                 "  fi",
                 "done",
                 *found,
-                "exec " + " ".join(serve_words(plan.experiment, variant, plan.engine, compiled=True, local=local)),
+                "exec " + " ".join(serve_words(plan.served, variant, plan.engine, compiled=True, local=local)),
             ]
         )
     )
@@ -166,7 +166,7 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
 
 def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
     """What the arm's server loads from a copy on the node's disks: what is faster so, and what it must write to."""
-    experiment, engine = plan.experiment, plan.engine
+    experiment, engine = plan.served, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     faster = is_copied(experiment, engine, ctx.node_storage)
     compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")

@@ -15,6 +15,7 @@ from specdecode import layout, names
 from specdecode.experiment import to_yaml
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.claims import claim_template
+from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets, shipped
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
@@ -104,7 +105,7 @@ def _turn(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled
         if arm.fingerprint in to_do - compiled:
             compiled.add(arm.fingerprint)
             jobs.append(adapt.job(compile_job(plan, arm, ctx)))
-        if not plan.experiment.has_endpoints:
+        if isinstance(plan.experiment, ServedExperiment):
             deployment, service = serving(plan, arm, ctx)
             servers.append(adapt.server(deployment, arm))
             others.append(service)
@@ -132,9 +133,8 @@ def _account() -> KubeObject:
 
 
 def _claims(plan: Plan) -> Iterable[KubeObject]:
-    serving = plan.experiment.serving
-    if serving.devices and not plan.experiment.has_endpoints:
-        yield claim_template(serving.devices, shape=plan.experiment.shape)
+    if plan.experiment.devices:
+        yield claim_template(plan.experiment.devices, shape=plan.experiment.shape)
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ class _Adapting:
     def server(self, obj: KubeObject, arm: Arm) -> KubeObject:
         """A Deployment without replicas, whose weights and artifact are fetched before its server."""
         plan = self.plan
-        variant = plan.experiment.variant(arm.variant)
-        folders = [model.prefix for model in plan.experiment.models_of(variant)]
+        variant = plan.served.variant(arm.variant)
+        folders = [model.prefix for model in plan.served.models_of(variant)]
         if plan.engine.artifact:
             folders.append(layout.compiled_prefix(arm.fingerprint))
         (main, *_) = obj["spec"]["template"]["spec"]["containers"]
         own = int(main["resources"]["requests"]["ephemeral-storage"].removesuffix("Gi"))
-        copies = (2 if plan.engine.artifact else 1) * COPY_MARGIN * plan.experiment.weights_gib(variant)
+        copies = (2 if plan.engine.artifact else 1) * COPY_MARGIN * plan.served.weights_gib(variant)
         template = self._template(obj, folders, ephemeral_gib=own + math.ceil(copies))
         metadata = template["metadata"]
         labels = {**metadata["labels"], names.MONITORED_LABEL: "true"}  # that alone lets a serving pod reach AWS

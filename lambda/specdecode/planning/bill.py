@@ -87,7 +87,7 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
     if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
         most += plan.compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)
-    stored += sum(plan.experiment.weights_gib(plan.experiment.variant(item.arm.variant)) for item in plan.artifacts)
+    stored += sum(plan.served.weights_gib(plan.served.variant(item.arm.variant)) for item in plan.artifacts)
     return Bill(
         capacity=capacity.type,
         price_per_node_hour=plan.price_per_node_hour,

@@ -13,7 +13,7 @@ from specdecode import layout
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.model import Experiment, Frozen, ServedExperiment
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.cost import NODE_START_MINUTES, NODE_STOP_MINUTES, Range, compile_minutes, total
 from specdecode.planning.fingerprint import fingerprint
@@ -40,7 +40,7 @@ class CompileCost(Frozen):
 
 def ahead(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[Wave, ...]:
     """The waves with the artifacts that CPU nodes compile, where the experiment wants it and there is no other."""
-    if experiment.compile.on is not CompileOn.CPU:
+    if experiment.compile.on is not CompileOn.CPU or not isinstance(experiment, ServedExperiment):
         return waves
 
     def arm(given: Arm) -> Arm:
@@ -62,7 +62,7 @@ def turns(artifacts: int) -> int:
     return math.ceil(artifacts / COMPILERS)
 
 
-def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
+def cpu_deadline(experiment: ServedExperiment, engine: Engine) -> int:
     """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is of the node, and
     as much longer as the engine takes there.
     """
@@ -70,7 +70,7 @@ def cpu_deadline(experiment: Experiment, engine: Engine) -> int:
     return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
 
 
-def cpu_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+def cpu_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
     """Until the artifact of `variant` is compiled on a CPU node that is there."""
     assert engine.artifact and engine.artifact.on_cpu  # noqa: S101 (callers ask for engines that can)
     here = compile_minutes(experiment, engine, variant)
@@ -78,7 +78,7 @@ def cpu_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
 
 
 def compile_cost(
-    experiment: Experiment,
+    experiment: ServedExperiment,
     engine: Engine,
     variants: Iterable[str],
     *,

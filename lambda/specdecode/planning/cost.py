@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import Experiment, Frozen, Load, TestCase
+from specdecode.experiment.model import Experiment, Frozen, Load, ServedExperiment, TestCase
 from specdecode.experiment.prompt_sets import mean_input_tokens
 from specdecode.planning.waves import Wave, first_served
 
@@ -36,7 +36,7 @@ ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 
 def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]) -> Range:
     """Minutes for which the run holds the node, from request to release. `compiles`: the missing fingerprints."""
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return Range(low=0, high=0)
     parts, left = [NODE_START_MINUTES, NODE_STOP_MINUTES], set(compiles)
     for wave in waves:
@@ -51,23 +51,25 @@ def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]
     return total(parts)
 
 
-def slowest_load(experiment: Experiment, engine: Engine, wave: Wave) -> Range:
+def slowest_load(experiment: ServedExperiment, engine: Engine, wave: Wave) -> Range:
     """Until all arms of a wave are served: they load side by side."""
     loads = [load_minutes(experiment, engine, arm.variant) for arm in wave.arms]
     return Range(low=max(load.low for load in loads), high=max(load.high for load in loads))
 
 
-def compile_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+def compile_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
     """Until the server that compiles `variant` is healthy."""
     return _by_weights(experiment, variant, engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib)
 
 
-def load_minutes(experiment: Experiment, engine: Engine, variant: str) -> Range:
+def load_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
     """Until `variant` is served from its compiled artifact."""
     return _by_weights(experiment, variant, engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib)
 
 
-def _by_weights(experiment: Experiment, variant: str, fixed: tuple[float, float], each: tuple[float, float]) -> Range:
+def _by_weights(
+    experiment: ServedExperiment, variant: str, fixed: tuple[float, float], each: tuple[float, float]
+) -> Range:
     gib = experiment.weights_gib(experiment.variant(variant))
     return Range(low=fixed[0] + each[0] * gib, high=fixed[1] + each[1] * gib)
 
@@ -156,7 +158,7 @@ def level_minutes(
     """
     load = experiment.workload
     asked = level.concurrency or 1
-    at_once = asked if experiment.has_endpoints else min(asked, experiment.serving.max_num_seqs)
+    at_once = min(asked, experiment.batch or asked)
     turns = 1 if load.load is Load.SIMULTANEOUS else arms
 
     def case_s(case: TestCase, at: int) -> float:
@@ -172,7 +174,7 @@ def level_minutes(
 
 def accuracy_estimate(experiment: Experiment, engine: Engine) -> Range:
     """One arm's test, with as many requests at once as the server takes."""
-    token_s, at_once = engine.estimates.seconds_per_output_token, experiment.serving.max_num_seqs
+    token_s, at_once = engine.estimates.seconds_per_output_token, experiment.batch or 1
     low, high = (
         tokens * seconds / min(at_once, 50) / 60
         for tokens, seconds in zip((ACCURACY_TOKENS.low, ACCURACY_TOKENS.high), token_s, strict=True)

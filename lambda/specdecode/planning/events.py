@@ -12,7 +12,7 @@ from typing import NamedTuple
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import Experiment, Frozen, PromptKind, Sweep
+from specdecode.experiment.model import Experiment, Frozen, PromptKind, ServedExperiment, Sweep
 from specdecode.planning import compiling, cost
 from specdecode.planning.waves import Wave, first_served
 
@@ -93,12 +93,13 @@ def make_steps(
     deadlines, left = experiment.deadlines, set(compiles)
     beforehand, served = compiling.ahead_fingerprints(waves), set[str]()
     steps = [Step(name="Plan")]
-    if experiment.has_endpoints:
+    here = experiment if isinstance(experiment, ServedExperiment) else None
+    if here is None:
         steps.append(Step(name="TakeTurn"))
     else:
         steps.append(Step(name="StageModels", deadline_minutes=deadlines.staging + _counting(experiment)))
         if count := len(beforehand & left):
-            limit = compiling.cpu_deadline(experiment, engine) * compiling.turns(count)
+            limit = compiling.cpu_deadline(here, engine) * compiling.turns(count)
             steps.append(Step(name="CompileOnCpu", deadline_minutes=limit, works=count))
         steps += [
             Step(
@@ -108,22 +109,22 @@ def make_steps(
             ),
         ]
     for wave in waves:
-        if not experiment.has_endpoints:
+        if here:
             serve = Step(
                 name="Serve",
                 wave=wave.index,
                 deadline_minutes=deadlines.serve,
-                expected_minutes=cost.slowest_load(experiment, engine, wave).high,
+                expected_minutes=cost.slowest_load(here, engine, wave).high,
             )
-            if experiment.compile.on is CompileOn.CPU:
+            if here.compile.on is CompileOn.CPU:
                 doubtful = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fallback}
                 for variant in (name for made, name in doubtful.items() if made not in served):
-                    steps += _back_on_the_node(serve, _compile(experiment, engine, wave, [variant]))
+                    steps += _back_on_the_node(serve, _compile(here, engine, wave, [variant]))
                 served |= doubtful.keys()
             else:
                 compiled = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fingerprint in left}
                 left -= compiled.keys()
-                steps.append(_compile(experiment, engine, wave, list(compiled.values())))
+                steps.append(_compile(here, engine, wave, list(compiled.values())))
             steps.append(serve)
         steps += [
             Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
@@ -144,7 +145,7 @@ def make_steps(
     return tuple(steps)
 
 
-def _compile(experiment: Experiment, engine: Engine, wave: Wave, variants: list[str]) -> Step:
+def _compile(experiment: ServedExperiment, engine: Engine, wave: Wave, variants: list[str]) -> Step:
     return Step(
         name="Compile",
         wave=wave.index,

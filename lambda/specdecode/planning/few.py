@@ -10,14 +10,15 @@ import math
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.experiment.slo import SENT_OVER
 from specdecode.planning.cost import Range, request_seconds
 
 
-def check_requests(experiment: Experiment, engine: Engine | None) -> list[str]:
-    """One line a rule; `engine`: whose estimates say how long an answer takes, None of servers that already run."""
-    return [*_no_interval(experiment), *_one_decides(experiment), *(_bursts(experiment, engine) if engine else ())]
+def check_requests(experiment: Experiment, engine: Engine) -> list[str]:
+    """One line a rule; `engine`: whose estimates say how long an answer takes, but of servers that already run."""
+    bursts = _bursts(experiment, engine) if isinstance(experiment, ServedExperiment) else []
+    return [*_no_interval(experiment), *_one_decides(experiment), *bursts]
 
 
 def _no_interval(experiment: Experiment) -> list[str]:
@@ -46,7 +47,7 @@ def _one_decides(experiment: Experiment) -> list[str]:
     ]
 
 
-def _bursts(experiment: Experiment, engine: Engine) -> list[str]:
+def _bursts(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Rates whose requests are all sent before a queue could build up."""
     load = experiment.workload
     short: dict[Level, tuple[Range, int]] = {}

@@ -11,10 +11,10 @@ from typing import Any
 
 from specdecode.experiment.effective import arguments, family, neuron_config, serving_env
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, ModelRef, Variant
+from specdecode.experiment.model import ModelRef, ServedExperiment, ServedVariant
 
 
-def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[str, Any]:
+def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
     """All that decides the artifact of `variant`, as plain data.
 
     Variables of the environment count unless the engine lists them as ones of the runtime only: a variable that
@@ -44,7 +44,9 @@ def deciding(experiment: Experiment, variant: Variant, engine: Engine) -> dict[s
     }
 
 
-def fingerprint(experiment: Experiment, variant: Variant, engine: Engine, *, without_devices: bool = False) -> str:
+def fingerprint(
+    experiment: ServedExperiment, variant: ServedVariant, engine: Engine, *, without_devices: bool = False
+) -> str:
     """20 hexadecimal digits; equal if and only if `deciding` is equal.
 
     `without_devices`: of what is compiled on a CPU node, which has a folder of its own: one that does not load is

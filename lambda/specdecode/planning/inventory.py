@@ -8,7 +8,7 @@ from typing import Any, Self
 from specdecode import layout
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen
+from specdecode.experiment.model import Experiment, Frozen, ServedExperiment
 from specdecode.planning.fingerprint import fingerprint
 
 
@@ -29,9 +29,9 @@ class Inventory(Frozen):
 
 def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
     """Prefixes of all models and artifacts that `experiment` needs, in the order of first use."""
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return []
-    models = [model.prefix for variant in experiment.variants for model in experiment.models_of(variant)]
+    models = [model.prefix for model in experiment.staged]
     compiled = experiment.variants if engine.artifact else ()
     ways = (False, True) if experiment.compile.on is CompileOn.CPU else (False,)
     artifacts = [

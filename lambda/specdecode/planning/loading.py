@@ -11,7 +11,7 @@ from __future__ import annotations
 from specdecode.experiment.capacity import COPY_STREAMS, NodeStorage
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.engine import Dialect, Engine, Reads
-from specdecode.experiment.model import Experiment, Variant
+from specdecode.experiment.model import ServedExperiment, ServedVariant
 
 STREAM = 0.75
 """GB/s of one reader of one file through Mountpoint: 6 Gbit/s by plain reads on a 40 Gbit/s instance (issue 833 of
@@ -34,7 +34,7 @@ def copied_seconds(gib: float, *, readers: int, link_gbps: float, storage: NodeS
     return gib * GB_PER_GIB * (1 / copying + 1 / (readers * LOCAL_STREAM))
 
 
-def is_copied(experiment: Experiment, engine: Engine, storage: NodeStorage) -> bool:
+def is_copied(experiment: ServedExperiment, engine: Engine, storage: NodeStorage) -> bool:
     """Whether the copy is the faster way for this engine: the size does not matter, both times grow with it.
 
     `storage` is the deployment's choice for nodes that have one: those without disks of their own have gp3.
@@ -45,7 +45,7 @@ def is_copied(experiment: Experiment, engine: Engine, storage: NodeStorage) -> b
     return copied < mounted_seconds(1, readers=readers, link_gbps=shape.link_gbps)
 
 
-def reads_weights(experiment: Experiment, variant: Variant, engine: Engine) -> bool:
+def reads_weights(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> bool:
     """Whether the server loads from the models' folders: not where the artifact has the weights, sharded."""
     sharded = neuron_config(experiment, variant, engine).get("save_sharded_checkpoint") is True
     return not (sharded and engine.dialect in (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN))

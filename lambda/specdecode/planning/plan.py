@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -12,7 +12,15 @@ from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment, Frozen, ModelRef, Sweep
+from specdecode.experiment.model import (
+    AnyExperiment,
+    EndpointExperiment,
+    Experiment,
+    Frozen,
+    ModelRef,
+    ServedExperiment,
+    Sweep,
+)
 from specdecode.experiment.shapes import COMPILERS
 from specdecode.planning.compiling import CompileCost, ahead, ahead_fingerprints, compile_cost
 from specdecode.planning.cost import CostPart, LevelCost, Range, levels, node_minutes, parts
@@ -38,18 +46,14 @@ from specdecode.planning.sweep import (
 )
 from specdecode.planning.warnings import (
     check_ahead,
-    check_alike,
     check_backstop,
     check_benchmark,
     check_endpoints,
-    check_families,
-    check_forced,
     check_history,
-    check_levels,
     check_monitor,
     check_revisions,
+    check_served,
     check_start,
-    check_support,
     check_window,
 )
 from specdecode.planning.waves import Arm, Wave, make_waves
@@ -77,7 +81,7 @@ class Plan(Frozen):
     """Everything that is known before the first dollar is spent. Manifests are functions of it."""
 
     schema_version: Literal[1] = 1
-    experiment: Experiment
+    experiment: AnyExperiment
     engine: Engine
     waves: tuple[Wave, ...]
     """Of an adaptive sweep those of the steps so far; all that is estimated below counts the steps to come."""
@@ -108,6 +112,13 @@ class Plan(Frozen):
     warnings: tuple[str, ...]
 
     @property
+    def served(self) -> ServedExperiment:
+        """The experiment, for what is done to arms that are served here; TypeError of servers that already run."""
+        if not isinstance(self.experiment, ServedExperiment):
+            raise TypeError(f"{self.experiment.name}: its arms are servers that already run")
+        return self.experiment
+
+    @property
     def models_to_stage(self) -> tuple[ModelRef, ...]:
         """Weights that are missing in the bucket."""
         return tuple(item.model for item in self.models if not item.staged)
@@ -132,9 +143,10 @@ def make_plan(
     `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm. Raises ExperimentError
     where nobody knows what the node costs.
     """
-    engine = (engine or load_engine(experiment.engine)).on_node(experiment.node, experiment.serving.devices)
+    engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
+    served = experiment if isinstance(experiment, ServedExperiment) else None
     given, capacity = capacity or Capacity(), (capacity or Capacity()).of(experiment.node)
-    price = 0.0 if experiment.has_endpoints else capacity.price_per_node_hour
+    price = capacity.price_per_node_hour if served else 0.0
     if price is None:
         raise ExperimentError([_unpriced(experiment, capacity)])
     if experiment.sweep is Sweep.ADAPTIVE:
@@ -144,11 +156,8 @@ def make_plan(
         )
     else:
         waves = fewest = most = ahead(experiment, engine, make_waves(experiment, engine), inventory)
-    models = {model.prefix: model for variant in experiment.variants for model in experiment.models_of(variant)}
-    if experiment.has_endpoints:
-        models = {}
     first_arms: dict[str, Arm] = {}
-    makes = bool(engine.artifact) and not experiment.has_endpoints
+    makes = bool(engine.artifact and served)
     for arm in (arm for wave in waves if makes for arm in wave.arms):
         first_arms.setdefault(arm.fingerprint, arm)
     artifacts = tuple(
@@ -186,7 +195,7 @@ def make_plan(
         )
         if experiment.sweep is Sweep.ADAPTIVE
         else None,
-        models=tuple(PlannedModel(model=m, prefix=p, staged=inventory.has(p)) for p, m in models.items()),
+        models=tuple(PlannedModel(model=m, prefix=m.prefix, staged=inventory.has(m.prefix)) for m in experiment.staged),
         artifacts=artifacts,
         steps=steps,
         poll_seconds=looks.poll_s,
@@ -197,39 +206,51 @@ def make_plan(
         price_per_node_hour=price,
         cost=hours.scaled(price),
         compiling=compile_cost(
-            experiment,
+            served,
             engine,
             first_missing.values(),
             capacity=capacity,
             price=price,
             late_min=late_minutes(looks.poll_s),
-        ),
-        parts=() if experiment.has_endpoints else parts(experiment, engine, most),
-        levels=() if experiment.has_endpoints else levels(experiment, engine, most),
-        assumptions=ENDPOINTS_ASSUMED
-        if experiment.has_endpoints
-        else _assumptions(experiment, engine, capacity, given),
+        )
+        if served
+        else None,
+        parts=parts(experiment, engine, most) if served else (),
+        levels=levels(experiment, engine, most) if served else (),
+        assumptions=_assumptions(experiment, engine, capacity, given) if served else ENDPOINTS_ASSUMED,
         warnings=(
-            *check_support(experiment, engine),
-            *check_families(experiment, engine),
-            *check_alike(experiment, engine),
-            *check_forced(experiment, engine),
-            *check_revisions(models.values()),
-            *check_monitor(experiment),
+            *(check_served(served, engine) if served else ()),
+            *check_revisions(experiment.staged),
+            *(_doubts_of_serving(served, engine, most, here, first_missing) if served else ()),
             *check_history(events),
-            *check_room(experiment, engine),
-            *check_claim(experiment, engine),
             *check_precision(experiment, most),
-            *check_start(experiment, engine, most, here),
-            *check_ahead(experiment, engine, [name for made, name in first_missing.items() if made in beforehand]),
-            *check_levels(experiment),
-            *check_requests(experiment, None if experiment.has_endpoints else engine),
-            *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in most)),
+            *check_requests(experiment, engine),
             *check_backstop(longest_node_minutes(steps, poll_s=looks.poll_s), hours, capacity),
             *check_window(hours, capacity, now=now or datetime.now(UTC)),
-            *check_endpoints(experiment),
+            *(check_endpoints(experiment) if isinstance(experiment, EndpointExperiment) else ()),
         ),
     )
+
+
+def _doubts_of_serving(
+    experiment: ServedExperiment,
+    engine: Engine,
+    waves: tuple[Wave, ...],
+    compiles: frozenset[str],
+    missing: Mapping[str, str],
+) -> list[str]:
+    """Whether the arms fit and are ready and measured in time. `compiles`: the missing fingerprints that the node
+    compiles; `missing`: all of them, each with its first arm.
+    """
+    beforehand = ahead_fingerprints(waves)
+    return [
+        *check_monitor(experiment),
+        *check_room(experiment, engine),
+        *check_claim(experiment, engine),
+        *check_start(experiment, engine, waves, compiles),
+        *check_ahead(experiment, engine, [name for made, name in missing.items() if made in beforehand]),
+        *check_benchmark(experiment, engine, arms=max(len(wave.arms) for wave in waves)),
+    ]
 
 
 def _node_hours(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from specdecode.experiment.engine import Dialect, Engine
-from specdecode.experiment.model import Experiment, Sweep
+from specdecode.experiment.model import Experiment, ServedExperiment, Sweep
 from specdecode.experiment.shapes import CORES_PER_DEVICE
 from specdecode.experiment.sizing import arms_at_once, lacking, serving_needs
 from specdecode.planning.waves import Wave
 
 
-def check_room(experiment: Experiment, engine: Engine) -> list[str]:
+def check_room(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Whether something else than the devices decides how many arms are on the node at once."""
     most, arms = min(experiment.side_by_side, len(experiment.variants)), arms_at_once(experiment, engine)
     if arms == most:
@@ -24,10 +24,10 @@ def check_room(experiment: Experiment, engine: Engine) -> list[str]:
     ]
 
 
-def check_claim(experiment: Experiment, engine: Engine) -> list[str]:
+def check_claim(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Whether a smaller claim would hold the arms: the native plugin takes as many cores as it has ranks."""
     serving = experiment.serving
-    if engine.dialect is not Dialect.NATIVE_PLUGIN or experiment.has_endpoints:
+    if engine.dialect is not Dialect.NATIVE_PLUGIN:
         return []
     used = math.ceil(serving.tensor_parallel_size * serving.logical_neuron_core / CORES_PER_DEVICE)
     enough = min((claim for claim in experiment.shape.claims if claim >= used), default=serving.devices)

@@ -12,7 +12,7 @@ from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES, Capac
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.effective import differences, said
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, ModelRef
+from specdecode.experiment.model import EndpointExperiment, ModelRef, ServedExperiment
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.compiling import cpu_deadline, cpu_minutes
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, level_minutes, load_minutes
@@ -29,7 +29,7 @@ def check_revisions(models: Iterable[ModelRef]) -> list[str]:
     ]
 
 
-def check_monitor(experiment: Experiment) -> list[str]:
+def check_monitor(experiment: ServedExperiment) -> list[str]:
     """Whether the servers are watched while they are measured."""
     if not experiment.serving.neuron_metrics:
         return []
@@ -39,14 +39,20 @@ def check_monitor(experiment: Experiment) -> list[str]:
     ]
 
 
-def check_support(experiment: Experiment, engine: Engine) -> list[str]:
+def check_support(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Whether the engine's library has an announced end."""
-    return [engine.support.sentence(engine.name)] if engine.support and not experiment.has_endpoints else []
+    return [engine.support.sentence(engine.name)] if engine.support else []
 
 
-def check_families(experiment: Experiment, engine: Engine) -> list[str]:
+def check_served(experiment: ServedExperiment, engine: Engine) -> list[str]:
+    """All that the engine and what the arms are told make doubtful, before anything is known of the bucket."""
+    checks = (check_support, check_families, check_alike, check_forced)
+    return [warning for check in checks for warning in check(experiment, engine)] + check_levels(experiment)
+
+
+def check_families(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Targets without a family, where the engine treats families unlike: nothing of theirs is checked or set."""
-    if experiment.has_endpoints or not (engine.families or any(each.families for each in engine.methods.values())):
+    if not (engine.families or any(each.families for each in engine.methods.values())):
         return []
     unsaid = dict.fromkeys(
         target.id for variant in experiment.variants if not (target := experiment.target_of(variant)).family
@@ -58,10 +64,8 @@ def check_families(experiment: Experiment, engine: Engine) -> list[str]:
     ]
 
 
-def check_alike(experiment: Experiment, engine: Engine) -> list[str]:
+def check_alike(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """What a speculating arm and the arm that it is compared with do not share beside speculation."""
-    if experiment.has_endpoints:
-        return []
     out = []
     for variant in experiment.variants:
         if variant.compare_to and variant.speculation:
@@ -75,10 +79,10 @@ def check_alike(experiment: Experiment, engine: Engine) -> list[str]:
     return out
 
 
-def check_forced(experiment: Experiment, engine: Engine) -> list[str]:
+def check_forced(experiment: ServedExperiment, engine: Engine) -> list[str]:
     """Settings that an arm says and that the engine takes otherwise as soon as the arm speculates."""
     out = []
-    for variant in experiment.variants if not experiment.has_endpoints else ():
+    for variant in experiment.variants:
         told = said(experiment, variant, engine)
         wrong = [key for key in engine.defaults.forced if key in told and told[key] != engine.defaults.speculating[key]]
         if variant.speculation and wrong:
@@ -99,10 +103,10 @@ def check_history(events: int) -> list[str]:
     ]
 
 
-def check_start(experiment: Experiment, engine: Engine, waves: Iterable[Wave], compiles: frozenset[str]) -> list[str]:
+def check_start(
+    experiment: ServedExperiment, engine: Engine, waves: Iterable[Wave], compiles: frozenset[str]
+) -> list[str]:
     """Whether every arm can be compiled (`compiles`: the missing fingerprints) and loaded within its deadline."""
-    if experiment.has_endpoints:
-        return []
     arms = {arm.variant: arm.fingerprint for wave in waves for arm in wave.arms}
     compiling = {name: compile_minutes(experiment, engine, name) for name, made in arms.items() if made in compiles}
     loading = {name: load_minutes(experiment, engine, name) for name in arms}
@@ -112,7 +116,7 @@ def check_start(experiment: Experiment, engine: Engine, waves: Iterable[Wave], c
     ]
 
 
-def check_ahead(experiment: Experiment, engine: Engine, variants: list[str]) -> list[str]:
+def check_ahead(experiment: ServedExperiment, engine: Engine, variants: list[str]) -> list[str]:
     """What nobody has seen of compiling on CPU nodes, and whether there is time for it. `variants`: to be compiled."""
     if experiment.compile.on is not CompileOn.CPU:
         return []
@@ -142,10 +146,10 @@ def _too_long(
     return [f"{arms} {took} to {what}; {given}: it {verdict} not finish; {fix}"]
 
 
-def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> list[str]:
+def check_benchmark(experiment: ServedExperiment, engine: Engine, *, arms: int) -> list[str]:
     """Whether the load of the largest wave, of `arms` arms, can be over before the benchmark's deadline."""
     takes, limit = benchmark_minutes(experiment, engine, arms=arms), experiment.deadlines.benchmark
-    if takes.high <= limit or experiment.has_endpoints:  # whose pace is not known
+    if takes.high <= limit:
         return []
     cases = experiment.workload.cases
     load = f"{len(cases)} cases of {sum(map(experiment.workload.requests_of, cases))} requests"
@@ -160,25 +164,23 @@ def check_benchmark(experiment: Experiment, engine: Engine, *, arms: int) -> lis
     return [f"{load} may take {takes.high:.0f} min, the deadline is {limit} min: they may not finish; {fix}"]
 
 
-def check_levels(experiment: Experiment) -> list[str]:
+def check_levels(experiment: ServedExperiment) -> list[str]:
     """Loads beyond the compiled batch: legal, and what they measure is the queue."""
-    batch = experiment.serving.max_num_seqs
+    batch = experiment.batch
     over = [f"{level.value:g}" for level in experiment.workload.levels if (level.concurrency or 0) > batch]
-    if experiment.has_endpoints or not over:
+    if not over:
         return []
     return [f"workload.concurrency {', '.join(over)}: more than max_num_seqs {batch}, so that requests queue"]
 
 
-def check_endpoints(experiment: Experiment) -> list[str]:
+def check_endpoints(experiment: EndpointExperiment) -> list[str]:
     """Servers that already run at addresses that mean something else to a pod than to the person who wrote them."""
     local = [
         f"{variant.name}: {variant.endpoint} is the benchmark's own pod, seen from there; name the server's address"
         for variant in experiment.variants
-        if variant.endpoint and _is_loopback(urlsplit(variant.endpoint).hostname or "")
+        if _is_loopback(urlsplit(variant.endpoint).hostname or "")
     ]
-    plain = [
-        variant.name for variant in experiment.variants if variant.endpoint and variant.endpoint.startswith("http://")
-    ]
+    plain = [variant.name for variant in experiment.variants if variant.endpoint.startswith("http://")]
     if not plain:
         return local
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, Label, Name
+from specdecode.experiment.model import Experiment, Frozen, Label, Name, ServedExperiment
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.packing import Pair, pack
@@ -72,18 +72,18 @@ def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
 
 def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:
     """The wave of the variants `names`."""
-    variants = [experiment.variant(name) for name in names]
+    served = experiment if isinstance(experiment, ServedExperiment) else None
     return Wave(
         index=index,
         round=round_,
         arms=tuple(
             Arm(
-                variant=variant.name,
-                label=variant.label,
-                fingerprint="" if experiment.has_endpoints else fingerprint(experiment, variant, engine),
+                variant=name,
+                label=experiment.variant(name).label,
+                fingerprint=fingerprint(served, served.variant(name), engine) if served else "",
                 wave=index,
                 round=round_,
             )
-            for variant in variants
+            for name in names
         ),
     )

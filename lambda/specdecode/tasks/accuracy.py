@@ -7,6 +7,7 @@ from typing import Any
 from specdecode import manifests
 from specdecode.analysis.context import Failure
 from specdecode.cluster.resources import name_of
+from specdecode.experiment.model import ServedExperiment
 from specdecode.planning import first_served
 from specdecode.planning.cost import accuracy_estimate
 from specdecode.planning.events import accuracy_minutes
@@ -35,7 +36,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
     require_node(given, rt, run)
     job = manifests.accuracy_job(run.plan, wave, ctx)
     try:
-        if not run.plan.experiment.has_endpoints:
+        if isinstance(run.plan.experiment, ServedExperiment):
             check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
         done, message, age = advance_job(
             Sessions(rt, ctx, manifests.accuracy_rights(ctx)),

@@ -9,6 +9,7 @@ from specdecode import names
 from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
+from specdecode.experiment.model import EndpointExperiment
 from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import (
@@ -80,7 +81,7 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
     """Refuse to go on without the node (or the turn): a run that was stopped or released must not come back, one whose
     node went away must not wait for it.
     """
-    elsewhere = run.plan.experiment.has_endpoints
+    elsewhere = isinstance(run.plan.experiment, EndpointExperiment)
     lease = (rt.turns if elsewhere else rt.lease).read()
     if not lease.held_by(given.run_id):
         holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"

@@ -12,7 +12,7 @@ from specdecode.tasks.run import Run
 
 def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
     """How to serve each arm again. `bucket`: `s3://name/`."""
-    experiment, engine = run.plan.experiment, run.plan.engine
+    experiment, engine = run.plan.served, run.plan.engine
     arms = {arm.variant: arm for wave in run.plan.waves for arm in run.wave(wave.index).arms}
     found = []
     for variant in experiment.variants:

@@ -58,7 +58,7 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
         except CompileFailed as error:
             return go_on_without(arm, error, run=run, rt=rt)
         if not done:
-            expected = compile_minutes(run.plan.experiment, run.plan.engine, arm.variant).high
+            expected = compile_minutes(run.plan.served, run.plan.engine, arm.variant).high
             wait_s = attentive(run.plan, age, expected_min=expected)
             return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=wait_s)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):

@@ -30,7 +30,7 @@ def compile_ahead(given: StepInput, rt: Runtime) -> Progress:
     for arm in missing[:COMPILERS]:
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
-        limit = cpu_deadline(run.plan.experiment, run.plan.engine)
+        limit = cpu_deadline(run.plan.served, run.plan.engine)
         try:
             if other := made_elsewhere(arm, run, rt, limit_min=limit):
                 messages.append(f"{arm.variant}: {other} compiles the same artifact; this run waits for it")

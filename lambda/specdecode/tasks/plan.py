@@ -11,7 +11,7 @@ from specdecode import layout, names
 from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import CompileOn, Sweep
+from specdecode.experiment.model import CompileOn, EndpointExperiment, ServedExperiment, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -66,11 +66,11 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment = experiment_of(request, capacity=capacity)
     else:
         experiment, old = _resumed(rt.store, request.resume, capacity)
-    if not experiment.has_endpoints and (closed := outside_window(capacity.of(experiment.node), rt.now())):
+    if isinstance(experiment, ServedExperiment) and (closed := outside_window(capacity.of(experiment.node), rt.now())):
         raise CapacityUnavailable(closed)
     if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
         raise InvalidExperiment(said(problems))
-    engine = load_engine(experiment.engine)
+    engine = load_engine(experiment.images_of)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     sweep = _sweep_so_far(rt.store, experiment, request.resume)
@@ -99,7 +99,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         accuracy=experiment.accuracy,
         adaptive=planned.sweep is not None,
         ahead=experiment.compile.on is CompileOn.CPU,
-        endpoints=experiment.has_endpoints,
+        endpoints=isinstance(experiment, EndpointExperiment),
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
         warnings=planned.warnings,

@@ -11,6 +11,7 @@ from specdecode import layout
 from specdecode.analysis import Comparison
 from specdecode.analysis.result import Verdict
 from specdecode.experiment import Experiment
+from specdecode.experiment.model import ServedExperiment
 from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.runs.store import Store
 
@@ -62,7 +63,8 @@ def _report(store: Store, run_id: str) -> Comparison | None:
 
 def _question(experiment: Experiment) -> tuple[Any, ...]:
     """What must be equal for two speed-ups to be comparable: all but the engine, whose new version may be the news."""
-    return experiment.name, experiment.target, experiment.serving, experiment.variants, experiment.workload
+    served = experiment.serving if isinstance(experiment, ServedExperiment) else None
+    return experiment.name, experiment.target, served, experiment.variants, experiment.workload
 
 
 def _is_judged(comparison: Comparison) -> bool:

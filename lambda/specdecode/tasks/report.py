@@ -16,6 +16,7 @@ from specdecode.analysis.datums import metric_data
 from specdecode.analysis.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
+from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
@@ -164,7 +165,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
-    elsewhere, run = plan.experiment.has_endpoints, Run(plan=plan, state=state)
+    elsewhere, run = isinstance(plan.experiment, EndpointExperiment), Run(plan=plan, state=state)
     scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
         run_id=state.run_id,
@@ -194,7 +195,7 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
 
 def _is_real(plan: Plan) -> bool:
     """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
-    return not plan.experiment.has_endpoints and plan.engine.on_neuron == plan.experiment.shape.has_devices
+    return isinstance(plan.experiment, ServedExperiment) and plan.engine.on_neuron == plan.experiment.shape.has_devices
 
 
 def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:

@@ -48,7 +48,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
             return go_on_without(arm, failure, run=run, rt=rt)
         claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
         own = [claim for pod in pods for claim in claims_of(pod, claims)]
-        if run.plan.experiment.serving.devices and not (own and all(is_allocated(claim) for claim in own)):
+        if run.plan.experiment.devices and not (own and all(is_allocated(claim) for claim in own)):
             why = f": {found[0]}" if found else ""
             wait_s = soon(age, then_s=run.plan.poll_seconds)
             return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=wait_s)
@@ -58,7 +58,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
     wanted = len(run.wave(given.wave).arms)
     if ready < wanted:
         text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
-        expected = slowest_load(run.plan.experiment, run.plan.engine, run.wave(given.wave)).high
+        expected = slowest_load(run.plan.served, run.plan.engine, run.wave(given.wave)).high
         return Progress(done=False, message=text, wait_s=attentive(run.plan, age, expected_min=expected))
     others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
     change_state(rt.store, given.run_id, device_groups=(*others, *groups))

@@ -79,7 +79,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
         lengths = _lengths(spec, rt)
     if lengths is None:
         raise StagingFailed(f"the prompts were counted but {rt.store.url(spec.key)} cannot be read")
-    if beyond := list(do_not_fit(lengths, experiment)):
+    if beyond := list(do_not_fit(lengths, run.plan.served)):
         raise PromptsRefused(said(beyond))
     return True, lengths.how if lengths.exact else f"not counted ({lengths.how})"
 

@@ -12,10 +12,11 @@ from specdecode.experiment.model import (
     Experiment,
     ModelRef,
     PromptKind,
+    ServedExperiment,
+    ServedVariant,
     Serving,
     Speculation,
     TestCase,
-    Variant,
     Workload,
 )
 from specdecode.experiment.step import most_tokens
@@ -36,7 +37,7 @@ def experiment(
     """A base arm and one speculative arm for each k."""
     draft = ModelRef(id="Qwen/Qwen3-1.7B", size_gib=3.4)
     speculative = [
-        Variant(
+        ServedVariant(
             name="sd" if len(ks) == 1 else f"sd-k{k}",
             label="SD" if len(ks) == 1 else f"SD k={k}",
             compare_to="base",
@@ -44,13 +45,13 @@ def experiment(
         )
         for k in ks
     ]
-    return Experiment(
+    return ServedExperiment(
         name="simulated",
         title="Qwen3-32B with a Qwen3-1.7B draft",
         engine=engine,
         target=ModelRef(id="Qwen/Qwen3-32B", size_gib=65.0),
         serving=Serving(tensor_parallel_size=32, devices=devices, max_num_seqs=4, max_model_len=1024),
-        variants=(Variant(name="base", label="Base"), *speculative),
+        variants=(ServedVariant(name="base", label="Base"), *speculative),
         workload=Workload(
             cases=cases
             or (

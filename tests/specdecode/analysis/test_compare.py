@@ -11,7 +11,7 @@ from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.report import render_markdown
 from specdecode.analysis.result import CaseResult
 from specdecode.analysis.sweep import advise_sweep, candidates
-from specdecode.experiment.model import ModelRef, PromptKind, Requests, TestCase, Variant
+from specdecode.experiment.model import ModelRef, PromptKind, Requests, ServedVariant, TestCase
 from specdecode.experiment.step import most_tokens
 from specdecode.records import EngineCounters, RequestRecord
 from specdecode.speculation import speedup
@@ -312,8 +312,8 @@ def test_quantization_and_speculation_are_told_apart() -> None:
     tested = experiment()
     fp8 = ModelRef(id="meta-llama/Llama-3.1-405B-Instruct-FP8", size_gib=380)
     variants = (
-        Variant(name="bf16", label="Base"),
-        Variant(name="fp8", label="BaseFP8", compare_to="bf16", quantization="fp8", target=fp8),
+        ServedVariant(name="bf16", label="Base"),
+        ServedVariant(name="fp8", label="BaseFP8", compare_to="bf16", quantization="fp8", target=fp8),
         tested.variants[1].model_copy(
             update={"name": "sd-fp8", "compare_to": "fp8", "quantization": "fp8", "target": fp8}
         ),

@@ -13,7 +13,7 @@ from specdecode.analysis.gate import Unfit, gate
 from specdecode.analysis.gate_questions import ALL, Limits
 from specdecode.analysis.gate_result import Decision, Gate
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import ServedExperiment
 from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -116,7 +116,7 @@ def test_an_arm_that_vanished_is_not_passed() -> None:
 def unlike(**workload: object) -> Comparison:
     other = simulated(3)
     changed = other.experiment.model_copy(update={"workload": other.experiment.workload.model_copy(update=workload)})
-    return other.model_copy(update={"experiment": Experiment.model_validate(changed.model_dump())})
+    return other.model_copy(update={"experiment": ServedExperiment.model_validate(changed.model_dump())})
 
 
 def test_unfit_runs_are_refused_with_every_problem_at_once() -> None:

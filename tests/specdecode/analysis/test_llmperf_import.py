@@ -12,7 +12,7 @@ from specdecode.analysis import Comparison, Verdict
 from specdecode.analysis.llmperf_import import compare_imported
 from specdecode.analysis.llmperf_results import ImportProblem, read_arm
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
-from specdecode.experiment.model import ModelRef, Speculation, Variant
+from specdecode.experiment.model import ModelRef, ServedVariant, Speculation
 
 TABLES = Path(__file__).with_name("llmperf")
 
@@ -20,8 +20,8 @@ TABLES = Path(__file__).with_name("llmperf")
 def imported(system: str, *, quantization: str, folder: Path = TABLES) -> Comparison:
     draft = Speculation(draft=ModelRef(id="draft", size_gib=1.0), num_speculative_tokens=7)
     variants = (
-        Variant(name="base", label="Base"),
-        Variant.model_validate(
+        ServedVariant(name="base", label="Base"),
+        ServedVariant.model_validate(
             {"name": "sd", "label": "SD", "compare_to": "base", "quantization": quantization, "speculation": draft}
         ),
     )
@@ -119,7 +119,7 @@ def seeds(tmp_path: Path) -> Path:
 
 
 def compared(folder: Path) -> Comparison:
-    variants = (Variant(name="base", label="Base"), Variant(name="sd", label="SD", compare_to="base"))
+    variants = (ServedVariant(name="base", label="Base"), ServedVariant(name="sd", label="SD", compare_to="base"))
     return compare_imported(arms=[(read_arm(folder / v.name, name=v.name), v) for v in variants], title="t")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 from specdecode.experiment import Capacity, ExperimentError, from_document, to_yaml
+from specdecode.experiment.model import EndpointExperiment
 from specdecode.experiment.schema import experiment_schema
 
 SMALLEST = """
@@ -35,7 +36,7 @@ def problems(plain):
 
 def test_the_smallest_document_says_where_and_with_what_load():
     experiment = from_document(document())
-    assert experiment.has_endpoints
+    assert isinstance(experiment, EndpointExperiment)
     assert [variant.endpoint for variant in experiment.variants] == [
         "https://chat.example",
         "https://chat-sd.example/v1",
@@ -55,7 +56,7 @@ def test_what_a_person_reads_again_has_nothing_that_was_filled_in():
 def test_nothing_of_the_node_is_held_against_it():
     """An AMI that suits no engine, a shape that no node has: neither is used."""
     extended = document(extends="qwen3-32b", serving={"devices": 3, "tensor_parallel_size": 7})
-    assert from_document(extended, capacity=Capacity(ami="v20200101")).has_endpoints
+    assert isinstance(from_document(extended, capacity=Capacity(ami="v20200101")), EndpointExperiment)
 
 
 @pytest.mark.parametrize(

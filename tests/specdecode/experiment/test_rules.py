@@ -217,7 +217,13 @@ BROKEN = {
         "variants",
         "base would be served by the pipeline",
     ),
-    "endpoint-url": ("qwen3-32b", {"variants.sd.endpoint": "chat"}, None, "variants.sd.endpoint", "no http:// or"),
+    "endpoint-url": (
+        "qwen3-32b",
+        {"variants.base.endpoint": "https://chat.example", "variants.sd.endpoint": "chat"},
+        None,
+        "variants.sd.endpoint",
+        "no http:// or",
+    ),
     "endpoint-same": (
         "qwen3-32b",
         {"variants.base.endpoint": "https://chat.example/v1", "variants.sd.endpoint": "https://chat.example"},

@@ -23,9 +23,7 @@ def said(**overrides: Any) -> list[str]:
 def test_no_preset_is_warned() -> None:
     for name in preset_names():
         experiment = load_preset(name)
-        assert not check_requests(experiment, None if experiment.has_endpoints else load_engine(experiment.engine)), (
-            name
-        )
+        assert not check_requests(experiment, load_engine(experiment.images_of)), name
 
 
 def test_a_rate_whose_requests_are_sent_at_once_is_named_with_what_it_needs() -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from specdecode.experiment import Engine, load_engine, load_preset
 from specdecode.experiment.capabilities import FamilySupport
-from specdecode.experiment.model import Experiment, Method, ModelKind, ModelRef, Serving, Speculation, Variant
+from specdecode.experiment.model import (
+    Method,
+    ModelKind,
+    ModelRef,
+    ServedExperiment,
+    ServedVariant,
+    Serving,
+    Speculation,
+)
 from specdecode.planning import fingerprint
 
 ENGINE = load_engine("0.9.1-sdk2.26.1")
@@ -30,12 +38,12 @@ DECIDES = {
     (Serving, "neuron_config"): {},
     (Serving, "extra_args"): ("--block-size", "32"),
     (Serving, "env"): {"NEURON_CC_FLAGS": "-O1"},
-    (Variant, "quantization"): "bf16",
-    (Variant, "speculation"): None,
-    (Variant, "neuron_config"): {},
-    (Variant, "env"): {},
-    (Variant, "extra_args"): ("--block-size", "32"),
-    (Variant, "target"): None,
+    (ServedVariant, "quantization"): "bf16",
+    (ServedVariant, "speculation"): None,
+    (ServedVariant, "neuron_config"): {},
+    (ServedVariant, "env"): {},
+    (ServedVariant, "extra_args"): ("--block-size", "32"),
+    (ServedVariant, "target"): None,
     (Engine, "image"): "public.ecr.aws/neuron/other:1",
     (Engine, "digest"): "sha256:" + "0" * 64,
     (Engine, "serve_args"): ("--no-enable-prefix-caching",),
@@ -50,16 +58,16 @@ DOES_NOT = {
     (Speculation, "most_tokens_per_step"): "k",  # said of servers that already run
     (Serving, "devices"): 8,
     (Serving, "neuron_metrics"): None,
-    (Variant, "name"): "other",
-    (Variant, "label"): "Other",
-    (Variant, "compare_to"): None,
-    (Variant, "endpoint"): "https://chat.example",  # nothing is compiled then
-    (Variant, "api_key_secret"): "endpoint-chat",
-    (Variant, "served_model_name"): "chat",
-    (Variant, "price_per_hour"): 36.0,
+    (ServedVariant, "name"): "other",
+    (ServedVariant, "label"): "Other",
+    (ServedVariant, "compare_to"): None,
+    (ServedVariant, "endpoint"): "https://chat.example",  # nothing is compiled then
+    (ServedVariant, "api_key_secret"): "endpoint-chat",
+    (ServedVariant, "served_model_name"): "chat",
+    (ServedVariant, "price_per_hour"): 36.0,
 }
 ELSEWHERE = {
-    Experiment: {"target", "serving", "variants"},  # their own fields are above
+    ServedExperiment: {"target", "serving", "variants"},  # their own fields are above
     Engine: {"methods"},  # below
 }
 
@@ -77,7 +85,7 @@ def prints(model, field, value):
         yield fingerprint(PRESET, SD, changed(ENGINE, field, value))
     elif model is Serving:
         yield fingerprint(PRESET.model_copy(update={"serving": changed(PRESET.serving, field, value)}), SD, ENGINE)
-    elif model is Variant:
+    elif model is ServedVariant:
         yield fingerprint(PRESET, changed(SD, field, value), ENGINE)
     elif model is Speculation:
         yield fingerprint(PRESET, SD.model_copy(update={"speculation": changed(SD.speculation, field, value)}), ENGINE)
@@ -99,7 +107,7 @@ def test_this_does_not(model, field):
         assert same == fingerprint(PRESET, SD, ENGINE)
 
 
-@pytest.mark.parametrize("model", [ModelRef, Speculation, Serving, Variant])
+@pytest.mark.parametrize("model", [ModelRef, Speculation, Serving, ServedVariant])
 def test_no_field_is_forgotten(model):
     assert {f for m, f in [*DECIDES, *DOES_NOT] if m is model} == set(model.model_fields)
 
@@ -114,7 +122,7 @@ def test_nothing_else_of_the_experiment_decides():
     )  # fmt: skip
     other = other.model_copy(update={"node": "trn2.3xlarge"})
     assert fingerprint(other, SD, ENGINE) == fingerprint(PRESET, SD, ENGINE)
-    used = set(Experiment.model_fields) - ELSEWHERE[Experiment] - {"schema_version", "engine"}
+    used = set(ServedExperiment.model_fields) - ELSEWHERE[ServedExperiment] - {"schema_version", "engine"}
     rest = "name title description accuracy compile deadlines node published sweep workload"
     assert used == set(rest.split())
 

@@ -36,7 +36,7 @@ def data(experiment: Experiment, curve: Curve) -> dict[str, Any]:
         "unit": unit(curve),
         "base": curve.baseline,
         "arm": curve.variant,
-        "batch": None if experiment.has_endpoints else experiment.serving.max_num_seqs,
+        "batch": experiment.batch,
         "limits": {
             "ttft": slo.ttft_s,
             "tpot": slo.tpot_s,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from specdecode.analysis.groups import figure
 from specdecode.analysis.report.numbers import Number, dollars, percent, ratio, reach
 from specdecode.analysis.result import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.experiment.model import EndpointExperiment
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -43,7 +44,7 @@ def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None)
     groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
     found = [_group(group, info) for group in groups]
     if costs:
-        formula = ENDPOINT_COST_FORMULA if comparison.experiment.has_endpoints else COST_FORMULA
+        formula = ENDPOINT_COST_FORMULA if isinstance(comparison.experiment, EndpointExperiment) else COST_FORMULA
         found.append(_cost(*costs, formula=formula))
     return [*found, *_equality(pair), _errors(comparison)]
 

@@ -34,7 +34,7 @@ from specdecode.analysis.sweep import speculative
 from specdecode.analysis.wording import best_pair, title
 from specdecode.analysis.work_result import Work
 from specdecode.experiment import endpoints
-from specdecode.experiment.model import Sweep, TestCase, Variant
+from specdecode.experiment.model import EndpointVariant, ServedExperiment, Sweep, TestCase, Variant
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
@@ -117,7 +117,7 @@ class ReportView:
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
         spec = arm.speculation
-        if arm.endpoint is not None:
+        if isinstance(arm, EndpointVariant):
             known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
             return f"{target} at {arm.endpoint}, which ran already{known}"
         if spec is None:
@@ -272,9 +272,15 @@ class ReportView:
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
     @property
+    def served(self) -> ServedExperiment | None:
+        """The experiment, if its arms were served for it."""
+        experiment = self.comparison.experiment
+        return experiment if isinstance(experiment, ServedExperiment) else None
+
+    @property
     def cost_formula(self) -> str:
         """How dollars per million output tokens are computed."""
-        return ENDPOINT_COST_FORMULA if self.comparison.experiment.has_endpoints else COST_FORMULA
+        return COST_FORMULA if self.served else ENDPOINT_COST_FORMULA
 
     @property
     def has_costs(self) -> bool:
@@ -286,8 +292,8 @@ class ReportView:
         """What the run cost and how much of that was measurement."""
         cost = self.comparison.cost
         if cost is None:
-            priced = [v for v in self.variants.values() if v.price_per_hour is not None]
-            shown = ", ".join(f"{v.name} {dollars(v.price_per_hour or 0.0)}" for v in priced)
+            asked = [v for v in self.variants.values() if isinstance(v, EndpointVariant)]
+            shown = ", ".join(f"{v.name} {dollars(v.price_per_hour)}" for v in asked if v.price_per_hour is not None)
             return f"What the servers cost per hour, as the experiment says: {shown}."
         price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
         if cost.total is None or cost.node_hours is None:

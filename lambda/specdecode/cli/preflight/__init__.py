@@ -145,7 +145,7 @@ def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> A
 
 def _pin(experiment: Experiment, deployment: Deployment) -> None:
     """Write the digests, and say what follows."""
-    engine = load_engine(experiment.engine)
+    engine = load_engine(experiment.images_of)
     fields = {
         field: value
         for _, fields in registry.images(engine, ask=registry.http, client=deployment.client)

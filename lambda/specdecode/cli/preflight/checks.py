@@ -13,7 +13,7 @@ from specdecode.cli.runs_deployment import Deployment
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
 from specdecode.experiment import Experiment, load_engine
-from specdecode.experiment.model import CompileOn, ModelRef
+from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
 
 TOPIC = "AlertsTopicArn"
 
@@ -24,7 +24,7 @@ def everything(
     """All checks, in order; `say` is told each subject."""
     say("alerts")
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         yield from looked("endpoints", lambda: [capacity.turn(_lease(ask, deployment, layout.ENDPOINTS_KEY))])
     else:
         yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
@@ -49,7 +49,7 @@ def _network(ask: Ask) -> Iterator[Check]:
 def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> Iterator[Check]:
     """The part that costs a second: whether somebody is told, the reservation and its window, what must be uploaded."""
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
-    if experiment.has_endpoints:
+    if not isinstance(experiment, ServedExperiment):
         return
     yield from capacity.shape(ask.facts, experiment.shape)
     if ask.facts.reservation is not None and experiment.shape.has_devices:
@@ -64,7 +64,7 @@ def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> It
 
 
 def _of_a_node(
-    ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
+    ask: Ask, deployment: Deployment, experiment: ServedExperiment, *, http: registry.Http, say: Callable[[str], Any]
 ) -> Iterator[Check]:
     if ask.deployed:
         yield from looked(

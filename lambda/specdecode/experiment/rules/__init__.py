@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
 from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.endpoints import Document
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.rules import alike, compiling, endpoints, engine, inputs, load, native, node, prompts, sweep
-from specdecode.experiment.rules.case import Case, Rule
+from specdecode.experiment.rules.case import Case, EndpointCase, Finding, ServedCase
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
 _NATIVE = "guides/reference-configuration.md of the native plugin"
 _DRA = "Neuron DRA documentation (deploy/eks/dra)"
-RULES: dict[str, tuple[Rule, str]] = {
+Of = TypeVar("Of")
+Rules = dict[str, tuple[Callable[[Of], Iterator[Finding]], str]]
+"""Identifier -> the rule, and what it rests on."""
+OF_THE_DOCUMENT: Rules[Document] = {
+    "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),
+    "endpoint-settings": (endpoints.settings, "specdecode does not start a server that already runs"),
+}
+OF_BOTH: Rules[Case] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (load.compare_to, "a comparison has two arms"),
+    "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
+    "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
+    "prompt-set": (prompts.sets, "assets/prompts/sets"),
+}
+OF_SERVED: Rules[ServedCase] = {
     "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (engine.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
@@ -33,9 +49,6 @@ RULES: dict[str, tuple[Rule, str]] = {
     "fits-node": (node.fits_node, "Karpenter's instance types: what pods can have"),
     "lengths": (load.lengths, "vLLM refuses requests beyond max_model_len"),
     "greedy": (load.greedy, "vLLM's Neuron loader: top_k 1, do_sample false under speculation"),
-    "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
-    "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
-    "prompt-set": (prompts.sets, "assets/prompts/sets"),
     "prompt-fits": (prompts.fits, "vLLM refuses requests beyond max_model_len; specdecode.prompts.bound"),
     "published-figure": (load.published, "a published figure is of arms and a prompt type of this experiment"),
     "quantization": (engine.quantization, "neuronx-distributed, quantization/README_rescaling_fp8_for_neuron.md"),
@@ -52,23 +65,31 @@ RULES: dict[str, tuple[Rule, str]] = {
     "compile-on-cpu": (compiling.on_cpu, "assets/engines: artifact.on_cpu and its source"),
     "neuron-config-dialect": (engine.dialect, "Neuron's native vLLM plugin: configuration reference"),
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
-    "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),
+}
+OF_ENDPOINTS: Rules[EndpointCase] = {
     "endpoint-url": (endpoints.url, "assets/kubernetes/network-policies.yaml: what the benchmark's pods can reach"),
     "endpoint-same": (endpoints.same, "a comparison has two arms"),
-    "endpoint-settings": (endpoints.settings, "specdecode does not start a server that already runs"),
 }
-"""Identifier -> the rule, and what it rests on."""
+RULES = {**OF_BOTH, **OF_SERVED, **OF_THE_DOCUMENT, **OF_ENDPOINTS}
+"""All of them."""
 
-OF_ENDPOINTS_TOO = ("unique-names", "compare-to", "thinking", "prompt-text", "prompt-set")
-"""The rules that say something of servers that already run, beside their own; the others are about serving."""
+
+def check_document(document: Document) -> list[Problem]:
+    """What a plain document says of arms that are served here and of servers that already run at once."""
+    return list(_found(OF_THE_DOCUMENT, document))
 
 
 def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
     """Every violation of every rule; empty where the experiment can run."""
-    case = Case(experiment, served_by.on_node(experiment.node, experiment.serving.devices), capacity)
-    return [
-        Problem(field=field, rule=name, message=message, source=source, fix=fix)
-        for name, (rule, source) in RULES.items()
-        if not experiment.has_endpoints or name in OF_ENDPOINTS_TOO or name.startswith("endpoint-")
-        for field, message, fix in rule(case)
-    ]
+    found = _found(OF_BOTH, Case(experiment, served_by, capacity))
+    if isinstance(experiment, ServedExperiment):
+        engine = served_by.on_node(experiment.node, experiment.serving.devices)
+        return [*found, *_found(OF_SERVED, ServedCase(experiment, engine, capacity))]
+    assert isinstance(experiment, EndpointExperiment)  # noqa: S101 - narrows the type
+    return [*found, *_found(OF_ENDPOINTS, EndpointCase(experiment, served_by, capacity))]
+
+
+def _found(of: Rules[Of], looked_at: Of) -> Iterator[Problem]:
+    for name, (rule, source) in of.items():
+        for field, message, fix in rule(looked_at):
+            yield Problem(field=field, rule=name, message=message, source=source, fix=fix)

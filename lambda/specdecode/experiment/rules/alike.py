@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.experiment.effective import differences
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Finding, ServedCase
 
 
-def arms_alike(case: Case) -> Iterator[Finding]:
+def arms_alike(case: ServedCase) -> Iterator[Finding]:
     """A default that is another one under speculation must be said: nobody chose that difference.
 
     What the experiment says for one arm alone is chosen: the plan and the report name it.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, ModelRef
+from specdecode.experiment.model import EndpointExperiment, Experiment, ModelRef, ServedExperiment
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,19 @@ class Case:
                 yield f"variants.{variant.name}.target", variant.target
 
 
+@dataclass(frozen=True)
+class ServedCase(Case):
+    """What a rule of arms that are served here looks at."""
+
+    experiment: ServedExperiment
+
+
+@dataclass(frozen=True)
+class EndpointCase(Case):
+    """What a rule of servers that already run looks at."""
+
+    experiment: EndpointExperiment
+
+
 Finding = tuple[str, str, str]
 """Field, message, fix."""
-Rule = Callable[[Case], Iterator[Finding]]

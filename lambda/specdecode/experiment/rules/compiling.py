@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from specdecode.experiment.compiling import CompileOn, CpuCompile
 from specdecode.experiment.effective import neuron_config
 from specdecode.experiment.model import Sweep
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import COMPILER
 
 ON = "compile.on"
 LEAVE = "leave compile.on at accelerator"
 
 
-def on_cpu(case: Case) -> Iterator[Finding]:
+def on_cpu(case: ServedCase) -> Iterator[Finding]:
     """The engine has a source that says that it can, and how; so do all of the arms."""
     engine, experiment = case.engine, case.experiment
     if experiment.compile.on is not CompileOn.CPU:
@@ -33,7 +33,7 @@ def on_cpu(case: Case) -> Iterator[Finding]:
     yield from _fits(case, engine.artifact.on_cpu)
 
 
-def _arms(case: Case, can: CpuCompile) -> Iterator[Finding]:
+def _arms(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
     speculating = [variant.name for variant in case.experiment.variants if variant.speculation]
     if speculating and not can.speculation:
         message = f"{case.engine.name} cannot compile speculation without Neuron devices: {', '.join(speculating)}"
@@ -50,7 +50,7 @@ def _arms(case: Case, can: CpuCompile) -> Iterator[Finding]:
             yield ON, message, f"set serving.neuron_config.{key}={shown}, or {LEAVE}"
 
 
-def _fits(case: Case, can: CpuCompile) -> Iterator[Finding]:
+def _fits(case: ServedCase, can: CpuCompile) -> Iterator[Finding]:
     heaviest = max(case.experiment.weights_gib(variant) for variant in case.experiment.variants)
     for need, room, unit in (
         (can.resources.cpu, COMPILER.cpu, "CPUs"),

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from specdecode.experiment.endpoints import OF_A_SERVED_ARM, OF_AN_ENDPOINT, Document, has_endpoints, variants_of
 from specdecode.experiment.model import Sweep
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import EndpointCase, Finding
 
 IN_CLUSTER = (".svc", ".svc.cluster.local")
 _METADATA_NAMES = ("metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal")
@@ -19,35 +20,41 @@ _SHARED = ipaddress.ip_network("100.64.0.0/10")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?")
 """What resolvers take for an IPv4 address, its unusual forms too (`2852039166`, `0xa9.0xfea9fe`)."""
 
-_OF_AN_ENDPOINT = ("served_model_name", "api_key_secret", "price_per_hour")
-
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def all_or_none(case: Case) -> Iterator[Finding]:
-    without = [variant.name for variant in case.experiment.variants if variant.endpoint is None]
-    if case.experiment.has_endpoints and without:
-        message = f"{', '.join(without)} would be served by the pipeline, and the other arms already run"
+def all_or_none(document: Document) -> Iterator[Finding]:
+    without = [variant for variant in variants_of(document) if variant.get("endpoint") is None]
+    if has_endpoints(document) and without:
+        names = ", ".join(str(variant.get("name")) for variant in without)
+        message = f"{names} would be served by the pipeline, and the other arms already run"
         yield "variants", message, "give every variant an endpoint, or none"
-    for variant in case.experiment.variants:
-        alone = [field for field in _OF_AN_ENDPOINT if getattr(variant, field) is not None]
-        if variant.endpoint is None and alone:
+    for variant in without:
+        if alone := [field for field in OF_AN_ENDPOINT if variant.get(field) is not None]:
             message = f"{' and '.join(alone)} of an endpoint, and this variant has none"
-            yield f"variants.{variant.name}", message, "add endpoint, or leave them out"
+            yield f"variants.{variant.get('name')}", message, "add endpoint, or leave them out"
 
 
-def url(case: Case) -> Iterator[Finding]:
+def settings(document: Document) -> Iterator[Finding]:
+    for variant in variants_of(document):
+        set_here = [field for field in OF_A_SERVED_ARM if variant.get(field)]
+        if variant.get("endpoint") is not None and set_here:
+            message = f"{' and '.join(set_here)} cannot be set on a server that already runs"
+            yield f"variants.{variant.get('name')}", message, "leave them out"
+    if has_endpoints(document) and document.get("sweep") == Sweep.ADAPTIVE:
+        message = "nothing is compiled, so that there is nothing to choose: all arms run already"
+        yield "sweep", message, "write sweep: grid, which measures every arm"
+
+
+def url(case: EndpointCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
-        if variant.endpoint is not None:
-            for message, fix in _url_problems(variant.endpoint):
-                yield f"variants.{variant.name}.endpoint", message, fix
+        for message, fix in _url_problems(variant.endpoint):
+            yield f"variants.{variant.name}.endpoint", message, fix
 
 
-def same(case: Case) -> Iterator[Finding]:
+def same(case: EndpointCase) -> Iterator[Finding]:
     seen: dict[tuple[str, str], str] = {}
     for variant in case.experiment.variants:
-        if variant.endpoint is None:
-            continue
         model = variant.served_model_name or case.experiment.target_of(variant).id
         asked = variant.endpoint.rstrip("/").removesuffix("/v1"), model
         if asked in seen:
@@ -55,17 +62,6 @@ def same(case: Case) -> Iterator[Finding]:
             fix = "give each its own endpoint, or its own name of the model (served_model_name)"
             yield f"variants.{variant.name}.endpoint", message, fix
         seen.setdefault(asked, variant.name)
-
-
-def settings(case: Case) -> Iterator[Finding]:
-    for variant in case.experiment.variants:
-        set_here = [name for name in ("neuron_config", "env") if getattr(variant, name)]
-        if variant.endpoint is not None and set_here:
-            message = f"{' and '.join(set_here)} cannot be set on a server that already runs"
-            yield f"variants.{variant.name}", message, "leave them out"
-    if case.experiment.has_endpoints and case.experiment.sweep is Sweep.ADAPTIVE:
-        message = "nothing is compiled, so that there is nothing to choose: all arms run already"
-        yield "sweep", message, "write sweep: grid, which measures every arm"
 
 
 def _url_problems(text: str) -> Iterator[tuple[str, str]]:

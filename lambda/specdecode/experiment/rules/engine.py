@@ -8,7 +8,7 @@ from specdecode.experiment.effective import arguments, family, flags
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.model import Method, ModelKind
 from specdecode.experiment.rules import native
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Finding, ServedCase
 
 _KIND_OF = {
     Method.VANILLA_DRAFT: ModelKind.MODEL,
@@ -27,7 +27,7 @@ read there, and computed)."""
 _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 
-def model_family(case: Case) -> Iterator[Finding]:
+def model_family(case: ServedCase) -> Iterator[Finding]:
     """One that the engine serves; a native engine sets and checks so much by it that it must be said."""
     served = case.engine.model_families
     for field, model in case.targets():
@@ -42,7 +42,7 @@ def model_family(case: Case) -> Iterator[Finding]:
             )
 
 
-def method(case: Case) -> Iterator[Finding]:
+def method(case: ServedCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         speculation = variant.speculation
         if speculation and speculation.method not in case.engine.methods:
@@ -55,7 +55,7 @@ def method(case: Case) -> Iterator[Finding]:
             )
 
 
-def method_family(case: Case) -> Iterator[Finding]:
+def method_family(case: ServedCase) -> Iterator[Finding]:
     """The model code of a family must have the method; a family that is not served at all is `model_family`'s."""
     for variant in case.experiment.variants:
         speculation, target = variant.speculation, case.experiment.target_of(variant)
@@ -70,7 +70,7 @@ def method_family(case: Case) -> Iterator[Finding]:
             )
 
 
-def method_needs(case: Case) -> Iterator[Finding]:
+def method_needs(case: ServedCase) -> Iterator[Finding]:
     """Numbers of tokens that heads were trained for, and arguments without which the method does not start."""
     for variant in case.experiment.variants:
         speculation = variant.speculation
@@ -98,7 +98,7 @@ def method_needs(case: Case) -> Iterator[Finding]:
             yield f"{field}.extra_args", message, "add them to serving.extra_args, so that both arms have them"
 
 
-def verified(case: Case) -> Iterator[Finding]:
+def verified(case: ServedCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         speculation = variant.speculation
         if speculation is None:
@@ -115,7 +115,7 @@ def verified(case: Case) -> Iterator[Finding]:
             yield f"{field}.num_speculative_tokens", message, "write 2 or more"
 
 
-def k_by_load(case: Case) -> Iterator[Finding]:
+def k_by_load(case: ServedCase) -> Iterator[Finding]:
     if case.engine.k_by_batch_size:
         return
     for variant in case.experiment.variants:
@@ -127,7 +127,7 @@ def k_by_load(case: Case) -> Iterator[Finding]:
             )
 
 
-def draft_kind(case: Case) -> Iterator[Finding]:
+def draft_kind(case: ServedCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         if (speculation := variant.speculation) and speculation.draft.kind is not _KIND_OF[speculation.method]:
             wanted = _KIND_OF[speculation.method]
@@ -138,7 +138,7 @@ def draft_kind(case: Case) -> Iterator[Finding]:
             )
 
 
-def draft_family(case: Case) -> Iterator[Finding]:
+def draft_family(case: ServedCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         if not (speculation := variant.speculation):
             continue
@@ -157,7 +157,7 @@ def draft_family(case: Case) -> Iterator[Finding]:
             )
 
 
-def quantization(case: Case) -> Iterator[Finding]:
+def quantization(case: ServedCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         field, target = f"variants.{variant.name}", case.experiment.target_of(variant)
         of_family = family(case.experiment, variant, case.engine).quantizations
@@ -182,7 +182,7 @@ def quantization(case: Case) -> Iterator[Finding]:
             yield f"{field}.quantization", f"{target.id} is rescaled to FP8, and the variant says bf16", "set it to fp8"
 
 
-def neuron_keys(case: Case) -> Iterator[Finding]:
+def neuron_keys(case: ServedCase) -> Iterator[Finding]:
     configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
     configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
     for field, config in configs.items():
@@ -198,14 +198,14 @@ def neuron_keys(case: Case) -> Iterator[Finding]:
                 )
 
 
-def dialect(case: Case) -> Iterator[Finding]:
+def dialect(case: ServedCase) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:
         yield from _no_neuron_config(case)
     elif case.engine.dialect is Dialect.NATIVE_PLUGIN:
         yield from native.moved_keys(case)
 
 
-def _no_neuron_config(case: Case) -> Iterator[Finding]:
+def _no_neuron_config(case: ServedCase) -> Iterator[Finding]:
     configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
     configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
     for field, config in configs.items():
@@ -214,7 +214,7 @@ def _no_neuron_config(case: Case) -> Iterator[Finding]:
             yield field, message, f"leave out {', '.join(config)} (serving.extra_args gives other arguments)"
 
 
-def ami(case: Case) -> Iterator[Finding]:
+def ami(case: ServedCase) -> Iterator[Finding]:
     ami, runtime = case.capacity.ami, case.engine.runtime
     if ami is None:
         return

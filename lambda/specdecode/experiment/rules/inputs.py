@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from specdecode.experiment import settable
 from specdecode.experiment.engine import Dialect
 from specdecode.experiment.rules import engine, native
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Finding, ServedCase
 
 
-def variables(case: Case) -> Iterator[Finding]:
+def variables(case: ServedCase) -> Iterator[Finding]:
     artifact = case.engine.artifact
     ours = {artifact.variable, *artifact.serve_env} if artifact else set()
     given = {"serving.env": case.experiment.serving.env}
@@ -22,7 +22,7 @@ def variables(case: Case) -> Iterator[Finding]:
                 yield f"{field}.{name}", problem or f"{name} is ours", _fix(case)
 
 
-def arguments(case: Case) -> Iterator[Finding]:
+def arguments(case: ServedCase) -> Iterator[Finding]:
     given = {"serving.extra_args": case.experiment.serving.extra_args}
     given |= {f"variants.{variant.name}.extra_args": variant.extra_args for variant in case.experiment.variants}
     for field, words in given.items():
@@ -30,7 +30,7 @@ def arguments(case: Case) -> Iterator[Finding]:
             yield field, problem, _fix(case)
 
 
-def configuration(case: Case) -> Iterator[Finding]:
+def configuration(case: ServedCase) -> Iterator[Finding]:
     if case.engine.dialect is Dialect.UPSTREAM:  # it takes none: another rule says so
         return
     answered = native.MOVED if case.engine.dialect is Dialect.NATIVE_PLUGIN else engine.UNKNOWN  # by rules of their own
@@ -42,5 +42,5 @@ def configuration(case: Case) -> Iterator[Finding]:
             yield f"{field}.{path}", problem, _fix(case)
 
 
-def _fix(case: Case) -> str:
+def _fix(case: ServedCase) -> str:
     return f"leave it out (`specdecode engines {case.engine.name}` lists what is settable)"

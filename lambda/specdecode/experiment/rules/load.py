@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Case, Finding, ServedCase
 
 
 def unique_names(case: Case) -> Iterator[Finding]:
@@ -33,14 +33,14 @@ def compare_to(case: Case) -> Iterator[Finding]:
             yield f"variants.{name}.compare_to", f"{parent!r} is no other variant", f"choose one of: {others}"
 
 
-def lengths(case: Case) -> Iterator[Finding]:
+def lengths(case: ServedCase) -> Iterator[Finding]:
     load, room = case.experiment.workload, case.experiment.serving.max_model_len
     if load.input_tokens + load.output_tokens > room:
         message = f"{load.input_tokens} tokens in and {load.output_tokens} out exceed max_model_len {room}"
         yield "workload.output_tokens", message, "shorten them, or raise serving.max_model_len (a new compile)"
 
 
-def greedy(case: Case) -> Iterator[Finding]:
+def greedy(case: ServedCase) -> Iterator[Finding]:
     load = case.experiment.workload
     if load.temperature > 0 and case.engine.greedy_only and any(v.speculation for v in case.experiment.variants):
         yield (
@@ -61,7 +61,7 @@ def thinking(case: Case) -> Iterator[Finding]:
         yield "workload.thinking", message, "set it to true or false"
 
 
-def published(case: Case) -> Iterator[Finding]:
+def published(case: ServedCase) -> Iterator[Finding]:
     arms = {variant.name for variant in case.experiment.variants}
     cases = {one.name for one in case.experiment.workload.cases}
     for at, item in enumerate(case.experiment.published):

@@ -11,8 +11,8 @@ from typing import Any
 
 from specdecode.experiment.effective import arguments, effective, flags, neuron_config, serving_env
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.model import Variant
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.model import ServedVariant
+from specdecode.experiment.rules.case import Finding, ServedCase
 
 SEGMENTS = (512, 1024, 2048, 4096, 8192)
 BLOCK = 32
@@ -30,7 +30,7 @@ MOVED = {
 """Keys of NxD Inference that the plugin does not read, and what to do (its migration guide)."""
 
 
-def moved_keys(case: Case) -> Iterator[Finding]:
+def moved_keys(case: ServedCase) -> Iterator[Finding]:
     """Keys of NxD Inference in a configuration of the native plugin."""
     configs = {"serving.neuron_config": case.experiment.serving.neuron_config}
     configs |= {f"variants.{v.name}.neuron_config": v.neuron_config for v in case.experiment.variants}
@@ -44,7 +44,7 @@ def moved_keys(case: Case) -> Iterator[Finding]:
                 )
 
 
-def buckets(case: Case) -> Iterator[Finding]:
+def buckets(case: ServedCase) -> Iterator[Finding]:
     """Buckets end where the batch ends."""
     found: dict[str, tuple[str, str]] = {}
     for variant in _arms(case):
@@ -60,7 +60,7 @@ def buckets(case: Case) -> Iterator[Finding]:
     yield from ((field, *said) for field, said in found.items())
 
 
-def segments(case: Case) -> Iterator[Finding]:
+def segments(case: ServedCase) -> Iterator[Finding]:
     """Prefix caching needs segmented prefill, whose segments the kernel limits."""
     found: dict[str, tuple[str, str]] = {}
     for variant in _arms(case):
@@ -83,7 +83,7 @@ def segments(case: Case) -> Iterator[Finding]:
     yield from ((field, *said) for field, said in found.items())
 
 
-def compiling_without_devices(case: Case) -> Iterator[Finding]:
+def compiling_without_devices(case: ServedCase) -> Iterator[Finding]:
     """Speculation is not compiled on a CPU."""
     for variant in _arms(case):
         env = serving_env(case.experiment, variant, case.engine)
@@ -92,17 +92,17 @@ def compiling_without_devices(case: Case) -> Iterator[Finding]:
             yield field, "the plugin cannot compile speculation without devices", "leave it out"
 
 
-def _arms(case: Case) -> tuple[Variant, ...]:
+def _arms(case: ServedCase) -> tuple[ServedVariant, ...]:
     return case.experiment.variants if case.engine.dialect is Dialect.NATIVE_PLUGIN else ()
 
 
-def _where(variant: Variant, key: str) -> str:
+def _where(variant: ServedVariant, key: str) -> str:
     """Field that says `key` for an arm: its own, or the one that all share."""
     own = key in variant.neuron_config
     return f"variants.{variant.name}.neuron_config.{key}" if own else f"serving.neuron_config.{key}"
 
 
-def _told(case: Case, variant: Variant) -> tuple[dict[str, Any], dict[str, Any]]:
+def _told(case: ServedCase, variant: ServedVariant) -> tuple[dict[str, Any], dict[str, Any]]:
     """Neuron configuration and flags of an arm."""
     return (
         neuron_config(case.experiment, variant, case.engine),

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from specdecode.experiment.effective import family
 from specdecode.experiment.engine import Dialect
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shapes import CORES_PER_DEVICE, DEFAULT, HBM_GIB_PER_DEVICE, SHAPES
 from specdecode.experiment.sizing import compile_needs, lacking, serving_needs
 
 
-def deployed(case: Case) -> Iterator[Finding]:
+def deployed(case: ServedCase) -> Iterator[Finding]:
     """A deployment has one shape of node with devices, and that without for checks of the account."""
     has, wanted = case.capacity.node, case.experiment.node
     if has not in (None, wanted) and SHAPES[wanted].has_devices:
@@ -19,14 +19,14 @@ def deployed(case: Case) -> Iterator[Finding]:
         yield "node", message, f"deploy with -c node_type={wanted}, or run it on a {has}: --set node={has}"
 
 
-def drives(case: Case) -> Iterator[Finding]:
+def drives(case: ServedCase) -> Iterator[Finding]:
     shape, engine = case.experiment.shape, case.engine
     if engine.on_neuron and not shape.has_devices:
         those = ", ".join(name for name, one in SHAPES.items() if one.has_devices)
         yield "node", f"{engine.name} drives Neuron devices, and a {shape.name} has none", f"set it to one of {those}"
 
 
-def tensor_parallel(case: Case) -> Iterator[Finding]:
+def tensor_parallel(case: ServedCase) -> Iterator[Finding]:
     serving = case.experiment.serving
     if case.engine.dialect is Dialect.UPSTREAM:  # the claim places its arms, and they open no device
         return
@@ -50,7 +50,7 @@ def _within(ranks: int, cores: int) -> Iterator[Finding]:
         yield "serving.tensor_parallel_size", message, f"set it to one of {sizes}" if sizes else "claim devices"
 
 
-def claim(case: Case) -> Iterator[Finding]:
+def claim(case: ServedCase) -> Iterator[Finding]:
     serving, shape = case.experiment.serving, case.experiment.shape
     if serving.devices not in (shape.claims or (0,)):
         has = f"{shape.devices or 'no'} device{'s' if shape.devices != 1 else ''}"
@@ -61,7 +61,7 @@ def claim(case: Case) -> Iterator[Finding]:
         yield "serving.logical_neuron_core", "there are claim templates for LNC 2 only", "set it to 2"
 
 
-def hbm(case: Case) -> Iterator[Finding]:
+def hbm(case: ServedCase) -> Iterator[Finding]:
     serving = case.experiment.serving
     most = max(case.experiment.shape.claims, default=0)
     room = serving.devices * HBM_GIB_PER_DEVICE
@@ -80,7 +80,7 @@ def hbm(case: Case) -> Iterator[Finding]:
             )
 
 
-def fits_node(case: Case) -> Iterator[Finding]:
+def fits_node(case: ServedCase) -> Iterator[Finding]:
     """CPUs, memory and disk of one arm, and of its compile; silent where the arms cannot be on the node at all."""
     if next(claim(case), None) or next(drives(case), None):
         return

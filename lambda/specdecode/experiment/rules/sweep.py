@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Sweep, Variant
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.model import ServedVariant, Sweep
+from specdecode.experiment.rules.case import Finding, ServedCase
 
 GRID = "write sweep: grid, which measures any set of arms"
 
 
-def adaptive(case: Case) -> Iterator[Finding]:
+def adaptive(case: ServedCase) -> Iterator[Finding]:
     """One baseline; all others differ from it in speculation alone, and among themselves in draft or k."""
     variants = case.experiment.variants
     baselines = [variant for variant in variants if variant.compare_to is None]
@@ -31,7 +31,7 @@ def adaptive(case: Case) -> Iterator[Finding]:
             yield "variants", f"{count} arms have the draft {draft} with k={k}", "leave one of them"
 
 
-def _is_arm(variant: Variant, baseline: Variant) -> bool:
+def _is_arm(variant: ServedVariant, baseline: ServedVariant) -> bool:
     same = all(
         getattr(variant, field) == getattr(baseline, field)
         for field in ("target", "quantization", "neuron_config", "extra_args", "env")
