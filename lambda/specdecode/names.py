@@ -139,9 +139,15 @@ HF_TOKEN_SECRET = "specdecode/huggingface-token"  # noqa: S105
 """Secrets Manager secret (plain string) that holds the Hugging Face token; only the staging role may read it."""
 
 
+LONGEST_RUN_ID = 80
+"""Characters: StartExecution, parameter `name`."""
+RUN_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_RUN_ID - 1}}}"
+"""Regular expression of a run's id: the name of an execution, a folder in the bucket, a part of shell source."""
+
+
 def is_run_id(text: str) -> bool:
-    """Whether `text` can be a run's id: the name of an execution, a folder in the bucket, a part of shell source."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", text) is not None
+    """Whether `text` can be a run's id."""
+    return re.fullmatch(RUN_ID, text) is not None
 
 
 def run_label(run_id: str) -> str:

@@ -30,6 +30,7 @@ from specdecode.measures.arm import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics import OutputThroughput
 from specdecode.measures.student import LogMean, welch_log_ratio
+from specdecode.names import LONGEST_RUN_ID
 
 CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
@@ -38,7 +39,6 @@ OTHER = CASE.model_copy(update={"name": "imported", "label": "imported", "source
 """What is measured where not all is LLMPerf's."""
 NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
 """Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
-MAX_RUN_ID = 120
 HIGHER = ("request_output_throughput", "tokens_per_step")
 TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
@@ -81,7 +81,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     context = RunContext(
-        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:MAX_RUN_ID],
+        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:LONGEST_RUN_ID],
         started_at=min(moments),
         finished_at=max(moments),
         source=f"{' and '.join(dict.fromkeys(arm.tool for arm, _ in arms))}, imported",

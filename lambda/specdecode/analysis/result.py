@@ -22,10 +22,11 @@ from specdecode.experiment.level import Level
 from specdecode.experiment.model import AnyExperiment, Frozen
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.timeline import Stretch
+from specdecode.names import RUN_ID
 
 SCHEMA_VERSION: Literal[2] = 2
 
-RunId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$")]
+RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
 """Usable as the name of a folder."""
 
 RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]

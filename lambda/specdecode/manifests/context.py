@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import StringConstraints
 
+from specdecode import names
 from specdecode.experiment.capacity import NodeStorage
 from specdecode.experiment.model import Frozen
 
@@ -13,7 +14,7 @@ from specdecode.experiment.model import Frozen
 class RenderContext(Frozen):
     """One run in one deployment."""
 
-    run_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$")]
+    run_id: Annotated[str, StringConstraints(pattern=f"^{names.RUN_ID}$")]
     bucket: str
     """The artifact bucket."""
     bundle_uri: Annotated[str, StringConstraints(pattern=r"^s3://[^/]+/.+$")]

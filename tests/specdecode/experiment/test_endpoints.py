@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
-from specdecode.experiment import Capacity, ExperimentError, from_document, to_yaml
-from specdecode.experiment.model import EndpointExperiment
+from pydantic import TypeAdapter
+from specdecode.experiment import Capacity, ExperimentError, from_document, load_preset, to_yaml
+from specdecode.experiment.model import AnyExperiment, EndpointExperiment
 from specdecode.experiment.schema import experiment_schema
 
 SMALLEST = """
@@ -134,3 +137,29 @@ def test_arms_of_one_server_are_told_apart_by_the_models_names():
 def test_the_schema_takes_the_smallest_document():
     jsonschema = pytest.importorskip("jsonschema")
     jsonschema.Draft202012Validator(experiment_schema()).validate(document())
+
+
+def older(plain, **added):
+    """A document as versions before the two kinds wrote it: every arm with the fields of both."""
+    both = {"neuron_config": {}, "extra_args": [], "env": {}, "endpoint": None, "served_model_name": None, **added}
+    return {**plain, "variants": [{**both, **variant} for variant in plain["variants"]]}
+
+
+def test_plans_and_reports_of_older_versions_are_read():
+    held = TypeAdapter(AnyExperiment)
+    served = load_preset("qwen3-32b")
+    before = older(served.model_dump(mode="json"), price_per_hour=None)
+    assert held.validate_json(json.dumps(before)) == served
+    elsewhere = from_document(document())
+    serving = {"tensor_parallel_size": 1, "devices": 0, "max_num_seqs": 1, "max_model_len": 1048576}
+    before = older({**elsewhere.model_dump(mode="json"), "engine": "0.9.1-sdk2.26.1", "serving": serving})
+    assert held.validate_json(json.dumps(before)) == elsewhere
+
+
+def test_what_is_said_of_the_other_kind_and_every_other_problem_are_told_at_once():
+    found = problems(with_endpoint("ftp://chat.example", env={"A": "b"}, extra_args=["--x"]))
+    assert {(problem.field, problem.rule) for problem in found} == {
+        ("variants.sd", "endpoint-settings"),
+        ("variants.sd.endpoint", "endpoint-url"),
+    }
+    assert "extra_args and env cannot be set" in found[0].message
