@@ -38,8 +38,9 @@ class Backstop(Construct):
     """Looks every ten minutes at the instances of the pools that runs hold, ends those that no healthy run can need.
 
     Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and
-    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of them. `alarms`: the
-    function failed, or something could not be done.
+    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of them. Without a
+    `karpenter_role`, where Karpenter is somebody else's, there is neither. `alarms`: the function failed, or something
+    could not be done.
     """
 
     def __init__(
@@ -47,19 +48,25 @@ class Backstop(Construct):
         scope: Construct,
         id: str,
         *,
-        karpenter_role: iam.IRole,
+        karpenter_role: iam.IRole | None,
         state_machine: sfn.IStateMachine,
         topic: sns.ITopic,
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        self.karpenter_role = karpenter_role
-        pools = names.held_pools(settings.nodes)
-        self.no_launch = self._no_launch(pools)
+        self.closes: tuple[iam.IManagedPolicy, iam.IRole] | None = None
+        self._foreign = karpenter_role is None
+        pools = [names.node_pool(slot, foreign=self._foreign) for slot in names.held_pools(settings.nodes)]
+        closing, compiling = {}, {}
+        if karpenter_role is not None:
+            no_launch = self._no_launch(pools)
+            self.closes = no_launch, karpenter_role
+            closing = {"KARPENTER_ROLE": karpenter_role.role_name, "NO_LAUNCH_POLICY": no_launch.managed_policy_arn}
+            compiling = {"COMPILE_NODEPOOL": names.COMPILE_NODEPOOL}
         group = logs.LogGroup(
             self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
         )
-        role = self._role(group, karpenter_role, state_machine, topic, settings)
+        role = self._role(group, [*pools, *compiling.values()], state_machine, topic, settings)
         longest = settings.longest_run_hours + STUCK_GRACE_HOURS
         function = lambda_.Function(
             self,
@@ -71,15 +78,14 @@ class Backstop(Construct):
             handler="backstop.handler",
             role=role,
             environment={
-                "CLUSTER_NAME": settings.cluster_name,
+                "CLUSTER_NAME": settings.eks_cluster,
                 "NODEPOOLS": ",".join(pools),
-                "COMPILE_NODEPOOL": names.COMPILE_NODEPOOL,
+                **compiling,
                 "COMPILER_HOURS": str(COMPILER_HOURS + 1),
                 "NAMESPACE": NAMESPACE,
                 "STATE_MACHINE_ARN": state_machine.state_machine_arn,
                 "TOPIC_ARN": topic.topic_arn,
-                "KARPENTER_ROLE": karpenter_role.role_name,
-                "NO_LAUNCH_POLICY": self.no_launch.managed_policy_arn,
+                **closing,
                 "WINDOW_MINUTES": str(BACKSTOP_WINDOW_MINUTES),
                 "HOLDING_HOURS": str(longest),
                 "EXECUTION_HOURS": str(longest + BEFORE_NODE_HOURS),
@@ -115,7 +121,7 @@ class Backstop(Construct):
             )
         ]
 
-    def _no_launch(self, pools: tuple[str, ...]) -> iam.ManagedPolicy:
+    def _no_launch(self, pools: list[str]) -> iam.ManagedPolicy:
         """Attached to nothing until the backstop needs it. Karpenter 1.14 tags fleets and instances with their pool."""
         ec2 = [_ec2(self, kind) for kind in ("fleet", "instance")]
         policy = iam.ManagedPolicy(
@@ -137,7 +143,7 @@ class Backstop(Construct):
     def _role(
         self,
         group: logs.ILogGroup,
-        karpenter_role: iam.IRole,
+        pools: list[str],
         state_machine: sfn.IStateMachine,
         topic: sns.ITopic,
         settings: Settings,
@@ -150,18 +156,16 @@ class Backstop(Construct):
         )
         instances = _ec2(self, "instance")
         tags = {
-            f"aws:ResourceTag/kubernetes.io/cluster/{settings.cluster_name}": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": [*names.held_pools(settings.nodes), names.COMPILE_NODEPOOL],
+            f"aws:ResourceTag/kubernetes.io/cluster/{settings.eks_cluster}": "owned",
+            "aws:ResourceTag/karpenter.sh/nodepool": pools,
         }
         of_the_pool = {"StringEquals": tags}
-        this_policy = {"ArnEquals": {"iam:PolicyARN": self.no_launch.managed_policy_arn}}
         for actions, resource, conditions in (
             (["logs:CreateLogStream", "logs:PutLogEvents"], group.log_group_arn, None),
             (["ec2:DescribeInstances", "cloudwatch:GetMetricStatistics"], "*", None),
             (["ec2:TerminateInstances"], instances, of_the_pool),
             (["states:ListExecutions"], state_machine.state_machine_arn, None),
-            (["iam:ListAttachedRolePolicies"], karpenter_role.role_arn, None),
-            (["iam:AttachRolePolicy", "iam:DetachRolePolicy"], karpenter_role.role_arn, this_policy),
+            *self._closing(),
             (["sns:Publish"], topic.topic_arn, None),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions))
@@ -169,6 +173,17 @@ class Backstop(Construct):
             role, "*", instances, reason="Reads have no resource type; instances are made later, and confined by tags."
         )
         return role
+
+    def _closing(self) -> list[tuple[list[str], str, dict[str, object] | None]]:
+        """What keeping Karpenter from launching takes."""
+        if self.closes is None:
+            return []
+        policy, role = self.closes
+        this_policy: dict[str, object] = {"ArnEquals": {"iam:PolicyARN": policy.managed_policy_arn}}
+        return [
+            (["iam:ListAttachedRolePolicies"], role.role_arn, None),
+            (["iam:AttachRolePolicy", "iam:DetachRolePolicy"], role.role_arn, this_policy),
+        ]
 
 
 def _ec2(scope: Construct, kind: str) -> str:

@@ -3,8 +3,8 @@
     .venv/bin/python -m constructs_lib.cluster_objects [KEY=VALUE...] | kubectl apply -f -
 
 It prints the namespace with its Pod Security Standard, bounds and network policies, and all rights in Kubernetes that
-the deployment and the pipeline have there. It reads the settings as `cdk deploy -c KEY=VALUE` does; exit status 2, with
-every problem, if they cannot work.
+the deployment and the pipeline have there; with `karpenter_node_role`, NodePools of no nodes too. It reads the settings
+as `cdk deploy -c KEY=VALUE` does; exit status 2, with every problem, if they cannot work.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import yaml
 from specdecode import names
 from specdecode.experiment.assets import kubernetes_objects
 
+from constructs_lib import foreign_karpenter
 from constructs_lib import pipeline_access as access
 from constructs_lib.facts import context_of
 from constructs_lib.manifest import Manifest
@@ -50,7 +51,8 @@ ROLES = (
     ("Role", "deployer", DEPLOYER_GROUP, DEPLOY),
     ("ClusterRole", "deployer", DEPLOYER_GROUP, VOLUMES),
 )
-"""Kind, name, group and rules. The pipeline has none outside the namespace; the deployment has the two volumes."""
+"""Kind, name, group and rules. The pipeline has none outside the namespace but for NodePools of ours
+(constructs_lib/foreign_karpenter.py); the deployment has the two volumes."""
 
 
 def objects(settings: Settings) -> list[Manifest]:
@@ -60,7 +62,8 @@ def objects(settings: Settings) -> list[Manifest]:
         for kind, part, group, rules in ROLES
         for manifest in access.role_and_binding(kind, f"specdecode-{part}", group, rules)
     ]
-    return [workspace(), *kubernetes_objects("bounds.yaml"), *network_policies(settings), *roles]
+    karpenter = [*foreign_karpenter.rights(settings), *foreign_karpenter.nodes(settings)]
+    return [workspace(), *kubernetes_objects("bounds.yaml"), *network_policies(settings), *roles, *karpenter]
 
 
 def main(given: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,24 +17,18 @@ OF_EKS = {
     "vpc_id": "resourcesVpcConfig.vpcId",
 }
 """Setting -> where `aws eks describe-cluster` has it."""
-OF_OURS = (
-    "endpoint_public_cidrs",
-    "admin_role_arns",
-    "system_instance_type",
-    "neuron_ami",
-    "node_storage",
-    "capacity_zones",
-    "trn2_zones",
-    "capacity_reservation_id",
-    "nodes",
-)
-"""Settings of a cluster that is made, and of its nodes."""
+OF_OURS = ("endpoint_public_cidrs", "admin_role_arns", "system_instance_type")
+"""Settings of a cluster that is made."""
+OF_NODES = ("neuron_ami", "node_storage", "capacity_zones", "trn2_zones", "capacity_reservation_id", "nodes")
+"""Settings of nodes that are made."""
+OF_KARPENTER = ("karpenter_node_role", "node_security_groups")
+"""Settings of nodes that are made in a cluster that exists."""
 
 
 def problems(settings: Settings) -> Iterator[str]:
     """A cluster that exists needs all that EKS says of it, and nothing of one that is made."""
     if not settings.existing_cluster:
-        for key in OF_EKS:
+        for key in (*OF_EKS, *OF_KARPENTER):
             if key != "vpc_id" and getattr(settings, key):
                 yield f"{key}: say whose it is with existing_cluster"
         return
@@ -44,8 +39,18 @@ def problems(settings: Settings) -> Iterator[str]:
             f"`{command(settings)}` prints what cdk.json wants of the cluster"
         )
     for key in OF_OURS:
-        if getattr(settings, key) != type(settings).model_fields[key].get_default():
+        if _is_set(settings, key):
             yield f"{key}: it is for a cluster that is made; leave it out with existing_cluster"
+    for key in () if settings.makes_nodes else (*OF_NODES, "node_security_groups"):
+        if _is_set(settings, key):
+            yield f"{key}: nodes that are simply there are not made; leave it out, or give karpenter_node_role"
+    for group in settings.node_security_groups:
+        if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
+            yield f"node_security_groups: {group} is no id of a security group (sg-…)"
+
+
+def _is_set(settings: Settings, key: str) -> bool:
+    return bool(getattr(settings, key) != type(settings).model_fields[key].get_default())
 
 
 def command(settings: Settings) -> str:

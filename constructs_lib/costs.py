@@ -46,7 +46,7 @@ def hourly_cost(settings: Settings) -> str:
     """The stack's output `HourlyCost`, in words."""
     resting, node = resting_cost(settings), settings.nodes * settings.node_price
     nodes = f"{settings.nodes} x {settings.node_type}" if settings.nodes > 1 else f"a {settings.node_type}"
-    if settings.existing_cluster:
+    if not settings.makes_nodes:
         return f"{resting:.2f} USD at rest; cluster and nodes are yours ({node:.2f} an hour for a {settings.node_type})"
     match capacity(settings).type:
         case "odcr":

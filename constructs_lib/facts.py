@@ -54,6 +54,7 @@ def existing(settings: Settings) -> ExistingCluster | None:
         endpoint=str(settings.cluster_endpoint),
         security_group=str(settings.cluster_security_group),
         issuer=str(settings.cluster_oidc_issuer),
+        node_role=settings.karpenter_node_role,
     )
 
 

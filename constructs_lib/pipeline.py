@@ -46,13 +46,14 @@ class Pipeline(Construct):
             self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
         )
         security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        guest = settings.existing_cluster is not None
         access = PipelineAccess(
             self,
             "Access",
             cluster=cluster,
             security_group=security_group,
             nodes=settings.nodes,
-            gives_roles=not settings.existing_cluster,
+            gives_roles=not guest,
         )
         environment = {
             "BUCKET": bucket.bucket_name,
@@ -79,7 +80,11 @@ class Pipeline(Construct):
                 log_retention_days=settings.log_retention_days,
             )
             if spec.kubernetes:
-                access.admit(f"{name}Entry", parts[name].role, groups=groups_of(name))
+                access.admit(
+                    f"{name}Entry",
+                    parts[name].role,
+                    groups=groups_of(name, guest=guest),
+                )
         self.functions = {name: part.function for name, part in parts.items()}
         self.state_machine = self._state_machine(parts, settings)
         self._plan = parts["Plan"]
@@ -91,7 +96,7 @@ class Pipeline(Construct):
             function=self.functions["Watchdog"],
             state_machine=self.state_machine,
             longest_run_hours=settings.longest_run_hours,
-            makes_nodes=not settings.existing_cluster,
+            makes_nodes=settings.makes_nodes,
         )
         self.alarms = watchdog.alarms
         self.missing_heartbeat = watchdog.missing_heartbeat

@@ -54,13 +54,13 @@ RENEW_SESSIONS: list[dict[str, Any]] = [
 ]
 
 
-def scale_pools(nodes: int) -> list[dict[str, Any]]:
+def scale_pools(nodes: int, *, foreign: bool = False) -> list[dict[str, Any]]:
     """The rules by which the pipeline scales the pools of a deployment of `nodes` nodes, and no other pool."""
     return [
         {
             "apiGroups": ["karpenter.sh"],
             "resources": ["nodepools/scale"],
-            "resourceNames": [*names.held_pools(nodes)],
+            "resourceNames": [names.node_pool(slot, foreign=foreign) for slot in names.held_pools(nodes)],
             "verbs": ["patch"],
         },
     ]
@@ -84,21 +84,23 @@ def role_and_binding(kind: str, name: str, group: str, rules: list[dict[str, Any
     ]
 
 
-def groups_of(function: str) -> list[str]:
-    """The Kubernetes groups of a function, by its name in FUNCTIONS."""
+def groups_of(function: str, *, guest: bool) -> list[str]:
+    """The Kubernetes groups of a function, by its name in FUNCTIONS. A `guest` in somebody's cluster ends no nodes."""
     writes = [] if function in LOOKERS else [names.PIPELINE_GROUP]
     gives = any(function in takers for takers in names.POD_ROLES.values())
     return [
         READER_GROUP,
         *writes,
         *([names.SESSIONS_GROUP] if gives else []),
-        *([WATCHDOG_GROUP] if function == "Watchdog" else []),
+        *([WATCHDOG_GROUP] if function == "Watchdog" and not guest else []),
     ]
 
 
 def rights(settings: Settings) -> dict[str, str]:
-    """The variable by which a function knows that it may do nothing outside the namespace."""
-    return {names.RIGHTS_VARIABLE: names.NAMESPACE_RIGHTS} if settings.existing_cluster else {}
+    """The variable by which a function knows what it may do outside the namespace of a cluster that exists."""
+    if not settings.existing_cluster:
+        return {}
+    return {names.RIGHTS_VARIABLE: names.POOL_RIGHTS if settings.makes_nodes else names.NAMESPACE_RIGHTS}
 
 
 class PipelineAccess(Construct):

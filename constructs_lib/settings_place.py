@@ -67,6 +67,15 @@ class PlaceSettings(BaseModel):
     cluster_oidc_issuer: str | None = Field(
         None, pattern=r"^https://\S+$", description="Its OIDC issuer, of which the account has a provider."
     )
+    karpenter_node_role: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9+=,.@_-]{1,64}$",
+        description="IAM role of the nodes of its Karpenter, by name: with it NodePools of ours stand in that "
+        "Karpenter and follow the runs; unset, nodes are simply there.",
+    )
+    node_security_groups: Texts = Field(
+        (), description="Security groups of the nodes of those NodePools; unset, the cluster security group."
+    )
     cluster_name: str = Field(
         "specdecode",
         pattern=r"^[a-z][a-z0-9-]{1,38}[a-z0-9]$",
@@ -92,6 +101,11 @@ class PlaceSettings(BaseModel):
     def eks_cluster(self) -> str:
         """Name of the cluster in EKS."""
         return self.existing_cluster or self.cluster_name
+
+    @property
+    def makes_nodes(self) -> bool:
+        """Whether runs scale NodePools of ours, in a Karpenter of ours or in the cluster's own."""
+        return self.existing_cluster is None or self.karpenter_node_role is not None
 
     @property
     def addon_versions(self) -> Mapping[str, str]:

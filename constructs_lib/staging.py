@@ -12,7 +12,7 @@ from specdecode.giving_back import COMPILER_HOURS
 
 from constructs_lib.manifest import Manifest, apply
 from constructs_lib.neuron_amis import STAGING_AMI
-from constructs_lib.node_capacity import metadata_options, node_class_ref, one_of, root_volume, subnet_terms
+from constructs_lib.node_objects import metadata_options, node_class_ref, one_of, root_volume
 from constructs_lib.settings import Settings
 
 
@@ -60,7 +60,7 @@ def _node_class(cluster: eks.ICluster, *, vpc: ec2.IVpc, node_role: iam.IRole, s
             "amiFamily": "AL2023",
             "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
             "role": node_role.role_name,
-            "subnetSelectorTerms": subnet_terms(vpc),
+            "subnetSelectorTerms": [{"id": subnet.subnet_id} for subnet in vpc.private_subnets],
             "securityGroupSelectorTerms": [{"id": cluster.cluster_security_group_id}],
             "metadataOptions": metadata_options(),
             "instanceStorePolicy": "RAID0",

@@ -44,8 +44,8 @@ class Platform(Protocol):
 class SpecDecodeStack(ProjectStack):
     """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both.
 
-    Without a `platform` it stands alone, on the cluster that the settings name: its nodes are somebody else's, so that
-    there is no backstop, and what must be in the cluster before is `constructs_lib.cluster_objects`.
+    Without a `platform` it stands alone, on the cluster that the settings name; what must be in it before is
+    `constructs_lib.cluster_objects`. Where the nodes there are simply there, there is no backstop.
     """
 
     def __init__(
@@ -113,21 +113,19 @@ class SpecDecodeStack(ProjectStack):
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
-        backstop = platform and Backstop(
+        backstop = settings.makes_nodes and Backstop(
             self,
             "Backstop",
-            karpenter_role=platform.karpenter_role,
+            karpenter_role=platform.karpenter_role if platform else None,
             state_machine=pipeline.state_machine,
             topic=alerts.topic,
             settings=settings,
         )
         given_back = {}
-        if backstop:
-            guards.detaches(backstop.no_launch, role=backstop.karpenter_role)
-            given_back = {
-                "KarpenterRole": backstop.karpenter_role.role_name,
-                "NoLaunchPolicy": backstop.no_launch.managed_policy_arn,
-            }
+        if backstop and backstop.closes:
+            policy, role = backstop.closes
+            guards.detaches(policy, role=role)
+            given_back = {"KarpenterRole": role.role_name, "NoLaunchPolicy": policy.managed_policy_arn}
         watchdog = pipeline.functions["Watchdog"]
         guards.runs(watchdog)
         beat = guards.resource(

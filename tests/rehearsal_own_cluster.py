@@ -72,7 +72,7 @@ class Foreign:
 
 
 def theirs(running: Rehearsal) -> dict[str, str]:
-    """What another team has: a cluster with the driver for S3 and a node with Neuron devices. Our settings for it."""
+    """What another team has: a cluster with the driver for S3. Our settings for it."""
     deployment = running.deployment
     for child in (deployment.synth({}), deployment.bootstrap()):
         child.wait(timeout_s=TIMEOUT_S)
@@ -86,8 +86,6 @@ def theirs(running: Rehearsal) -> dict[str, str]:
         "role_arn": "",
     }
     running.kubernetes.request("POST", "/_rehearsal/addon", addon)
-    scaled = {"spec": {"replicas": 1}}
-    running.kubernetes.request("PATCH", f"{POOL}/scale", scaled, content_type="application/merge-patch+json")
     pages = running.services.client("cloudformation").describe_stack_resources(StackName=THEIRS)["StackResources"]
     (vpc,) = (item["PhysicalResourceId"] for item in pages if item["ResourceType"] == "AWS::EC2::VPC")
     subnets = [
@@ -107,21 +105,28 @@ def theirs(running: Rehearsal) -> dict[str, str]:
     }
 
 
+def deployed_on(running: Rehearsal, settings: Mapping[str, str]) -> Foreign:
+    """Their administrator applies what is printed for `settings`; then ours is deployed."""
+    given = [f"{key}={value}" for key, value in settings.items()]
+    program = [sys.executable, "-m", "constructs_lib.cluster_objects", *given]
+    printed = subprocess.run(program, cwd=tools.ROOT, capture_output=True, text=True, check=True).stdout
+    for obj in yaml.safe_load_all(printed):
+        running.kubernetes.apply(obj, manager="kubectl")
+    ours = Deployment(processes=running.processes, services=running.services, out="ours.out")
+    ours.synth(settings).wait(timeout_s=TIMEOUT_S)
+    ours.deploy().wait(timeout_s=TIMEOUT_S)
+    running._subscribe()
+    running.import_models(load_preset("rehearsal"))
+    return Foreign(running=running, settings=settings, ours=ours)
+
+
 @pytest.fixture(scope="module")
 def foreign() -> Iterator[Foreign]:
     with quiet_rehearsal() as running:
         settings = theirs(running)
-        given = [f"{key}={value}" for key, value in settings.items()]
-        program = [sys.executable, "-m", "constructs_lib.cluster_objects", *given]
-        printed = subprocess.run(program, cwd=tools.ROOT, capture_output=True, text=True, check=True).stdout
-        for obj in yaml.safe_load_all(printed):
-            running.kubernetes.apply(obj, manager="kubectl")
-        ours = Deployment(processes=running.processes, services=running.services, out="ours.out")
-        ours.synth(settings).wait(timeout_s=TIMEOUT_S)
-        ours.deploy().wait(timeout_s=TIMEOUT_S)
-        running._subscribe()
-        running.import_models(load_preset("rehearsal"))
-        yield Foreign(running=running, settings=settings, ours=ours)
+        scaled = {"spec": {"replicas": 1}}
+        running.kubernetes.request("PATCH", f"{POOL}/scale", scaled, content_type="application/merge-patch+json")
+        yield deployed_on(running, settings)
 
 
 def test_the_pipeline_may_do_nothing_outside_its_namespace(foreign: Foreign) -> None:

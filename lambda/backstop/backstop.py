@@ -4,6 +4,8 @@ It shares nothing with what may be broken: it stands outside the VPC, asks neith
 imports nothing but the SDK of Lambda's runtime. It knows four things, each from another service: the pool's instances
 (EC2), the watchdog's metrics (CloudWatch), the executions that run (Step Functions), and how to keep Karpenter from
 launching the next instance (IAM). Running it again changes nothing more.
+
+Where Karpenter is somebody else's (no KARPENTER_ROLE), it ends what that launches again (ADR 194).
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ class Backstop:
         instances = self._instances(self._pools)
         watched = self._try("the watchdog's metrics cannot be read", self._watched) or {}
         started = self._try("the executions cannot be listed", self._started)
-        closed = bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
+        closed = self._may_close and bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
         # Each pool is judged by its own metrics: what one run does is no reason to end another's instance.
         judged = {
             pool: judge(watched.get(pool, Watched()), started, now=self._now, limits=self._limits)
@@ -153,7 +155,7 @@ class Backstop:
             "instances": sorted(instance.name for instance in instances),
             "ended": ended,
             "why": why or None,
-            "closed": closed or bool(due),
+            "closed": closed or (self._may_close and bool(due)),
             "problems": self.problems,
         }
         print(json.dumps(found))
@@ -166,18 +168,19 @@ class Backstop:
 
         Karpenter launches them for pods alone, which nothing makes without an execution: none is kept from launching.
         """
-        found: list[Instance] = (
-            self._try(
-                "the instances that compile cannot be listed",
-                lambda: self._instances([self._environ["COMPILE_NODEPOOL"]]),
-            )
-            or []
-        )
+        pools = [pool for pool in [self._environ.get("COMPILE_NODEPOOL")] if pool]
+        listed = "the instances that compile cannot be listed"
+        found: list[Instance] = (self._try(listed, lambda: self._instances(pools)) if pools else None) or []
         none = started == ()
         age = self._limits.window if none else self._limits.compiler
         due = [instance.name for instance in found if self._now - instance.launched >= age]
         why = "it compiles for no run that goes on" if none else f"it compiles and is older than {_hours(age)}"
         return self._end(due, why, close=False) if due else []
+
+    @property
+    def _may_close(self) -> bool:
+        """Whether Karpenter is ours to keep from launching."""
+        return "KARPENTER_ROLE" in self._environ
 
     @property
     def _pools(self) -> list[str]:
@@ -192,7 +195,7 @@ class Backstop:
 
     def _end(self, instances: list[str], why: str, *, close: bool = True) -> list[str]:
         """Keep Karpenter from replacing them, end them, tell a person, each though another fails; what it ended."""
-        if close:
+        if close and self._may_close:
             self._try("Karpenter cannot be kept from launching", self._close)
         ec2 = self._clients("ec2")
         ended = [
@@ -208,6 +211,12 @@ class Backstop:
             f" Karpenter may launch no instance of the pools {self._environ['NODEPOOLS']} until the watchdog beats "
             "again and nothing is wrong: then the backstop allows it by itself."
         )
+        if not self._may_close:
+            closed = (
+                " Karpenter is not ours to stop: it launches the next one as long as a NodePool is to have one, and "
+                "each is ended after half an hour. To end that: `kubectl scale nodepool NAME --replicas=0` for "
+                f"{self._environ['NODEPOOLS']}."
+            )
         text = (
             f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must}"
             f"{closed if close else ''}\n\n"

@@ -41,6 +41,15 @@ def is_held(pool: str) -> bool:
     return pool in held_pools(MOST_NODES)
 
 
+FOREIGN_PREFIX = "specdecode-"
+"""Of the names of our NodePools, classes and price in somebody else's Karpenter: it may have a pool `cpu` itself."""
+
+
+def node_pool(slot: str, *, foreign: bool = False) -> str:
+    """Name of the NodePool of a slot, in a Karpenter of ours or in somebody else's."""
+    return f"{FOREIGN_PREFIX}{slot}" if foreign else slot
+
+
 STAGING_NODEPOOL = "staging"
 """Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
 
@@ -83,9 +92,12 @@ PLAIN_ACCOUNT = "specdecode-plain"
 """ServiceAccount of all other pods: it has no role. In AWS they act with a session (specdecode.manifests.sessions)."""
 
 RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
+"""Variable of the functions on a cluster of somebody else's; without it the cluster is ours."""
 NAMESPACE_RIGHTS = "namespace"
-"""Variable of the functions, and its value where they may do nothing outside NAMESPACE: nodes are not seen there, nor
-made or ended. Somebody else brings them."""
+"""Its value where they may do nothing outside NAMESPACE: nodes are not seen there, nor made or ended. Somebody else
+brings them."""
+POOL_RIGHTS = "pools"
+"""Its value where they may also scale NodePools of ours in somebody else's Karpenter, and see what comes of it."""
 
 SESSIONS_GROUP = "specdecode:sessions"
 """Kubernetes group of the functions in POD_ROLES: they may put a new session into a Secret, and read none."""

@@ -145,7 +145,7 @@ OPERATIONS = {
 }
 
 
-def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
+def look(aws: Aws, *, later: timedelta = timedelta(), without: tuple[str, ...] = ()) -> dict[str, Any]:
     environ = {
         "CLUSTER_NAME": "specdecode",
         "NODEPOOLS": ",".join(POOLS),
@@ -161,7 +161,8 @@ def look(aws: Aws, *, later: timedelta = timedelta()) -> dict[str, Any]:
         "EXECUTION_HOURS": str(int(EXECUTION.total_seconds() // 3600)),
         "RUNBOOK": "docs/operations.md",
     }
-    return backstop.Backstop(environ, aws.client, NOW + later).look()
+    given = {key: value for key, value in environ.items() if key not in without}
+    return backstop.Backstop(given, aws.client, NOW + later).look()
 
 
 @pytest.fixture
@@ -418,6 +419,22 @@ def test_without_step_functions_only_what_no_run_can_need_is_ended(aws, age, end
     with pytest.raises(RuntimeError):
         look(aws)
     assert (aws.alive == []) is ended
+
+
+FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL")
+"""What it is not told where Karpenter is somebody else's."""
+
+
+def test_in_somebody_elses_karpenter_it_ends_each_that_is_launched_again_and_touches_no_role(aws):
+    aws.instance("i-compiles", OLD, **{"karpenter.sh/nodepool": "compile"})
+    found = look(aws, without=FOREIGN)
+    assert (found["ended"], found["closed"], found["problems"]) == (["i-old"], False, [])
+    aws.instance("i-again", YOUNG)
+    assert look(aws, without=FOREIGN)["ended"] == []
+    assert look(aws, without=FOREIGN, later=timedelta(minutes=10))["ended"] == ["i-again"]
+    assert not [call for call in aws.calls if "role" in call] and aws.alive == ["i-compiles"]
+    ((_, text), _) = aws.told
+    assert "kubectl scale nodepool NAME --replicas=0` for trn2,trn2-2,cpu" in text and "may launch no" not in text
 
 
 def test_without_ec2_it_fails(aws):

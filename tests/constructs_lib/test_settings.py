@@ -234,6 +234,11 @@ def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
         ({"cluster_ca": CLUSTER["cluster_ca"]}, ("cluster_ca", "existing_cluster")),
         (CLUSTER | {"admin_role_arns": "arn:aws:iam::111122223333:role/admin"}, ("admin_role_arns", "leave it out")),
         (CLUSTER | {"capacity_reservation_id": "cr-0123456789abcdef0"}, ("capacity_reservation_id", "leave it out")),
+        (CLUSTER | {"node_security_groups": "sg-0123456789abcdef0"}, ("node_security_groups", "karpenter_node_role")),
+        (CLUSTER | {"karpenter_node_role": "r", "node_security_groups": "web"}, ("web is no id",)),
+        ({"karpenter_node_role": "r"}, ("karpenter_node_role", "existing_cluster")),
+        (CLUSTER | {"karpenter_node_role": "r", "availability_zones": "use2-az1,use2-az2", "trn2_zones": "use2-az3",
+                    "capacity_zones": "use2-az3"}, ("capacity_zones", "not among")),
     ],
 )  # fmt: skip
 def test_half_a_cluster_of_yours_is_refused(given: dict[str, str], words: tuple[str, ...]) -> None:
@@ -241,9 +246,18 @@ def test_half_a_cluster_of_yours_is_refused(given: dict[str, str], words: tuple[
     assert all(word in line for word in words), line
 
 
+def test_nodes_that_are_made_in_it_have_the_settings_of_nodes() -> None:
+    given = {"karpenter_node_role": "KarpenterNodes", "nodes": "2", "capacity_reservation_id": "cr-0123456789abcdef0"}
+    settings = Settings.from_context(CLUSTER | given, now=NOW)
+    assert settings.makes_nodes and settings.nodes == 2
+    assert not Settings.from_context(CLUSTER, now=NOW).makes_nodes
+    assert Settings().makes_nodes
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("karpenter_node_role", "arn:aws:iam::111122223333:role/nodes"),
         ("existing_cluster", "a b"),
         ("cluster_endpoint", "http://x"),
         ("cluster_security_group", "default"),

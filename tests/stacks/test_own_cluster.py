@@ -15,7 +15,7 @@ from constructs_lib.settings import Settings
 from tests.conftest import Assembly, synthesize
 from tests.stacks.test_iam_lint import KNOWN, findings
 from tests.stacks.test_own_network import OF_A_NETWORK, SUBNETS, VPC
-from tests.templates import Templates
+from tests.templates import Templates, as_list
 
 pytestmark = pytest.mark.synth
 CONTEXT = {
@@ -95,7 +95,7 @@ def test_who_comes_in_and_as_whom(alone: Templates) -> None:
         if obj["kind"] == "RoleBinding"
         for subject in obj["subjects"]
     }
-    assert groups - {"specdecode:watchdog"} == known, "the watchdog's own group ends nodes, of which there are none"
+    assert groups == known
     assert sum(entry["KubernetesGroups"] == [DEPLOYER_GROUP] for entry in entries) == 1
 
 
@@ -104,6 +104,96 @@ def test_only_the_deployment_has_a_right_outside_the_namespace() -> None:
     assert [[subject["name"] for subject in obj["subjects"]] for obj in wide] == [[DEPLOYER_GROUP]]
     (role,) = [obj for obj in objects(Settings.from_context(CONTEXT)) if obj["kind"] == "ClusterRole"]
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"persistentvolumes"}
+
+
+KARPENTER = {**CONTEXT, "karpenter_node_role": "TheirNodes", "nodes": "2"}
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """With NodePools of ours in their Karpenter."""
+    return synthesize(tmp_path_factory.mktemp("guest"), accept_no_alerts="true", **KARPENTER)
+
+
+@pytest.fixture(scope="module")
+def hosted(guest: Assembly) -> Templates:
+    return Templates({"SpecDecodeStack": guest.raw("SpecDecodeStack")})
+
+
+def test_in_their_karpenter_the_stack_makes_a_backstop_and_nothing_of_a_cluster(
+    guest: Assembly, hosted: Templates, alone: Templates
+) -> None:
+    assert guest.findings == ()
+    made = Counter(resource["Type"] for _, _, resource in hosted.resources())
+    before = Counter(resource["Type"] for _, _, resource in alone.resources())
+    assert not before - made
+    assert dict(made - before) == {
+        "AWS::CloudWatch::Alarm": 2,  # the backstop's, and that of a node without a lease
+        "AWS::Events::Rule": 1,
+        "AWS::IAM::Policy": 1,
+        "AWS::IAM::Role": 1,
+        "AWS::Lambda::Function": 1,
+        "AWS::Lambda::Permission": 1,
+        "AWS::Logs::LogGroup": 1,
+    }
+    assert not made.keys() & (OF_A_CLUSTER | OF_A_NETWORK)
+    for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+        for name, properties in hosted.properties(kind).items():
+            assert findings(properties["PolicyDocument"]) <= set(KNOWN), name
+
+
+def test_objects_in_their_karpenter(snapshot: SnapshotAssertion) -> None:
+    """What the administrator applies more than for nodes that are simply there."""
+    plain = objects(Settings.from_context(CONTEXT))
+    more = [obj for obj in objects(Settings.from_context(KARPENTER)) if obj not in plain]
+    assert more == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_every_object_of_ours_there_has_a_name_that_is_ours_and_a_label() -> None:
+    for obj in objects(Settings.from_context(KARPENTER)):
+        if obj["kind"] in CLUSTER_WIDE - {"Namespace"}:
+            assert obj["metadata"]["name"].startswith("specdecode-"), obj["metadata"]
+            assert obj["metadata"]["labels"]["app.kubernetes.io/name"] == "specdecode"
+
+
+def test_rights_there_to_change_anything_are_for_the_replicas_of_our_pools_alone() -> None:
+    given = objects(Settings.from_context(KARPENTER))
+    wide = {obj["metadata"]["name"]: obj["rules"] for obj in given if obj["kind"] == "ClusterRole"}
+    assert set(wide) == {"specdecode-reader", "specdecode-pipeline", "specdecode-deployer"}
+    assert {verb for rule in wide["specdecode-reader"] for verb in rule["verbs"]} == {"get", "list"}
+    (scale,) = wide["specdecode-pipeline"]
+    pools = ["specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu"]
+    assert (scale["resources"], scale["resourceNames"]) == (["nodepools/scale"], pools)
+    limits = {obj["metadata"]["name"]: obj["spec"]["limits"] for obj in given if obj["kind"] == "NodePool"}
+    assert limits == {name: {"nodes": "1"} for name in pools}, "whatever replicas the pipeline asks for"
+
+
+def test_the_backstop_there_ends_instances_of_our_pools_and_touches_no_role(hosted: Templates) -> None:
+    (variables,) = [
+        function["Environment"]["Variables"]
+        for function in hosted.properties("AWS::Lambda::Function").values()
+        if "HOLDING_HOURS" in function.get("Environment", {}).get("Variables", {})
+    ]
+    assert variables["CLUSTER_NAME"] == "Their_cluster"
+    assert variables["NODEPOOLS"] == "specdecode-trn2,specdecode-trn2-2,specdecode-cpu"
+    assert not variables.keys() & {"KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL"}
+    ends = [statement for _, statement in hosted.statements() if statement["Action"] == "ec2:TerminateInstances"]
+    assert [statement["Condition"]["StringEquals"] for statement in ends] == [
+        {
+            "aws:ResourceTag/kubernetes.io/cluster/Their_cluster": "owned",
+            "aws:ResourceTag/karpenter.sh/nodepool": variables["NODEPOOLS"].split(","),
+        }
+    ]
+    actions = {action for _, statement in hosted.statements() for action in as_list(statement["Action"])}
+    assert not {action for action in actions if action.startswith("iam:")}
+
+
+def test_functions_there_know_that_they_may_scale_pools(hosted: Templates) -> None:
+    rights = {
+        function.get("Environment", {}).get("Variables", {}).get(names.RIGHTS_VARIABLE)
+        for function in hosted.properties("AWS::Lambda::Function").values()
+    }
+    assert rights - {None} == {names.POOL_RIGHTS}
 
 
 def test_every_function_in_the_cluster_knows_its_rights_end_at_the_namespace(alone: Templates) -> None:

@@ -11,7 +11,7 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -105,6 +105,15 @@ class Kubernetes:
             return self._json("GET", path(kind, namespace=namespace, name=name))
         except NotFound:
             return None
+
+    def events_about(self, kind: str, *, only: str = "") -> Sequence[KubeObject]:
+        """Events about objects of a kind that is in no namespace (of type `only`): Kubernetes keeps them in `default`
+        (makeEvent in client-go's tools/record/event.go).
+        """
+        if self._confined:
+            return []
+        fields = f"type={only},involvedObject.kind={kind}" if only else f"involvedObject.kind={kind}"
+        return self.list("Event", namespace="default", fields=fields)
 
     def list(
         self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
@@ -101,13 +102,16 @@ def _listed(
 
 def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
     """Events of the workload namespace, and those of nodes and of what makes them. Nobody else's are read."""
-    asked = [(names.NAMESPACE, "")] + [(None, f"involvedObject.kind={kind}") for kind in EVENTS_ABOUT]
+    asked: dict[str, Callable[[], Sequence[KubeObject]]] = {
+        "in the namespace": partial(kube.list, "Event", namespace=names.NAMESPACE)
+    }
+    asked |= {f"about {kind}": partial(kube.events_about, kind) for kind in EVENTS_ABOUT}
     events: list[KubeObject] = []
-    for namespace, fields in asked if not found.unreachable else ():
+    for which, look in asked.items() if not found.unreachable else ():
         try:
-            events += kube.list("Event", namespace=namespace, fields=fields)
+            events += look()
         except KubernetesError as error:
-            found.missing.append(f"Event {fields}".rstrip() + f": {error}")
+            found.missing.append(f"Event {which}: {error}")
     found.files["events.json"] = json.dumps(events, indent=1)
     return events
 

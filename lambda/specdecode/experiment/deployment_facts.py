@@ -24,6 +24,8 @@ class ExistingCluster(BaseModel):
     endpoint: str
     security_group: str
     issuer: str
+    node_role: str | None = None
+    """Role of the nodes of its Karpenter, where NodePools of ours stand in that; else nodes are simply there."""
 
 
 class DeploymentFacts(BaseModel):
@@ -74,3 +76,8 @@ class DeploymentFacts(BaseModel):
     """Whether an address gets the alarms."""
     accept_no_alerts: bool = False
     """Whether it was said that nobody is told."""
+
+    @property
+    def makes_nodes(self) -> bool:
+        """Whether runs scale NodePools of ours."""
+        return self.existing is None or self.existing.node_role is not None

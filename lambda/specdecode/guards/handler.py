@@ -13,8 +13,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from specdecode import aws
-from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
+from specdecode.cluster.pools import NodePools
 from specdecode.guards import heartbeat, log_groups, node
 from specdecode.guards.response import Request, answer
 from specdecode.guards.waiting import (
@@ -31,7 +31,7 @@ from specdecode.guards.waiting import (
 
 LOGGER = logging.getLogger("specdecode")
 
-Act = Callable[[Request, dict[str, Any], Context, Kubernetes], str]
+Act = Callable[[Request, dict[str, Any], Context, NodePools], str]
 """Carries a request out and returns the physical id; raises to refuse it."""
 
 
@@ -39,21 +39,21 @@ class Refused(Exception):
     """The change must not be made now; the message says why and what to do."""
 
 
-def update(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def update(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """Let what the node hangs on change only while no run has it."""
     return _let_through(
         request,
-        lambda: node.in_use(kube),
+        lambda: node.in_use(pools),
         "This deployment would change the NodePool, Karpenter or the Neuron driver, and {}. It would end the run, "
         "because applying the NodePool anew puts it back to 0 replicas.",
     )
 
 
-def code(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def code(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """Let the code of functions and pods change only while no run is under way."""
     return _let_through(
         request,
-        lambda: node.in_use(kube) or node.at_work(kube),
+        lambda: node.in_use(pools) or node.at_work(pools.kube),
         "This deployment would change the code of the pipeline and of its pods, and {}. Its pods would be refused the "
         "code that they were made for, and other code would carry out its next step.",
     )
@@ -79,46 +79,46 @@ def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal
     return identity
 
 
-def drain(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def drain(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """On deletion, wait for the last NodeClaim: the NodePools are gone by now, and Karpenter goes after this."""
     if request.RequestType == "Delete":
-        _wait(lambda: node.delete_node_claims(kube), event, context)
+        _wait(lambda: node.delete_node_claims(pools.kube), event, context)
     return request.identity
 
 
-def teardown(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def teardown(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """On deletion, stop running executions, delete their workloads and wait until the node is gone. What the backstop
     may have attached to Karpenter's role goes then: neither could be deleted with it.
     """
     if request.RequestType == "Delete":
         given = request.ResourceProperties
         _stop_executions(str(given["StateMachineArn"]))
-        _wait(lambda: node.give_up(kube), event, context)
+        _wait(lambda: node.give_up(pools), event, context)
         if "NoLaunchPolicy" in given:
             _detach(role=str(given["KarpenterRole"]), policy=str(given["NoLaunchPolicy"]))
     return request.identity
 
 
-def ready(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def ready(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready.
 
     A dry run that AWS refused is waited for much longer: Karpenter repeats it only when it forgets the refusal.
     """
     if request.RequestType != "Delete":
-        pools = [str(name) for name in request.ResourceProperties["Pools"]]
+        watched = [str(name) for name in request.ResourceProperties["Pools"]]
         otherwise = (
             "Karpenter would launch no node: {}. A run would wait for its node in vain. What to do is in "
             "docs/operations.md, under `ReadyGuard`."
         )
         if SECOND_DEADLINE not in event:
-            but_refused = partial(node.not_ready, kube, pools, but_refused=True)
+            but_refused = partial(node.not_ready, pools.kube, watched, but_refused=True)
             _wait(but_refused, event, context, limit_s=SOON_S, otherwise=otherwise)
-        everything = partial(node.not_ready, kube, pools)
+        everything = partial(node.not_ready, pools.kube, watched)
         _wait(everything, event, context, limit_s=REFUSED_S, key=SECOND_DEADLINE, otherwise=otherwise)
     return request.identity
 
 
-def retention(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def retention(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """Give log groups that AWS makes by itself their retention. They stay when the stack goes, and empty themselves."""
     if request.RequestType != "Delete":
         given = request.ResourceProperties
@@ -126,7 +126,7 @@ def retention(request: Request, event: dict[str, Any], context: Context, kube: K
     return request.identity
 
 
-def beat(request: Request, event: dict[str, Any], context: Context, kube: Kubernetes) -> str:
+def beat(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
     """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it.
 
     Only what the watchdog itself says fails the deployment. A heartbeat that CloudWatch shows too late costs one false
@@ -211,7 +211,8 @@ def handler(event: dict[str, Any], context: Context) -> None:
     request = Request.model_validate(event)
     try:
         act = _ACTS[str(request.ResourceProperties["Guard"])]
-        identity = act(request, event, context, connect(os.environ))
+        pools = NodePools.from_environ(connect(os.environ), os.environ)
+        identity = act(request, event, context, pools)
     except HandedOver:
         return
     except Exception as error:

@@ -7,30 +7,24 @@ from datetime import UTC, datetime
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import NotFound
+from specdecode.cluster.pools import NodePools
 from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.cluster.teardown import delete_workloads
 
-NODEPOOL_LABEL = "karpenter.sh/nodepool"
 OURS = "app.kubernetes.io/managed-by=specdecode"
 """Label selector of everything that runs create."""
 
 
-def in_use(kube: Kubernetes) -> str | None:
+def in_use(pools: NodePools) -> str | None:
     """Why the nodes of runs must not be disturbed, or None. The pools' replicas follow the lease.
 
     It looks at every pool that there is: those that an update takes away are no longer in the new settings.
     """
-    if wanted := _with_replicas(kube):
-        return f"NodePool {', '.join(wanted)} has 1 replica: a run holds the node"
-    claims = held_claims(kube)
+    if wanted := pools.scaled():
+        return f"NodePool {', '.join(map(pools.name, wanted))} has 1 replica: a run holds the node"
+    claims = held_claims(pools)
     return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
-
-
-def _with_replicas(kube: Kubernetes) -> list[str]:
-    """NodePools that are to have a node for a run."""
-    pools = {name: kube.get("NodePool", name) for name in names.held_pools(names.MOST_NODES)}
-    return [name for name, pool in pools.items() if pool is not None and pool.get("spec", {}).get("replicas")]
 
 
 def at_work(kube: Kubernetes) -> str | None:
@@ -44,10 +38,12 @@ def node_claims(kube: Kubernetes) -> list[str]:
     return [name_of(claim) for claim in _claims(kube)]
 
 
-def held_claims(kube: Kubernetes) -> list[str]:
+def held_claims(pools: NodePools) -> list[str]:
     """Names of those of the pools that runs hold nodes of."""
-    labelled = _claims(kube, NODEPOOL_LABEL)
-    return [name_of(claim) for claim in labelled if names.is_held(claim["metadata"]["labels"][NODEPOOL_LABEL])]
+    try:
+        return [name_of(claim) for claim in pools.claims()]
+    except NotFound:  # Karpenter's CRDs never came, as when a failed deployment is rolled back
+        return []
 
 
 def delete_node_claims(kube: Kubernetes) -> list[str]:
@@ -58,12 +54,12 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
     return [f"NodeClaim/{name}" for name in node_claims(kube)]
 
 
-def give_up(kube: Kubernetes) -> list[str]:
+def give_up(pools: NodePools) -> list[str]:
     """Delete all workloads and scale the pools to zero; returns what still exists."""
-    left = delete_workloads(kube, selector=OURS)
-    for pool in _with_replicas(kube):
-        kube.scale("NodePool", pool, 0)
-    return left + [f"NodeClaim/{claim}" for claim in held_claims(kube)]
+    left = delete_workloads(pools.kube, selector=OURS)
+    for slot in pools.scaled():
+        pools.scale(slot, 0)
+    return left + [f"NodeClaim/{claim}" for claim in held_claims(pools)]
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:
@@ -83,9 +79,9 @@ def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) 
     return found
 
 
-def _claims(kube: Kubernetes, selector: str = "") -> list[KubeObject]:
-    """The NodeClaims; none where Karpenter's CRDs never came, as when a failed deployment is rolled back."""
+def _claims(kube: Kubernetes) -> list[KubeObject]:
+    """The NodeClaims; none where Karpenter's CRDs never came."""
     try:
-        return kube.list("NodeClaim", selector=selector)
+        return kube.list("NodeClaim")
     except NotFound:
         return []

@@ -14,7 +14,6 @@ from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.runs.state import change_state
 from specdecode.tasks.capacity import (
     KARPENTER_KINDS,
-    NODEPOOL_LABEL,
     missing_because,
     outside_window,
     usable_node,
@@ -48,15 +47,14 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
-    follow_lease(rt.kube, rt.lease)
+    follow_lease(rt.pools, rt.lease)
     since = claim.held_since or now
-    nodes = rt.kube.list("Node", selector=f"{NODEPOOL_LABEL}={claim.pool}")
+    nodes = rt.pools.nodes(claim.pool)
     node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
     if node is not None:
         change_state(rt.store, given.run_id, held_since=since, pool=claim.pool, node=node)
         return Progress(done=True, message=f"node {node} is ready")
-    pool = rt.kube.get("NodePool", claim.pool)
-    claims = rt.kube.list("NodeClaim", selector=f"{NODEPOOL_LABEL}={claim.pool}")
+    pool, claims = rt.pools.get(claim.pool), rt.pools.claims(claim.pool)
     # What is asked for already comes, whatever becomes of the pool's conditions.
     unready = None if claims else why_no_node(rt.kube, pool, since=since, now=now)
     if unready is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from specdecode.cluster.client import Kubernetes
@@ -11,7 +11,6 @@ from specdecode.cluster.resources import KubeObject, name_of, parse_time
 from specdecode.experiment import Capacity
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 
-NODEPOOL_LABEL = "karpenter.sh/nodepool"
 DRA_DRIVER = "neuron.aws.com"
 KARPENTER_KINDS = ("NodeClaim", "NodePool", "EC2NodeClass")
 
@@ -39,9 +38,9 @@ def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject] | None
     return None
 
 
-def warnings_about(kube: Kubernetes, kind: str) -> list[KubeObject]:
+def warnings_about(kube: Kubernetes, kind: str) -> Sequence[KubeObject]:
     """Events of type Warning about objects of `kind`: the API server chooses them, however many others there are."""
-    return kube.list("Event", fields=f"type=Warning,involvedObject.kind={kind}")
+    return kube.events_about(kind, only="Warning")
 
 
 def missing_because(

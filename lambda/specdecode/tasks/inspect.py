@@ -9,15 +9,14 @@ from specdecode.cluster.lease import Lease
 from specdecode.cluster.pods import is_ready, is_true, restarts
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.runs.view import ClusterView, PodView
-from specdecode.tasks.capacity import NODEPOOL_LABEL
 from specdecode.tasks.guarded import Guarded
 from specdecode.tasks.jobs import look_at_pods
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
 
 def look(given: StepInput, rt: Runtime) -> ClusterView:
-    pools = [pool for name in rt.lease.slots if (pool := rt.kube.get("NodePool", name)) is not None]
-    nodes = {name_of(node): node for node in rt.kube.list("Node", selector=NODEPOOL_LABEL) if _is_held(node)}
+    wanted = [replicas for slot in rt.lease.slots if (replicas := rt.pools.replicas(slot)) is not None]
+    nodes = {name_of(node): node for node in rt.pools.nodes()}
     pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
     wrong = {problem.pod: str(problem) for problem in reversed(found)}
     parts, lease, turns = Guarded(), Lease(), Lease()
@@ -29,15 +28,11 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
         lease=lease,
         turns=turns,
         problems=tuple(parts.problems),
-        replicas=sum(int(pool.get("spec", {}).get("replicas") or 0) for pool in pools) if pools else None,
+        replicas=sum(wanted) if wanted else None,
         nodes=tuple(f"{name} ({'Ready' if is_true(node, 'Ready') else 'NotReady'})" for name, node in nodes.items()),
         slots=tuple(rt.lease.slots),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
     )
-
-
-def _is_held(node: KubeObject) -> bool:
-    return names.is_held(node["metadata"]["labels"][NODEPOOL_LABEL])
 
 
 def _view(pod: KubeObject, problem: str | None) -> PodView:

@@ -5,46 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
-from specdecode import names
-from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.cluster.pools import NodePools
 from specdecode.cluster.resources import KubeObject, name_of, parse_time
 from specdecode.giving_back import CLAIM_GRACE_MINUTES
 from specdecode.tasks import logs
-from specdecode.tasks.capacity import NODEPOOL_LABEL
 
 GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
 
 
-def count(kube: Kubernetes) -> Counter[str]:
-    """NodePool that runs hold -> its NodeClaims; each is an instance that bills."""
-    return Counter(_pool_of(claim) for claim in _claims(kube))
+def count(pools: NodePools) -> Counter[str]:
+    """Slot -> NodeClaims of its NodePool; each is an instance that bills."""
+    return Counter(slot for claim in pools.claims() if (slot := pools.slot_of(claim)))
 
 
-def delete_left(kube: Kubernetes, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
+def delete_left(pools: NodePools, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
     """Delete what Karpenter has not begun to end GRACE after its pool went to 0 replicas; the names.
 
     Only of pools that nobody holds a node of. Kubernetes cannot confine the right to delete NodeClaims to those of one
     pool (a rule knows names, and these are made up by Karpenter): it is confined here, by the label.
     """
-    left = [claim for claim in _claims(kube) if "deletionTimestamp" not in claim["metadata"]]
+    left = [claim for claim in pools.claims() if "deletionTimestamp" not in claim["metadata"]]
+    slots = {name_of(claim): str(pools.slot_of(claim)) for claim in left}
     if not left:
         return ()
-    scaled = {pool: _scaled_at(kube.get("NodePool", pool)) for pool in {_pool_of(claim) for claim in left}}
-    old = [claim for claim in left if now - max(scaled[_pool_of(claim)], _created(claim)) > GRACE]
+    scaled = {slot: _scaled_at(pools.get(slot)) for slot in set(slots.values())}
+    old = [claim for claim in left if now - max(scaled[slots[name_of(claim)]], _created(claim)) > GRACE]
     held = _held_pools(lease) if old else frozenset()
-    deleted = [claim for claim in old if _pool_of(claim) not in held]
-    for claim in deleted:
-        kube.delete("NodeClaim", name_of(claim))
-    return tuple(name_of(claim) for claim in deleted)
-
-
-def _claims(kube: Kubernetes) -> list[KubeObject]:
-    return [claim for claim in kube.list("NodeClaim", selector=NODEPOOL_LABEL) if names.is_held(_pool_of(claim))]
-
-
-def _pool_of(claim: KubeObject) -> str:
-    return str((claim["metadata"].get("labels") or {}).get(NODEPOOL_LABEL, ""))
+    deleted = [name_of(claim) for claim in old if slots[name_of(claim)] not in held]
+    for name in deleted:
+        pools.kube.delete("NodeClaim", name)
+    return tuple(deleted)
 
 
 def _created(obj: KubeObject) -> datetime:

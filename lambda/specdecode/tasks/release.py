@@ -46,14 +46,14 @@ def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease:
     try:
         lease = rt.lease.update(partial(give_up, slots=rt.lease.slots))
     except LeaseDamaged:
-        set_replicas(rt.kube, Lease(), rt.lease.slots)
+        set_replicas(rt.pools, Lease(), rt.lease.slots)
         return Lease()
     except Exception:
         machine = executions.machine_of(given.execution_arn)
         if not executions.running(rt, machine=machine) - {given.run_id}:
-            set_replicas(rt.kube, Lease(), rt.lease.slots)
+            set_replicas(rt.pools, Lease(), rt.lease.slots)
         raise
-    follow_lease(rt.kube, rt.lease, known=lease)
+    follow_lease(rt.pools, rt.lease, known=lease)
     return lease
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.cluster.pools import NodePools
 
 LOOKS = 5
 """Times that the replicas are set while the lease changes under them; after that the next look goes on."""
 
 
-def set_replicas(kube: Kubernetes, lease: Lease, slots: Sequence[str]) -> None:
+def set_replicas(pools: NodePools, lease: Lease, slots: Sequence[str]) -> None:
     """Bring the NodePools `slots` to what `lease` is worth of each; one that does not exist has no node.
 
     Pools that are to have none come first, and one that cannot be scaled keeps no other: its error comes at the end.
@@ -20,16 +20,16 @@ def set_replicas(kube: Kubernetes, lease: Lease, slots: Sequence[str]) -> None:
     failed: Exception | None = None
     for name in sorted(slots, key=lease.replicas_of):
         try:
-            pool, wanted = kube.get("NodePool", name), lease.replicas_of(name)
-            if pool is not None and pool.get("spec", {}).get("replicas") != wanted:
-                kube.scale("NodePool", name, wanted)
+            wanted = lease.replicas_of(name)
+            if pools.replicas(name) not in (None, wanted):
+                pools.scale(name, wanted)
         except Exception as error:
             failed = failed or error
     if failed:
         raise failed
 
 
-def follow_lease(kube: Kubernetes, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
+def follow_lease(pools: NodePools, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
     """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns the lease that they
     follow. `known` is the lease as the caller has just stored or read it.
 
@@ -38,7 +38,7 @@ def follow_lease(kube: Kubernetes, lease: LeaseStore, *, known: Lease | None = N
     """
     wanted = known or lease.read()
     for _ in range(LOOKS):
-        set_replicas(kube, wanted, lease.slots)
+        set_replicas(pools, wanted, lease.slots)
         after = lease.read()
         if after.pools == wanted.pools:
             break

@@ -72,6 +72,6 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
         bundle_sha256=rt.environ["BUNDLE_SHA256"],
         region=rt.environ["AWS_REGION"],
         pool=run.state.pool,
-        makes_nodes=rt.sees_nodes,
+        makes_nodes=not rt.is_guest,
         node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
     )

@@ -17,6 +17,7 @@ from specdecode import aws, layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
+from specdecode.cluster.pools import NodePools
 from specdecode.experiment import Capacity
 from specdecode.planning.events import LONGEST_POLL_S
 from specdecode.runs.store import Store
@@ -78,12 +79,26 @@ class Runtime:
 
     @property
     def sees_nodes(self) -> bool:
-        """Whether the pipeline makes, sees and ends nodes; else they are somebody else's, and simply there."""
+        """Whether the pipeline scales and sees nodes; else they are somebody else's, and simply there."""
         return self.environ.get(names.RIGHTS_VARIABLE) != names.NAMESPACE_RIGHTS
+
+    @property
+    def ends_nodes(self) -> bool:
+        """Whether it may delete NodeClaims: a right to delete ours would be one to delete everybody's."""
+        return not self.is_guest
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether the cluster is somebody else's: no NodePool of ours is there for pods that need no held node."""
+        return names.RIGHTS_VARIABLE in self.environ
 
     @cached_property
     def kube(self) -> Kubernetes:
         return self.kubernetes()
+
+    @cached_property
+    def pools(self) -> NodePools:
+        return NodePools.from_environ(self.kube, self.environ)
 
     @cached_property
     def store(self) -> Store:

@@ -75,8 +75,8 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     deleted: tuple[str, ...] = ()
     cleaned: tuple[str, ...] = ()
     with parts.part(COUNT):
-        deleted = nodes.delete_left(rt.kube, rt.lease, now=rt.now()) if wanted is not None else ()
-        count = nodes.count(rt.kube)
+        deleted = nodes.delete_left(rt.pools, rt.lease, now=rt.now()) if wanted is not None and rt.ends_nodes else ()
+        count = nodes.count(rt.pools)
     with parts.part(WORKLOADS):
         cleaned = _clean_orphans(rt)
     found = Reconciled(
@@ -116,16 +116,16 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
                 wanted = without(lease)
                 lease = rt.lease.update(without)
         except LeaseDamaged as damage:
-            set_replicas(rt.kube, Lease(), rt.lease.slots)
+            set_replicas(rt.pools, Lease(), rt.lease.slots)
             followed = Lease()
             _mend(rt.lease, damage, running, parts)
         except Exception:
             if wanted is not None:
-                set_replicas(rt.kube, wanted, rt.lease.slots)
+                set_replicas(rt.pools, wanted, rt.lease.slots)
                 followed = wanted
             raise
         else:
-            followed = follow_lease(rt.kube, rt.lease, known=lease)
+            followed = follow_lease(rt.pools, rt.lease, known=lease)
     return lease, ended, followed
 
 
@@ -233,8 +233,13 @@ def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
         ("NodesWithoutLease", "Count", found.too_many or {}),
     ):
         data += [
-            {"MetricName": name, "Value": value, "Unit": unit, "Dimensions": [{"Name": POOL, "Value": pool}]}
-            for pool, value in values.items()
+            {
+                "MetricName": name,
+                "Value": value,
+                "Unit": unit,
+                "Dimensions": [{"Name": POOL, "Value": rt.pools.name(slot)}],
+            }
+            for slot, value in values.items()
         ]
     rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from specdecode import names
+from specdecode.cluster.pools import NodePools
 from specdecode.guards import handler as guards
 from specdecode.guards import waiting
 from specdecode.guards.node import give_up
@@ -71,14 +72,14 @@ def test_a_teardown_gives_up_every_node(world: World) -> None:
     for pool in (names.NODEPOOL, "trn2-2"):
         world.pool(replicas=1, name=pool)
         world.claim(f"of-{pool}", pool=pool)
-    assert give_up(world.cluster.client()) == ["NodeClaim/of-trn2", "NodeClaim/of-trn2-2"]
+    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/of-trn2", "NodeClaim/of-trn2-2"]
     assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0]
 
 
 def test_a_teardown_gives_up_the_node_without_devices_too(world: World) -> None:
     world.pool(replicas=1, name=names.CPU_NODEPOOL)
     world.claim("cpu-claim", pool=names.CPU_NODEPOOL)
-    assert give_up(world.cluster.client()) == ["NodeClaim/cpu-claim"]
+    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/cpu-claim"]
     assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
 
 

@@ -83,7 +83,7 @@ def test_a_pool_that_cannot_be_scaled_keeps_no_other() -> None:
 
     world.cluster.fault = fault
     with pytest.raises(Exception, match="away"):
-        set_replicas(world.rt.kube, Lease(), world.rt.lease.slots)
+        set_replicas(world.rt.pools, Lease(), world.rt.lease.slots)
     assert world.held == {TRN2: 1, CPU: 0}
 
 

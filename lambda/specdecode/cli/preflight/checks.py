@@ -7,7 +7,18 @@ from functools import partial
 from typing import Any
 
 from specdecode import layout, names
-from specdecode.cli.preflight import alerts, builds, capacity, cluster, leftovers, models, network, quotas, registry
+from specdecode.cli.preflight import (
+    alerts,
+    builds,
+    capacity,
+    cluster,
+    kubectl,
+    leftovers,
+    models,
+    network,
+    quotas,
+    registry,
+)
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cluster.lease import Lease
@@ -77,9 +88,9 @@ def _of_a_node(
     if ask.facts.existing:
         say("the cluster")
         yield from looked("cluster", lambda: cluster.of_eks(ask))
-        yield from looked("node", lambda: cluster.inside(ask, experiment.shape, ask_kubectl=cluster.kubectl))
-    else:
-        yield from _of_our_cluster(ask, deployment, experiment, say=say)
+        yield from looked("node", lambda: cluster.inside(ask, experiment.shape, ask_kubectl=kubectl.kubectl))
+    if ask.facts.makes_nodes:
+        yield from _of_our_nodes(ask, deployment, experiment, say=say)
     say("the engine's image")
     engine = load_engine(experiment.engine)
     yield from looked("image", lambda: [c for c, _ in registry.images(engine, ask=http, client=ask.client)])
@@ -94,10 +105,10 @@ def _of_a_node(
         yield from looked("Hugging Face token", lambda: models.token(ask))
 
 
-def _of_our_cluster(
+def _of_our_nodes(
     ask: Ask, deployment: Deployment, experiment: Experiment, *, say: Callable[[str], Any]
 ) -> Iterator[Check]:
-    """Where our own cluster and its node come from."""
+    """Where the nodes come from that runs hold, and what a cluster of ours is made of."""
     yield from looked("zones", lambda: capacity.zones(ask, experiment.shape))
     of_reservation = ask.facts.reservation is not None and experiment.shape.has_devices
     lease = _lease(ask, deployment) if ask.deployed and of_reservation else None
@@ -107,7 +118,8 @@ def _of_our_cluster(
     ahead = len(experiment.variants) if experiment.compile.on is CompileOn.CPU else 0
     yield from looked("vCPUs", lambda: quotas.vcpus(ask, experiment.shape, compiles=ahead))
     say("add-ons and AMIs")
-    yield from looked("add-ons", lambda: builds.addons(ask))
+    if ask.facts.existing is None:
+        yield from looked("add-ons", lambda: builds.addons(ask))
     yield from looked("AMIs", lambda: builds.amis(ask))
 
 

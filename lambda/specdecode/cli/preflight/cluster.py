@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from specdecode import names
+from specdecode.cli.preflight import karpenter
 from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cli.preflight.kubectl import OBJECTS, Kubectl
 from specdecode.cluster.pods import is_true
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
@@ -21,23 +22,7 @@ OLDEST = (1, 34)
 MODES = ("API", "API_AND_CONFIG_MAP")
 """Authentication modes of EKS in which access entries count (eks/latest/userguide/setting-up-access-entries.html)."""
 DRIVER, CLASS = "s3.csi.aws.com", "neuron.aws.com"
-OBJECTS = ".venv/bin/python -m constructs_lib.cluster_objects | kubectl apply -f -"
-TIMEOUT_S = 20
-
-Kubectl = Callable[[Sequence[str]], str]
-"""Arguments -> what it prints. OSError or LookupError says why it printed nothing."""
-
-
-def kubectl(arguments: Sequence[str]) -> str:
-    """The user's kubectl, with the user's rights."""
-    command = ["kubectl", *arguments, f"--request-timeout={TIMEOUT_S // 2}s"]
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise LookupError(f"kubectl did not answer within {TIMEOUT_S} s") from None
-    if ended.returncode:
-        raise LookupError(" ".join(ended.stderr.split())[:300] or f"kubectl ended with {ended.returncode}")
-    return ended.stdout
+LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def of_eks(ask: Ask) -> Iterator[Check]:
@@ -55,6 +40,8 @@ def of_eks(ask: Ask) -> Iterator[Check]:
         return
     yield described(facts, facts.existing, found)
     yield access(facts, found)
+    if facts.existing.node_role:
+        yield from karpenter.node_role(ask, facts.existing.node_role, found)
     host = facts.existing.issuer.removeprefix("https://")
     providers = ask.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
     if any(item["Arn"].endswith(f":oidc-provider/{host}") for item in providers):
@@ -81,6 +68,9 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
             "cluster", "fail", f"{keys}: not what EKS has for {facts.cluster}", f"deploy with {' '.join(wrong)}"
         )
     version = tuple(map(int, found["version"].split(".")[:2]))
+    if facts.makes_nodes and found["version"] != facts.kubernetes:
+        detail = f"it is Kubernetes {found['version']}, and nodes are made for {facts.kubernetes}"
+        return Check("cluster", "fail", detail, f"deploy with -c kubernetes_version={found['version']}")
     detail = f"{facts.cluster} is {found['status']}, Kubernetes {found['version']}"
     if found["status"] not in ("ACTIVE", "UPDATING"):
         return Check("cluster", "fail", detail, "wait until it is active")
@@ -130,8 +120,11 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
             yield Check("in the cluster", "warn", f"not looked at: kubectl's context is {server or 'empty'}", fix)
             return
         yield from _drivers(ask_kubectl)
-        yield _prepared(ask_kubectl)
-        yield node(wanted, *_nodes(wanted, ask_kubectl))
+        yield from _prepared(ask_kubectl)
+        if ask.facts.existing.node_role:
+            yield from karpenter.inside(ask.facts, ask_kubectl)
+        else:
+            yield node(wanted, *_nodes(wanted, ask_kubectl))
     except (OSError, LookupError) as error:
         yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
 
@@ -147,11 +140,19 @@ def _drivers(ask_kubectl: Kubectl) -> Iterator[Check]:
         yield Check(name, "ok", there) if there else Check(name, "fail", f"there is no {kind} {wanted}", fix)
 
 
-def _prepared(ask_kubectl: Kubectl) -> Check:
+def _prepared(ask_kubectl: Kubectl) -> Iterator[Check]:
     what = ["get", "role", "specdecode-deployer", "-n", names.NAMESPACE, "-o", "name", "--ignore-not-found"]
-    if ask_kubectl(what).strip():
-        return Check("namespace and rights", "ok", f"namespace {names.NAMESPACE} is prepared")
-    return Check("namespace and rights", "fail", "they have not been applied: a deployment would be refused", OBJECTS)
+    if not ask_kubectl(what).strip():
+        detail = "they have not been applied: a deployment would be refused"
+        yield Check("namespace and rights", "fail", detail, OBJECTS)
+        return
+    yield Check("namespace and rights", "ok", f"namespace {names.NAMESPACE} is prepared")
+    found = json.loads(ask_kubectl(["get", "namespace", names.NAMESPACE, "-o", "json"]))
+    level = (found["metadata"].get("labels") or {}).get(LEVEL)
+    if level == "restricted":
+        yield Check("Pod Security", "ok", "the namespace enforces restricted")
+    else:
+        yield Check("Pod Security", "warn", f"the namespace enforces {level or 'nothing'}, not restricted", OBJECTS)
 
 
 def _nodes(wanted: NodeShape, ask_kubectl: Kubectl) -> tuple[list[KubeObject], list[KubeObject]]:

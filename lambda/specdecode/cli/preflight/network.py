@@ -141,13 +141,13 @@ def addresses(
     """Free addresses of each subnet against what may come to stand in it. `sizes`: type -> addresses an interface."""
     for subnet in ours:
         holds_node = subnet["AvailabilityZoneId"] in (ask.facts.node_zones if wanted.has_devices else ask.facts.zones)
-        holds_node = holds_node and ask.facts.existing is None
+        holds_node = holds_node and ask.facts.makes_nodes
         node = INTERFACES_FILLED * sizes.get(wanted.name, 0) if holds_node else 0
         running = SYSTEM_NODES * INTERFACES_FILLED * sizes.get(ask.facts.system_type, 0) + FUNCTIONS + EKS_WELL
         well = node + STAGING_ADDRESSES + (0 if ask.deployed else running)
         least = max(node, EKS_LEAST)
-        if ask.facts.existing:  # only functions of ours come to stand there
-            well = least = FUNCTIONS
+        if ask.facts.existing:  # only functions of ours come to stand there, and nodes that runs hold
+            well = least = node + FUNCTIONS
         free, name = subnet["AvailableIpAddressCount"], f"addresses in {subnet['SubnetId']}"
         fix = "free some, name a larger subnet, or have the VPC CNI keep fewer (WARM_IP_TARGET)"
         if free < least:

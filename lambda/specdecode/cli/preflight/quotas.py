@@ -13,7 +13,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
+from specdecode.cluster.pools import NODEPOOL_LABEL
 from specdecode.experiment.shapes import COMPILER, COMPILERS, NodeShape
 
 SYSTEM_NODES = 2
@@ -71,12 +73,15 @@ def kind(instance_type: str) -> str | None:
     return "standard" if family[0][0] in STANDARD_FAMILIES and family[0] not in NOT_STANDARD else None
 
 
-def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str) -> Counter[str]:
-    """On-demand vCPUs of others than the cluster's instances, by `kind`."""
+def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str, foreign: bool = False) -> Counter[str]:
+    """On-demand vCPUs of others than the cluster's instances, by `kind`. In a `foreign` cluster ours are only those of
+    our NodePools.
+    """
     found: Counter[str] = Counter()
     for instance in instances:
         tags = {tag["Key"]: tag["Value"] for tag in instance.get("Tags", ())}
         ours = cluster in (tags.get("eks:eks-cluster-name"), tags.get("eks:cluster-name"))
+        ours = ours and (not foreign or tags.get(NODEPOOL_LABEL, "").startswith(names.FOREIGN_PREFIX))
         counted = kind(instance["InstanceType"])
         if counted and not ours and instance.get("InstanceLifecycle") not in ("spot", "capacity-block"):
             options = instance["CpuOptions"]
@@ -95,12 +100,19 @@ def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
     """For the system nodes, a staging node and the experiment's nodes, where they come from no reservation. `compiles`:
     artifacts that CPU nodes compile, at most COMPILERS at a time; before that staging is over.
     """
-    used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster)
+    foreign = ask.facts.existing is not None
+    used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign)
     if wanted.has_devices and ask.facts.reservation is None:
         value = limit(ask.client, TRN)
         nodes = ask.facts.nodes
         name = f"vCPUs for {f'{nodes} x ' if nodes > 1 else ''}{wanted.name}"
         yield judged(name, TRN, value=value, used=used["trn"], needed=nodes * wanted.vcpus, unit="vCPUs")
+    if foreign:  # other nodes than those that runs hold are not ours to count
+        if not wanted.has_devices:
+            value = limit(ask.client, STANDARD)
+            name = f"vCPUs for {wanted.name}"
+            yield judged(name, STANDARD, value=value, used=used["standard"], needed=wanted.vcpus, unit="vCPUs")
+        return
     (system,) = ask.client("ec2").describe_instance_types(InstanceTypes=[ask.facts.system_type])["InstanceTypes"]
     needed = SYSTEM_NODES * system["VCpuInfo"]["DefaultVCpus"] + STAGING_VCPUS
     needed += 0 if wanted.has_devices else wanted.vcpus

@@ -10,6 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
 from specdecode.cluster.lease import Claim, Lease
+from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
 from specdecode.names import held_pools
 
@@ -113,6 +114,19 @@ def test_what_all_nodes_cost_together_is_said():
     (check,) = capacity.nodes(FACTS.model_copy(update={"nodes": 2, "node_price": 35.76}))
     assert (check.verdict, "2 x trn2.48xlarge" in check.detail, "71.52 USD" in check.detail) == ("ok", True, True)
     assert list(capacity.nodes(FACTS)) == []
+
+
+def test_in_a_cluster_of_yours_the_quota_is_for_the_nodes_that_runs_hold_beside_its_own():
+    existing = ExistingCluster(endpoint="https://e", security_group="sg-1", issuer="https://i", node_role="r")
+    asked = {"existing": existing, "cluster": "theirs"}
+    assert verdicts(quotas.vcpus(vcpus(trn=192.0).ask(**asked), SHAPES[TRN2])) == {f"vCPUs for {TRN2}": "ok"}
+    assert verdicts(quotas.vcpus(vcpus(standard=15.0).ask(**asked), CPU)) == {"vCPUs for m7i.4xlarge": "fail"}
+    tags = [{"Key": "eks:eks-cluster-name", "Value": "theirs"}]
+    cpus = {"CoreCount": 96, "ThreadsPerCore": 2}
+    node = {"InstanceType": TRN2, "CpuOptions": cpus, "Tags": tags}
+    ours = node | {"Tags": [*tags, {"Key": "karpenter.sh/nodepool", "Value": "specdecode-trn2"}]}
+    used = quotas.vcpus_in_use([node, ours], cluster="theirs", foreign=True)
+    assert used["trn"] == 192, "their node counts, ours does not"
 
 
 def test_a_reservation_needs_no_quota_of_trn():

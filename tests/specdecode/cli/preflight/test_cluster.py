@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from specdecode.cli.preflight import cluster
+from specdecode.cli.preflight import cluster, kubectl
 from specdecode.cli.preflight.check import Check, looked
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES
@@ -136,6 +136,7 @@ class Shell:
             "config": ENDPOINT.upper(),
             "deviceclass": "deviceclass.resource.k8s.io/neuron.aws.com\n",
             "csidriver": "csidriver.storage.k8s.io/s3.csi.aws.com\n",
+            "namespace": json.dumps({"metadata": {"labels": {cluster.LEVEL: "restricted"}}}),
             "role": "role.rbac.authorization.k8s.io/specdecode-deployer\n",
             "nodes": json.dumps({"items": [node()]}),
             "resourceslices": json.dumps({"items": slices}),
@@ -156,7 +157,7 @@ def inside(wanted=TRN2, **answers: Any) -> dict[str, Check]:
 def test_a_cluster_that_has_everything():
     found = inside()
     assert set(verdicts(found.values()).values()) == {"ok"}
-    assert set(found) == {"Neuron DRA driver", "Mountpoint for S3", "namespace and rights", "node"}
+    assert set(found) == {"Neuron DRA driver", "Mountpoint for S3", "namespace and rights", "Pod Security", "node"}
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,11 @@ def test_the_node_that_is_there(nodes, verdict, words):
     assert (check.verdict, words in check.fix) == (verdict, True), check
 
 
+def test_a_namespace_that_lets_in_any_pod_is_said():
+    check = inside(namespace='{"metadata": {}}')["Pod Security"]
+    assert check.verdict == "warn" and "nothing" in check.detail
+
+
 def test_a_node_without_devices_publishes_none():
     assert inside(CPU, nodes=json.dumps({"items": [node(taints=("specdecode/held",))]}))["node"].verdict == "ok"
 
@@ -211,4 +217,4 @@ def test_kubectl_says_what_went_wrong(tmp_path, monkeypatch):
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LookupError, match="the server said no"):
-        cluster.kubectl(["get", "nodes"])
+        kubectl.kubectl(["get", "nodes"])

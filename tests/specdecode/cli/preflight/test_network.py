@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from specdecode.cli.preflight import network
 from specdecode.cli.preflight.check import Check, looked
+from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import SHAPES
 
 from tests.specdecode.cli.preflight.aws import Aws, verdicts
@@ -135,6 +136,16 @@ def test_addresses_for_a_node_are_needed_and_for_all_at_once_wished():
     some = {"Subnets": [subnet(ONE, "use2-az1", 200), subnet(TWO, "use2-az2", 200)]}
     assert own(world(DescribeSubnets=some))[f"addresses in {ONE}"].verdict == "warn"
     assert own(world(DescribeSubnets=some), deployed=True)[f"addresses in {ONE}"].verdict == "ok", "ours stand already"
+
+
+def test_in_a_cluster_of_yours_addresses_are_needed_for_functions_and_for_nodes_that_are_made():
+    given = {"endpoint": "https://e", "security_group": "sg-1", "issuer": "https://i"}
+    few = {"Subnets": [subnet(ONE, "use2-az1", 50), subnet(TWO, "use2-az2", 50)]}
+    there = own(world(DescribeSubnets=few), existing=ExistingCluster(**given), node_zones=("use2-az1",))
+    assert there[f"addresses in {ONE}"].verdict == "ok", "nodes are simply there"
+    made = ExistingCluster(**given, node_role="r")
+    found = own(world(DescribeSubnets=few), existing=made, node_zones=("use2-az1",))
+    assert found[f"addresses in {ONE}"].verdict == "fail" and found[f"addresses in {TWO}"].verdict == "ok"
 
 
 def test_endpoints_that_pods_are_led_to_must_be_named_with_their_range():

@@ -1,0 +1,163 @@
+"""NodePools of ours in the Karpenter of a cluster that exists: a run, a stop, and a node that nobody watches over.
+
+Not part of `make test` (some minutes):
+
+    .venv/bin/pytest -s tests/rehearsal_own_karpenter.py
+
+The cluster and its Karpenter are another team's: TrainiumClusterStack, deployed before, whose own NodePools are `trn2`,
+`cpu` and others. The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from specdecode import names
+
+from constructs_lib.cluster_objects import DEPLOYER_GROUP
+from rehearsal.deployment import TIMEOUT_S
+from tests import rehearsal_broken as broken
+from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.rehearsal_own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
+
+pytestmark = pytest.mark.timeout(1200)
+SLOTS = names.held_pools(2)
+POOLS = [names.node_pool(slot, foreign=True) for slot in SLOTS]
+KARPENTER = "/apis/karpenter.sh/v1"
+
+
+class Guest(Cloud):
+    """A cloud in whose Karpenter our NodePools are guests."""
+
+    foreign: Foreign
+
+    def pools(self) -> dict[str, int]:
+        found = self.listed(f"{KARPENTER}/nodepools")
+        return {item["metadata"]["name"]: item["spec"].get("replicas", -1) for item in found}
+
+    def claims(self) -> list[str]:
+        """NodeClaims of our NodePools."""
+        selector = f"labelSelector=karpenter.sh/nodepool%20in%20({','.join(POOLS)})"
+        return [item["metadata"]["name"] for item in self.listed(f"{KARPENTER}/nodeclaims?{selector}")]
+
+    def instances(self) -> set[str]:
+        """Instances of our NodePools that EC2 bills."""
+        filters = [
+            {"Name": "tag:karpenter.sh/nodepool", "Values": POOLS},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        ]
+        found = self.running.services.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return {item["InstanceId"] for group in found for item in group["Instances"]}
+
+    def at_rest(self) -> None:
+        self.until(lambda: not self.workloads(), seconds=120, what="the end of all workloads")
+        self.until(lambda: not self.claims() and not self.instances(), seconds=120, what="the end of our nodes")
+        assert [self.pools()[name] for name in POOLS] == [0] * len(POOLS)
+        assert self.lease().claims == ()
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Guest]:
+    with quiet_rehearsal() as running:
+        settings = theirs(running)
+        found = running.services.client("cloudformation").describe_stack_resources(StackName=THEIRS)["StackResources"]
+        (role,) = [
+            item["PhysicalResourceId"]
+            for item in found
+            if item["ResourceType"] == "AWS::IAM::Role" and item["LogicalResourceId"].startswith("NodeRole")
+        ]
+        guest = Guest(running)
+        guest.foreign = deployed_on(running, settings | {"karpenter_node_role": role, "nodes": "2"})
+        yield guest
+
+
+def test_the_pipeline_may_scale_our_pools_and_change_nothing_else_outside_its_namespace(cloud: Guest) -> None:
+    may = cloud.foreign.may
+    watchdog = PIPELINE
+    for name in POOLS:
+        assert may(watchdog, "patch", "karpenter.sh", "nodepools/scale", name=name)
+        assert may(watchdog, "get", "karpenter.sh", "nodepools", name=name)
+    for name in ("trn2", "cpu", "staging", "general"):
+        assert not may(watchdog, "patch", "karpenter.sh", "nodepools/scale", name=name)
+        assert not may(watchdog, "get", "karpenter.sh", "nodepools", name=name)
+    changing = ("create", "update", "patch", "delete", "deletecollection")
+    for groups in (watchdog, [DEPLOYER_GROUP]):
+        for group, resource in (
+            ("", "nodes"),
+            ("karpenter.sh", "nodepools"),
+            ("karpenter.sh", "nodeclaims"),
+            ("karpenter.k8s.aws", "ec2nodeclasses"),
+            ("karpenter.sh", "nodeoverlays"),
+        ):
+            for verb in changing:
+                assert not may(groups, verb, group, resource), (groups, verb, resource)
+                assert not may(groups, verb, group, resource, name=POOLS[0]), (groups, verb, resource)
+    assert may(watchdog, "list", "", "events", namespace="default")
+    assert not may(watchdog, "list", "", "events", namespace="kube-system")
+
+
+def test_a_whole_run_on_a_node_of_our_pool_and_back_to_none(cloud: Guest) -> None:
+    before = cloud.pools()
+    run = cloud.start("guest", SMALL | PATIENT)
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
+    cloud.at_rest()
+    assert cloud.bought() == 1
+    assert cloud.pools() == before, "theirs are as they were"
+
+
+def test_two_runs_side_by_side_and_a_stop(cloud: Guest) -> None:
+    runs = [cloud.start(name, LONG | PATIENT) for name in ("left", "right")]
+    for run in runs:
+        cloud.until_step(run, "Benchmark")
+    assert [cloud.pools()[name] for name in POOLS] == [1, 1, 0]
+    assert len(cloud.claims()) == len(cloud.instances()) == 2
+    shown = cloud.command("capacity")
+    assert "replicas  2" in shown and shown.count("(Ready)") == 2, shown
+    for run in runs:
+        assert f"stopped {run.run_id}" in cloud.command("stop", run.run_id)
+    cloud.at_rest()
+
+
+def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_ends_each_instance(cloud: Guest) -> None:
+    """It keeps their Karpenter from nothing: the next one is ended as well, until somebody scales the pool."""
+    watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
+    run = cloud.start("nobody-watches", LONG)
+    cloud.until_step(run, "Benchmark")
+    (held,) = cloud.instances()
+    with broken.mailbox(cloud) as mail, broken.changed(cloud, backstop, variables=broken.AT_ONCE):
+        run.deployment.reconcile()
+        assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
+        with (
+            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.cluster_away(cloud),
+            cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
+        ):
+            ended: list[str] = []
+
+            def looks() -> bool:
+                found: dict[str, Any] = broken.invoke(cloud, backstop)
+                if "has not worked" not in str(found["why"]):
+                    run.deployment.stop(run.arn)
+                ended.extend(found["ended"])
+                return len(ended) >= 2
+
+            cloud.until(looks, what="the end of the instance, and of the next one")
+            assert ended[0] == held and len(set(ended)) == len(ended)
+        cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
+    assert any(f"has ended {held}" in text and "kubectl scale nodepool NAME --replicas=0" in text for text in mail)
+    cloud.at_rest()
+
+
+def test_destroying_while_a_run_holds_a_node_leaves_none_and_takes_nothing_of_theirs(cloud: Guest) -> None:
+    before = cloud.pools()
+    run = cloud.start("left-over", LONG | PATIENT)
+    cloud.until_step(run, "Benchmark")
+    cloud.foreign.ours.destroy().wait(timeout_s=TIMEOUT_S)
+    cloud.until(lambda: not cloud.instances(), seconds=60, what="the end of our node")
+    assert cloud.pools() == before, "what the administrator applied stays, without nodes"
+    stacks = cloud.running.services.client("cloudformation").describe_stacks()["Stacks"]
+    standing = {item["StackName"] for item in stacks if item["StackStatus"] != "DELETE_COMPLETE"}
+    assert THEIRS in standing and OURS not in standing

@@ -1,0 +1,149 @@
+"""The Karpenter of a cluster of yours: what keeps our NodePools from standing in it, each with what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from specdecode.cli.preflight import cluster, karpenter
+from specdecode.cli.preflight.check import Check
+
+from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, error, verdicts
+from tests.specdecode.cli.preflight.test_cluster import GIVEN, TRN2, Shell, described, world
+
+ROLE = "TheirNodes"
+HOST = GIVEN.model_copy(update={"node_role": ROLE})
+FACTS_THERE = FACTS.model_copy(update={"existing": HOST, "nodes": 2})
+GATES = "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=true,StaticCapacity=true"
+POOLS = ("specdecode-trn2", "specdecode-trn2-2", "specdecode-cpu")
+
+
+def deployment(image: str = "public.ecr.aws/karpenter/controller:1.14.1@sha256:0", gates: str = GATES) -> dict:
+    container = {"image": image, "env": [{"name": "FEATURE_GATES", "value": gates}]}
+    return {"spec": {"template": {"spec": {"containers": [container]}}}}
+
+
+def pool(name: str, *, label: str = "specdecode", ready: str = "True") -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready, "message": "NodeClassReady=False"}]
+    return {
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": label}},
+        "status": {"conditions": conditions},
+    }
+
+
+def definition(*properties: str, **subresources: Any) -> dict[str, Any]:
+    schema = {"properties": {"spec": {"properties": {key: {} for key in properties}}}}
+    return {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}, "subresources": subresources}]}}
+
+
+def inside(**answers: Any) -> dict[str, Check]:
+    given = {
+        "deployments": json.dumps({"items": [deployment()]}),
+        "crd": json.dumps(definition("replicas", scale={})),
+        "nodepools.karpenter.sh": json.dumps({"items": [pool(name) for name in (*POOLS, "theirs")]}),
+    } | answers
+    ask = world().ask(cluster="theirs", existing=HOST, nodes=2)
+    return {check.name: check for check in cluster.inside(ask, TRN2, ask_kubectl=Shell(**given))}
+
+
+def test_a_karpenter_that_has_everything():
+    found = inside()
+    assert set(verdicts(found.values()).values()) == {"ok"}
+    assert {"Karpenter", "Karpenter's CRDs", "NodePools"} < set(found) and "node" not in found
+
+
+@pytest.mark.parametrize(
+    ("items", "verdict", "words"),
+    [
+        ([], "fail", "label nodes of yours"),
+        ([deployment("karpenter:v1.7.2")], "fail", "upgrade"),
+        ([deployment("karpenter:latest")], "warn", "1.8"),
+        ([deployment(gates="")], "fail", "staticCapacity=true --set settings.featureGates.nodeOverlay=true"),
+        ([deployment(gates=GATES.replace("Overlay=true", "Overlay=false"))], "fail", "featureGates.nodeOverlay=true"),
+    ],
+)  # fmt: skip
+def test_its_version_and_gates(items, verdict, words):
+    check = inside(deployments=json.dumps({"items": items}))["Karpenter"]
+    assert (check.verdict, words in check.fix) == (verdict, True), check
+
+
+def test_a_reservation_needs_its_own_gate_and_no_price():
+    reserved = FACTS_THERE.model_copy(update={"reservation": "cr-1"})
+    assert (
+        karpenter.controller(reserved, [deployment(gates="ReservedCapacity=true,StaticCapacity=true")]).verdict == "ok"
+    )
+    check = karpenter.controller(reserved, [deployment(gates="ReservedCapacity=false,StaticCapacity=true")])
+    assert "featureGates.reservedCapacity=true" in check.fix
+
+
+@pytest.mark.parametrize(
+    "text", ["", json.dumps(definition("template", status={})), json.dumps(definition("replicas"))]
+)
+def test_its_crds_stay_behind_when_the_chart_alone_is_upgraded(text):
+    check = inside(crd=text)["Karpenter's CRDs"]
+    assert check.verdict == "fail" and "karpenter-crd" in check.fix
+
+
+@pytest.mark.parametrize(
+    ("items", "words", "fix"),
+    [
+        ([pool(POOLS[0]), pool(POOLS[2])], "no specdecode-trn2-2", "cluster_objects"),
+        ([pool(POOLS[0]), pool(POOLS[1], label="x"), pool(POOLS[2])], "specdecode-trn2-2 is not of", "rename"),
+        ([pool(name, ready="False") for name in POOLS], "NodeClassReady=False", "ec2nodeclasses"),
+    ],
+)
+def test_our_node_pools(items, words, fix):
+    check = inside(**{"nodepools.karpenter.sh": json.dumps({"items": items})})["NodePools"]
+    assert check.verdict == "fail" and words in check.detail and fix in check.fix, check
+
+
+ARN = f"arn:aws:iam::{ACCOUNT}:role/{ROLE}"
+
+
+def of_eks(**answers: Any) -> dict[str, Check]:
+    known = {
+        "GetRole": {
+            "Role": {
+                "Path": "/",
+                "RoleName": ROLE,
+                "RoleId": "AROA0123456789012345",
+                "Arn": ARN,
+                "CreateDate": "2026-01-01T00:00:00Z",
+            }
+        },
+        "DescribeAccessEntry": {"accessEntry": {"type": "EC2_LINUX"}},
+    }
+    ask = world(**known | answers).ask(cluster="theirs", existing=HOST, vpc="vpc-1")
+    return {check.name: check for check in cluster.of_eks(ask)}
+
+
+def test_its_node_role():
+    assert set(verdicts(of_eks().values()).values()) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "words"),
+    [
+        ({"GetRole": error("NoSuchEntity")}, "fail", "there is no role"),
+        ({"DescribeAccessEntry": error("ResourceNotFoundException")}, "warn", "aws-auth"),
+        (
+            {
+                "DescribeAccessEntry": error("ResourceNotFoundException"),
+                "DescribeCluster": described(accessConfig={"authenticationMode": "API"}),
+            },
+            "fail",
+            "no access entry",
+        ),
+        ({"DescribeAccessEntry": {"accessEntry": {"type": "STANDARD"}}}, "fail", "no node could join"),
+    ],
+)
+def test_a_role_whose_nodes_would_not_join(answers, verdict, words):
+    check = of_eks(**answers)["node role"]
+    assert (check.verdict, words in check.detail) == (verdict, True), check
+    assert "ec2nodeclasses" in check.fix
+
+
+def test_nodes_are_made_for_the_clusters_own_version():
+    check = of_eks(DescribeCluster=described(version="1.34"))["cluster"]
+    assert check.verdict == "fail" and "-c kubernetes_version=1.34" in check.fix
