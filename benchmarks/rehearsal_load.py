@@ -2,7 +2,7 @@
 
 Runs `make rehearse EXPERIMENT=rehearsal-load` so many times, one after the other, and notes the machine's load average
 before and after each. Or takes runs that there are: `FOLDER=BEFORE,AFTER …`, with those two load averages. Writes
-benchmarks/results/rehearsal_load.json and the table in docs/rehearsal.md.
+benchmarks/results/rehearsal_load.json and what docs/rehearsal.md says of the runs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import math
 import os
 import subprocess
 import sys
+import time
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,17 +33,19 @@ class Given(NamedTuple):
     folder: Path
     before: float
     after: float
+    seconds: float | None = None
+    """From the command to its end."""
 
 
 def rehearse() -> Given:
     """One run. Its folder is named in what it prints."""
-    before = os.getloadavg()[0]
+    before, began = os.getloadavg()[0], time.monotonic()
     command = ["make", "rehearse", "EXPERIMENT=rehearsal-load"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if told.returncode:
         sys.exit(told.stdout + told.stderr)
     (report,) = [line.split()[1] for line in told.stdout.splitlines() if line.startswith("Report: ")]
-    return Given((ROOT / report).parent, before, os.getloadavg()[0])
+    return Given((ROOT / report).parent, before, os.getloadavg()[0], time.monotonic() - began)
 
 
 def document(given: list[Given]) -> dict[str, Any]:
@@ -52,6 +56,8 @@ def document(given: list[Given]) -> dict[str, Any]:
         runs.append(
             {
                 "run": found.run_id,
+                "rounds": found.experiment.rounds,
+                "seconds": each.seconds and round(each.seconds),
                 "load_average": [round(each.before, 1), round(each.after, 1)],
                 "points": [
                     {
@@ -76,7 +82,7 @@ def _kept(found: Objective) -> str:
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """The lines of the page."""
+    """The lines of the page: the table, and what it shows."""
     runs = found["runs"]
     names = [
         f"run {number}, load {run['load_average'][0]} to {run['load_average'][1]}" for number, run in enumerate(runs, 1)
@@ -93,7 +99,21 @@ def table(found: dict[str, Any]) -> list[str]:
         lines.append(f"| {first['load'].removeprefix('c')} | {' | '.join(cells)} | {compact(over)} | {pace} |")
     carried = [" / ".join(f"{name} {load}" for name, load in run["carried"].items()) for run in runs]
     lines.append(f"| carried at the SLO | {' | '.join(carried)} | | |")
-    return lines
+    return [*lines, "", *_said(runs)]
+
+
+def _said(runs: list[dict[str, Any]]) -> list[str]:
+    took = [f"{run['seconds'] // 60} min {run['seconds'] % 60} s" for run in runs if run["seconds"]]
+    doubtful = sum(point["doubtful"] for run in runs for point in run["points"])
+    crossed = sum(bool(run["crossovers"]) for run in runs)
+    rounds = " and ".join(sorted({str(run["rounds"]) for run in runs}))
+    days = " and ".join(sorted({str(date.fromisoformat(run["run"].split("-")[-3])) for run in runs}))
+    return [
+        f"Runs of {days}. Rounds of each run: {rounds}."
+        + (f" They took {', '.join(took)} from the command to its end." if took else ""),
+        f"Doubtful loads: {doubtful or 'none'}. A crossover up to the largest load was shown in "
+        f"{crossed or 'none'} of the {len(runs)} runs.",
+    ]
 
 
 def _speedup(point: dict[str, Any]) -> str:

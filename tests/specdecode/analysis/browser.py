@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,8 +99,10 @@ class Page:
             raise RuntimeError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
-    async def screenshot(self, target: Path, *, whole: bool = True) -> None:
-        answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    async def screenshot(self, target: Path, *, whole: bool = True, clip: Mapping[str, float] | None = None) -> None:
+        """As PNG: the whole page, what the window shows, or a part in CSS pixels (`x`, `y`, `width`, `height`)."""
+        part = {"clip": {**clip, "scale": 1}} if clip else {}
+        answer = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **part)
         target.write_bytes(base64.b64decode(answer["data"]))
 
 
