@@ -29,6 +29,7 @@ from rehearsal.console import Progress
 from rehearsal.execution import Run
 from rehearsal.rehearse import Rehearsal, rehearsal
 from rehearsal.services import WAIT_SCALE
+from tests.rehearsal_beside import Beside
 
 SMALL = {
     "workload.cases": ["repeat-line"],
@@ -69,6 +70,20 @@ class Cloud:
 
     running: Rehearsal
     rows: list[tuple[str, ...]] = field(default_factory=list)
+    beside: Beside | None = None
+    """The run on the other node, which none of the following sees or touches."""
+
+    @property
+    def others(self) -> int:
+        """Nodes of the run beside."""
+        return sum(self._is_beside(claim.run_id) for claim in self.lease().holders)
+
+    def _is_beside(self, run_id: str) -> bool:
+        return bool(self.beside and self.beside.run and self.beside.run.run_id == run_id)
+
+    def _touchable(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        label = self.beside.label if self.beside else ""
+        return [each for each in objects if each["metadata"].get("labels", {}).get(names.RUN_LABEL, " ") != label]
 
     def start(self, name: str, changes: dict[str, Any] | None = None) -> Run:
         return self.running.start(name, {"experiment": "rehearsal", "set": changes or SMALL})
@@ -85,6 +100,10 @@ class Cloud:
         return list(self.running.kubernetes.request("GET", path)["items"])
 
     def pods(self, component: str) -> list[dict[str, Any]]:
+        return self._touchable(self.all_pods(component))
+
+    def all_pods(self, component: str) -> list[dict[str, Any]]:
+        """Those of the run beside too."""
         selector = f"labelSelector={names.COMPONENT_LABEL}%3D{component}"
         return self.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods?{selector}")
 
@@ -207,9 +226,12 @@ class Cloud:
         for version, plurals in WORKLOADS.items():
             root = "/api/v1" if version == "v1" else f"/apis/{version}"
             for plural in plurals:
-                items = self.listed(f"{root}/namespaces/{names.NAMESPACE}/{plural}?{selector}")
+                items = self._touchable(self.listed(f"{root}/namespaces/{names.NAMESPACE}/{plural}?{selector}"))
                 found += [f"{plural}/{item['metadata']['name']}" for item in items]
         claims = self.listed(f"/apis/resource.k8s.io/v1/namespaces/{names.NAMESPACE}/resourceclaims")
+        pods = self.listed(f"/api/v1/namespaces/{names.NAMESPACE}/pods")
+        kept = {pod["metadata"]["name"] for pod in pods} - {pod["metadata"]["name"] for pod in self._touchable(pods)}
+        claims = [item for item in claims if not {each["name"] for each in item["metadata"]["ownerReferences"]} & kept]
         return found + [f"resourceclaims/{item['metadata']['name']}" for item in claims]
 
     def until(self, condition: Callable[[], Any], *, seconds: float = 240, what: str = "it") -> Any:
@@ -238,13 +260,19 @@ class Cloud:
         states = self.running.services.client("stepfunctions")
         machine = self.running.deployment.outputs()["StateMachineArn"]
         for item in states.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]:
-            states.stop_execution(executionArn=item["executionArn"])
+            if not self._is_beside(item["name"]):
+                states.stop_execution(executionArn=item["executionArn"])
 
     def at_rest(self) -> None:
-        """No money is being spent, and nothing of a run is left."""
+        """No money is being spent, and nothing of a run is left; but for the run beside."""
         self.until(lambda: not self.workloads(), seconds=120, what=f"the end of all workloads ({self.workloads()})")
-        self.until(lambda: self.running.replicas() == 0, seconds=120, what="0 replicas")
-        assert self.lease().claims == ()
+        self.until(lambda: self.running.replicas() == self.others, seconds=120, what=f"{self.others} replicas")
+        assert [claim for claim in self.lease().claims if not self._is_beside(claim.run_id)] == []
+
+    def all_end(self, *errors: str) -> None:
+        """A fault of what all runs share ends the run beside as well."""
+        if self.beside:
+            self.beside.ends_too(*errors)
 
     def stored(self, key: str) -> bytes:
         answer = self.running.services.client("s3").get_object(Bucket=self.running.bucket, Key=key)

@@ -1,11 +1,12 @@
 """Faults, end to end: the deployed definition, zips and manifests on the embedded cloud; writes docs/reliability.md.
 
-Not part of `make test` (it takes about twenty minutes). Run it with
+Not part of `make test` (it takes about twenty minutes, twice). Run it with
 
-    .venv/bin/pytest tests/rehearsal_faults.py
+    .venv/bin/pytest tests/rehearsal_faults.py [-k one-node] [-k two-nodes]
 
 Every case ends with the same checks: the right final status, a readable cause, no workload object left, the NodePool at
-0 replicas, nobody holding the lease, and diagnostics where the run failed.
+0 replicas, nobody holding the lease, and diagnostics where the run failed. With two nodes another run measures on the
+other one, and must work on undisturbed.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from rehearsal.observer import Observer
 from rehearsal.processes import processes_naming
 from tests import rehearsal_broken as broken
 from tests.rehearsal import elsewhere
+from tests.rehearsal_beside import Beside
 from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, deployed
-from tests.rehearsal_page import write_faults, write_part
+from tests.rehearsal_page import write_beside, write_faults, write_part
 from tests.specdecode.pod.fake_hub import COMMIT, FakeHub
 
 pytestmark = pytest.mark.timeout(900)
@@ -39,19 +41,33 @@ LONGER_WAITS = 0.25
 OVERHEAD = tools.ROOT / "benchmarks" / "results" / "overhead.json"
 
 
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    with deployed() as running:
+@pytest.fixture(scope="module", params=[1, 2], ids=["one-node", "two-nodes"])
+def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
+    with deployed(nodes=request.param) as running:
         made = Cloud(running)
+        if request.param == 1:
+            yield made
+            write_faults(made.rows)
+            return
+        made.beside = Beside(made)
         yield made
-        write_faults(made.rows)
+        made.beside.finish()
 
 
 @pytest.fixture(autouse=True)
-def _no_faults(cloud: Cloud) -> Iterator[None]:
+def _no_faults(cloud: Cloud, request: pytest.FixtureRequest) -> Iterator[None]:
+    one_node = request.node.get_closest_marker("one_node")
+    if cloud.beside:
+        if one_node:
+            pytest.skip(one_node.args[0])
+        cloud.rows.clear()
+        cloud.beside.begin()
     yield
     cloud.control("faults", reset=True)
     cloud.stop_all()
+    if cloud.beside:
+        cloud.beside.check()
+        write_beside({row[0]: cloud.beside.became for row in cloud.rows})
 
 
 def fails(cloud: Cloud, run: Run, *, fault: str, where: str, error: str, row: str) -> None:
@@ -70,6 +86,7 @@ def succeeds(cloud: Cloud, run: Run, *, fault: str, where: str, remark: str = ""
     cloud.note(fault, where, run, cause="-", remark=remark)
 
 
+@pytest.mark.one_node("it measures the time of the orchestration")
 def test_nothing_goes_wrong(cloud):
     """From nothing, with staging and compiles. What the orchestration took of the node's time is written too.
 
@@ -157,6 +174,7 @@ def test_karpenter_makes_no_node(cloud, switch, fault):
     assert cloud.bought() == before, "an instance was bought"
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_the_image_cannot_be_pulled(cloud):
     cloud.control("faults", image_pull_error="rehearsal/engine")
     cloud.forget("models/")
@@ -171,6 +189,7 @@ def test_the_image_cannot_be_pulled(cloud):
     )
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_a_prompt_does_not_fit_into_the_models_window(cloud):
     """Its words would fit; the staged tokenizer counts what they take. No instance is bought."""
     text = {"name": "umlauts", "label": "umlauts", "kind": "text", "text": "wörd " * 300, "structured": False}
@@ -198,6 +217,7 @@ def hub_set(data: bytes) -> dict[str, object]:
     return SMALL | {"workload.cases": [], "workload.prompts": prompts}
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_a_set_of_the_hub_is_measured_and_kept(cloud):
     with FakeHub({}) as hub:
         hub.data = {"data/tickets.jsonl": TICKETS}
@@ -212,6 +232,7 @@ def test_a_set_of_the_hub_is_measured_and_kept(cloud):
     succeeds(cloud, again, fault="the hub is gone: the set that an earlier run fetched is measured", where="-")
 
 
+@pytest.mark.one_node("no node is concerned")
 @pytest.mark.parametrize(("served", "fault"), [(TICKETS + b"\n", "has another hash"), (None, "is not there any more")])
 def test_a_file_of_the_hub_is_not_what_was_meant(cloud, served, fault):
     before = cloud.bought()
@@ -437,6 +458,7 @@ def test_a_claim_template_is_missing(cloud):
             cloud.running.kubernetes.request("POST", path, body)
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_a_limit_range_makes_pods_invalid(cloud):
     path = f"/api/v1/namespaces/{names.NAMESPACE}/limitranges"
     spec = {"limits": [{"type": "Container", "default": {"cpu": "100m"}}]}
@@ -457,6 +479,7 @@ def test_a_limit_range_makes_pods_invalid(cloud):
         cloud.running.kubernetes.request("DELETE", f"{path}/of-somebody-else")
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_an_object_is_not_of_the_cluster_s_schema(cloud):
     """Answered with 500, as a server-side apply is. Once: were it tried again, it would go well."""
     cloud.forget("models/")
@@ -549,6 +572,7 @@ def test_the_bucket_denies_the_functions(cloud):
     cloud.note("S3 denies a function", "Benchmark", run, cause=cloud.diagnosis(run)["cause"])
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_servers_that_already_run(cloud, tmp_path):
     """Two engines of nobody's run, one behind a key: no node, the same report; the key stays where it is."""
     with elsewhere.servers(cloud.running) as document:
@@ -569,6 +593,7 @@ def test_servers_that_already_run(cloud, tmp_path):
     assert len(kept) > 8 and not [path for path in kept if elsewhere.KEY.encode() in path.read_bytes()]
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_the_key_of_a_server_that_already_runs_is_missing(cloud):
     document = elsewhere.experiment("http://127.0.0.1:9", "http://127.0.0.1:9/other")
     document["variants"][0]["api_key_secret"] = "endpoint-nobody"
@@ -583,6 +608,7 @@ def test_the_key_of_a_server_that_already_runs_is_missing(cloud):
     )
 
 
+@pytest.mark.one_node("no node is concerned")
 def test_an_invalid_experiment(cloud):
     run = cloud.running.start("invalid", {"experiment": "nonsense"})
     fails(
@@ -616,8 +642,8 @@ def test_a_person_stops_a_run_with_the_command_line(cloud):
     }
     said = cloud.command("stop", run.run_id)
     assert f"stopped {run.run_id}" in said
-    assert "released; the node pools have 0 replicas" in said
-    assert (cloud.workloads(), cloud.running.replicas(), cloud.lease().claims) == ([], 0, ())
+    assert f"released; the node pools have {cloud.others} replicas" in said
+    assert (cloud.workloads(), cloud.running.replicas(), len(cloud.lease().claims)) == ([], cloud.others, cloud.others)
     assert cloud.ended(run).status == "ABORTED"
     assert "has already ended: ABORTED" in cloud.command("stop", run.run_id)
     cloud.at_rest()
@@ -667,6 +693,7 @@ def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
     broken.stored(cloud, layout.CAPACITY_KEY, data)
     end = cloud.ended(run)
     assert (end.status, end.error) == ("FAILED", "LeaseDamaged"), end.cause
+    cloud.all_end("LeaseDamaged")
     cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
     cloud.until(lambda: cloud.stored(layout.CAPACITY_KEY) != data, seconds=60, what="a new queue")
     cloud.at_rest()
@@ -720,6 +747,7 @@ def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
     with cloud.denied(["s3:GetObject", "s3:PutObject"], "*"):
         end = cloud.ended(run)
         assert end.status == "FAILED"
+        cloud.all_end("AccessDenied", "ClientError")
         cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
         cloud.until(lambda: not cloud.workloads(), seconds=120, what="the end of all workloads")
         cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")
@@ -737,12 +765,14 @@ def test_stop_gives_the_node_back_though_nothing_stored_can_be_read(cloud):
     broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"{")
     said = cloud.command("stop", run.run_id)
     assert "released; the node pools have 0 replicas" in said
+    cloud.all_end("LeaseDamaged")
     assert (cloud.workloads(), cloud.running.replicas()) == ([], 0)
     assert "holder    nobody" in cloud.command("capacity", "--release")
     cloud.at_rest()
     cloud.note("`specdecode stop` with every document damaged", "Benchmark", run, cause="stopped by a person")
 
 
+@pytest.mark.one_node("every execution is dead")
 def test_the_backstop_ends_what_nobody_watches_over(cloud):
     """Watchdog, Kubernetes API and bucket are broken together, and the run's execution is dead; Karpenter is alive."""
     watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
@@ -766,8 +796,8 @@ def test_the_backstop_ends_what_nobody_watches_over(cloud):
             time.sleep(10)
             assert not broken.instances(cloud), "Karpenter, which still has to keep one replica, must not replace it"
         cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
-        assert broken.invoke(cloud, backstop)["closed"] is True
-        assert broken.invoke(cloud, backstop)["closed"] is False, "opened again"
+        assert broken.invoke(cloud, backstop)["closed"] == ["trn2"]
+        assert broken.invoke(cloud, backstop)["closed"] == [], "opened again"
     assert any("has ended an instance" in text and held.copy().pop() in text for text in mail)
     cloud.at_rest()
     cloud.note(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
@@ -12,13 +12,23 @@ WRITERS = {
     "hardships": "tests/rehearsal_hardship.py",
 }
 """Part -> the file whose run writes it."""
-HEAD = ["| fault | where | execution | cause, as the user reads it | took |", "|---|---|---|---|---|"]
+HEAD = [
+    "| fault | where | execution | cause, as the user reads it | took | a run on the other node |",
+    "|---|---|---|---|---|---|",
+]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
 Row = tuple[str, ...]
 
 
 def write_faults(rows: Sequence[Row]) -> None:
-    """Put the rows of faults of a run into their table."""
+    """Put the rows of faults of a run on the only node into their table; what became of a run beside stays."""
+    known = {row[0]: row[-1] for row in _rows("faults")}
+    _write_rows("faults", HEAD, [(*row, known.get(_cell(row[0]), "-")) for row in rows], key=1)
+
+
+def write_beside(became: Mapping[str, str]) -> None:
+    """Put what became of a run on the other node into the rows of `became`'s faults."""
+    rows = [(*row[:-1], became.get(row[0], row[-1])) for row in _rows("faults")]
     _write_rows("faults", HEAD, rows, key=1)
 
 
@@ -29,13 +39,20 @@ def write_hardships(rows: Sequence[Row]) -> None:
 
 def _write_rows(name: str, head: Sequence[str], rows: Sequence[Row], *, key: int) -> None:
     """Renew a table's rows, which their first `key` cells name; those of cases that did not run this time stay."""
-    text = PAGE.read_text("utf-8")
-    table = [line for line in part(text, name) if line.startswith("| ")][1:]
-    fresh = [tuple(cell.replace("|", "/") for cell in row) for row in rows]
+    fresh = [tuple(map(_cell, row)) for row in rows]
     renewed = {row[:key] for row in fresh}
-    kept = [row for row in (tuple(line.strip("| ").split(" | ")) for line in table) if row[:key] not in renewed]
+    kept = [row for row in _rows(name) if row[:key] not in renewed]
     lines = [f"| {' | '.join(row)} |" for row in [*kept, *fresh]]
-    PAGE.write_text(replaced(text, name, [*head, *lines]), "utf-8")
+    PAGE.write_text(replaced(PAGE.read_text("utf-8"), name, [*head, *lines]), "utf-8")
+
+
+def _rows(name: str) -> list[Row]:
+    table = [line for line in part(PAGE.read_text("utf-8"), name) if line.startswith("| ")][1:]
+    return [tuple(line.strip("| ").split(" | ")) for line in table]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/")
 
 
 def write_part(name: str, lines: Sequence[str]) -> None:
