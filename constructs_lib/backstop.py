@@ -31,6 +31,8 @@ from constructs_lib.settings import Settings
 
 CODE = Path(__file__).resolve().parents[1] / "lambda" / "backstop"
 PERIOD = Duration.minutes(BACKSTOP_PERIOD_MINUTES)
+ALL, APART = "all", 3
+"""As in the function's file, which shares no code: key of the policy of all pools; pools that are closed one by one."""
 LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
 
 
@@ -38,9 +40,9 @@ class Backstop(Construct):
     """Looks every ten minutes at the instances of the pools that runs hold, ends those that no healthy run can need.
 
     Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and
-    attach one policy to one role: `no_launch`, by which Karpenter may launch no instance of them. Without a
-    `karpenter_role`, where Karpenter is somebody else's, there is neither. `alarms`: the function failed, or something
-    could not be done.
+    attach policies to one role, each of which denies Karpenter to launch instances of one pool, and one of all. Without
+    a `karpenter_role`, where Karpenter is somebody else's, there is neither. `alarms`: the function failed, or
+    something could not be done.
     """
 
     def __init__(
@@ -54,14 +56,18 @@ class Backstop(Construct):
         settings: Settings,
     ) -> None:
         super().__init__(scope, id)
-        self.closes: tuple[iam.IManagedPolicy, iam.IRole] | None = None
+        self.closes: tuple[dict[str, iam.ManagedPolicy], iam.IRole] | None = None
+        """Pool, or ALL -> what closes it to Karpenter; and Karpenter's role."""
         self._foreign = karpenter_role is None
         pools = [names.node_pool(slot, foreign=self._foreign) for slot in names.held_pools(settings.nodes)]
         closing, compiling = {}, {}
         if karpenter_role is not None:
-            no_launch = self._no_launch(pools)
+            no_launch = {pool: self._no_launch(pool, pools=[pool]) for pool in pools}
+            if len(pools) > APART:
+                no_launch[ALL] = self._no_launch(ALL, pools=pools)
             self.closes = no_launch, karpenter_role
-            closing = {"KARPENTER_ROLE": karpenter_role.role_name, "NO_LAUNCH_POLICY": no_launch.managed_policy_arn}
+            arns = ",".join(f"{key}={policy.managed_policy_arn}" for key, policy in no_launch.items())
+            closing = {"KARPENTER_ROLE": karpenter_role.role_name, "NO_LAUNCH_POLICIES": arns}
             compiling = {"COMPILE_NODEPOOL": names.COMPILE_NODEPOOL}
         group = logs.LogGroup(
             self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
@@ -121,19 +127,19 @@ class Backstop(Construct):
             )
         ]
 
-    def _no_launch(self, pools: list[str]) -> iam.ManagedPolicy:
+    def _no_launch(self, key: str, *, pools: list[str]) -> iam.ManagedPolicy:
         """Attached to nothing until the backstop needs it. Karpenter 1.14 tags fleets and instances with their pool."""
         ec2 = [_ec2(self, kind) for kind in ("fleet", "instance")]
         policy = iam.ManagedPolicy(
             self,
-            "NoLaunch",
-            description="Attached by the backstop to Karpenter's role: no instance of a run's pools may be launched",
+            f"NoLaunch-{key}",
+            description=f"Attached by the backstop to Karpenter's role: no instance may be launched ({key})",
             statements=[
                 iam.PolicyStatement(
                     effect=iam.Effect.DENY,
                     actions=list(LAUNCHES),
                     resources=ec2,
-                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": [*pools]}},
+                    conditions={"StringEquals": {"aws:RequestTag/karpenter.sh/nodepool": pools}},
                 )
             ],
         )
@@ -178,11 +184,12 @@ class Backstop(Construct):
         """What keeping Karpenter from launching takes."""
         if self.closes is None:
             return []
-        policy, role = self.closes
-        this_policy: dict[str, object] = {"ArnEquals": {"iam:PolicyARN": policy.managed_policy_arn}}
+        policies, role = self.closes
+        arns = [policy.managed_policy_arn for policy in policies.values()]
+        these_policies: dict[str, object] = {"ArnEquals": {"iam:PolicyARN": arns}}
         return [
             (["iam:ListAttachedRolePolicies"], role.role_arn, None),
-            (["iam:AttachRolePolicy", "iam:DetachRolePolicy"], role.role_arn, this_policy),
+            (["iam:AttachRolePolicy", "iam:DetachRolePolicy"], role.role_arn, these_policies),
         ]
 
 

@@ -3,7 +3,7 @@
 Why it is so: ADR 40.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from aws_cdk import ArnFormat, CustomResource, Duration, Fn, RemovalPolicy, Stack
@@ -157,12 +157,12 @@ class GuardFunction(Construct):
         )
         acknowledge_wildcards(self, "*", reason="CloudWatch's metrics have no resource type.")
 
-    def detaches(self, policy: iam.IManagedPolicy, *, role: iam.IRole) -> None:
-        """Let the function take `policy` off `role`: neither can be deleted while it is on."""
+    def detaches(self, policies: Iterable[iam.IManagedPolicy], *, role: iam.IRole) -> None:
+        """Let the function take `policies` off `role`: neither can be deleted while they are on."""
         statement = iam.PolicyStatement(
             actions=["iam:DetachRolePolicy"],
             resources=[role.role_arn],
-            conditions={"ArnEquals": {"iam:PolicyARN": policy.managed_policy_arn}},
+            conditions={"ArnEquals": {"iam:PolicyARN": [policy.managed_policy_arn for policy in policies]}},
         )
         self._allow("DetachPolicy", statement)
 

@@ -123,9 +123,10 @@ class SpecDecodeStack(ProjectStack):
         )
         given_back = {}
         if backstop and backstop.closes:
-            policy, role = backstop.closes
-            guards.detaches(policy, role=role)
-            given_back = {"KarpenterRole": role.role_name, "NoLaunchPolicy": policy.managed_policy_arn}
+            policies, role = backstop.closes
+            guards.detaches(policies.values(), role=role)
+            arns = [policy.managed_policy_arn for policy in policies.values()]
+            given_back = {"KarpenterRole": role.role_name, "NoLaunchPolicies": arns}
         watchdog = pipeline.functions["Watchdog"]
         guards.runs(watchdog)
         beat = guards.resource(

@@ -24,6 +24,11 @@ from botocore.config import Config
 PERIOD_S = 300
 """Seconds of a datapoint: the watchdog's period."""
 POOL_TAG = "karpenter.sh/nodepool"
+ALL = "all"
+"""Key of the policy that closes every pool at once."""
+APART = 3
+"""Pools that are closed by a policy each; more by that of all. A role takes ten (IAM and STS quotas), Karpenter's has
+five of its own, and for a moment it has these and that of all."""
 ALIVE = ("pending", "running", "stopping", "stopped")
 _CONFIG = Config(retries={"mode": "standard", "max_attempts": 3}, connect_timeout=3, read_timeout=8)
 
@@ -134,28 +139,30 @@ class Backstop:
         instances = self._instances(self._pools)
         watched = self._try("the watchdog's metrics cannot be read", self._watched) or {}
         started = self._try("the executions cannot be listed", self._started)
-        closed = self._may_close and bool(self._try("Karpenter's role cannot be looked at", self._is_closed))
+        attached = (self._may_close and self._try("Karpenter's role cannot be looked at", self._attached)) or set()
+        closed = self._closed_by(attached)
         # Each pool is judged by its own metrics: what one run does is no reason to end another's instance.
         judged = {
             pool: judge(watched.get(pool, Watched()), started, now=self._now, limits=self._limits)
             for pool in self._pools
         }
         due = [instance for instance in instances if self._is_due(instance, judged[instance.pool], closed=closed)]
+        in_question = {instance.pool for instance in due}
         reasons = {judgement.why: None for instance in due if (judgement := judged[instance.pool])}
         why = "; ".join(reasons)
         stays = [pool for pool, judgement in judged.items() if judgement and _stays(pool, judgement, instances)]
         beats = any(any(told.beats) for told in watched.values())
-        ended: list[str] = []
-        if due:
-            ended = self._end([instance.name for instance in due], why)
-        elif closed and beats and not stays:
-            self._try("Karpenter cannot be let launch again", self._open)
+        stay_closed = in_question | {pool for pool in closed if pool in stays or not beats}
+        needed = self._policies_of(stay_closed)
+        if needed != attached:
+            self._change(attached, needed)
+        ended = self._end([instance.name for instance in due], why, closed=self._closed_by(needed)) if due else []
         ended += self._end_compilers(started)
         found = {
             "instances": sorted(instance.name for instance in instances),
             "ended": ended,
             "why": why or None,
-            "closed": closed or (self._may_close and bool(due)),
+            "closed": sorted(self._closed_by(needed)),
             "problems": self.problems,
         }
         print(json.dumps(found))
@@ -175,7 +182,7 @@ class Backstop:
         age = self._limits.window if none else self._limits.compiler
         due = [instance.name for instance in found if self._now - instance.launched >= age]
         why = "it compiles for no run that goes on" if none else f"it compiles and is older than {_hours(age)}"
-        return self._end(due, why, close=False) if due else []
+        return self._end(due, why) if due else []
 
     @property
     def _may_close(self) -> bool:
@@ -186,17 +193,32 @@ class Backstop:
     def _pools(self) -> list[str]:
         return self._environ["NODEPOOLS"].split(",")
 
-    def _is_due(self, instance: Instance, judgement: Judgement | None, *, closed: bool) -> bool:
+    @property
+    def _policies(self) -> dict[str, str]:
+        """Pool, or ALL, -> ARN of the policy that denies Karpenter to launch instances of it."""
+        return dict(item.split("=", 1) for item in self._environ["NO_LAUNCH_POLICIES"].split(","))
+
+    def _policies_of(self, pools: set[str]) -> set[str]:
+        """Keys of the policies that close `pools`; none where Karpenter is somebody else's."""
+        if not self._may_close:
+            return set()
+        return {ALL} if len(pools) > APART and ALL in self._policies else pools
+
+    def _closed_by(self, keys: set[str]) -> set[str]:
+        """Pools that policies close."""
+        return set(self._pools) if ALL in keys else keys
+
+    def _is_due(self, instance: Instance, judgement: Judgement | None, *, closed: set[str]) -> bool:
         """Whether it is old enough; one that was launched while Karpenter was closed for its own pool always is."""
         if judgement is None:
             return False
-        slipped_through = closed and judgement.lasts and judgement.age == self._limits.window
+        slipped_through = instance.pool in closed and judgement.lasts and judgement.age == self._limits.window
         return slipped_through or self._now - instance.launched >= judgement.age
 
-    def _end(self, instances: list[str], why: str, *, close: bool = True) -> list[str]:
-        """Keep Karpenter from replacing them, end them, tell a person, each though another fails; what it ended."""
-        if close and self._may_close:
-            self._try("Karpenter cannot be kept from launching", self._close)
+    def _end(self, instances: list[str], why: str, *, closed: set[str] | None = None) -> list[str]:
+        """End them and tell a person, each though another fails; what it ended. `closed`: pools of which Karpenter may
+        launch none now; None where that is not the question.
+        """
         ec2 = self._clients("ec2")
         ended = [
             name
@@ -207,19 +229,21 @@ class Backstop:
         failed = f"\n\nThis could not be done: {'; '.join(self.problems)}" if self.problems else ""
         did = f"has ended {', '.join(ended)}" if ended else "has ended nothing"
         must = f" It must end {left} and CANNOT: end it by hand, it is billed." if left else ""
-        closed = (
-            f" Karpenter may launch no instance of the pools {self._environ['NODEPOOLS']} until the watchdog beats "
-            "again and nothing is wrong: then the backstop allows it by itself."
-        )
-        if not self._may_close:
-            closed = (
+        may_not = ""
+        if closed:
+            may_not = (
+                f" Karpenter may launch no instance of {', '.join(sorted(closed))} until the watchdog beats again and "
+                "nothing is wrong there: then the backstop allows it by itself."
+            )
+        elif closed is not None:
+            may_not = (
                 " Karpenter is not ours to stop: it launches the next one as long as a NodePool is to have one, and "
                 "each is ended after half an hour. To end that: `kubectl scale nodepool NAME --replicas=0` for "
                 f"{self._environ['NODEPOOLS']}."
             )
         text = (
             f"The backstop of the cluster {self._environ['CLUSTER_NAME']} {did}, since {why}.{must}"
-            f"{closed if close else ''}\n\n"
+            f"{may_not}\n\n"
             f"Look why with `specdecode capacity`, `specdecode list` and the watchdog's log. "
             f"More: {self._environ['RUNBOOK']}{failed}"
         )
@@ -274,27 +298,30 @@ class Backstop:
         )
         return tuple(item["startDate"] for page in pages for item in page["executions"])
 
-    def _is_closed(self) -> bool:
-        """Whether Karpenter's role has the policy that denies it to launch instances of the pools."""
+    def _attached(self) -> set[str]:
+        """Keys of the policies that Karpenter's role has now."""
         pages = (
             self._clients("iam")
             .get_paginator("list_attached_role_policies")
             .paginate(RoleName=self._environ["KARPENTER_ROLE"])
         )
-        attached = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
-        return self._environ["NO_LAUNCH_POLICY"] in attached
+        arns = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
+        return {key for key, arn in self._policies.items() if arn in arns}
 
-    def _close(self) -> None:
-        self._clients("iam").attach_role_policy(
-            RoleName=self._environ["KARPENTER_ROLE"], PolicyArn=self._environ["NO_LAUNCH_POLICY"]
-        )
-
-    def _open(self) -> None:
-        self._clients("iam").detach_role_policy(
-            RoleName=self._environ["KARPENTER_ROLE"], PolicyArn=self._environ["NO_LAUNCH_POLICY"]
-        )
-        text = "The watchdog beats and nothing is wrong: Karpenter may launch instances for runs again."
-        self._tell("The backstop lets nodes be launched again", text)
+    def _change(self, attached: set[str], needed: set[str]) -> None:
+        """Give Karpenter's role the policies `needed`; then, if it has them, take off the others of ours."""
+        iam, role, before = self._clients("iam"), self._environ["KARPENTER_ROLE"], len(self.problems)
+        for key in sorted(needed - attached):
+            attach = partial(iam.attach_role_policy, RoleName=role, PolicyArn=self._policies[key])
+            self._try(f"Karpenter cannot be kept from launching ({key})", attach)
+        if len(self.problems) > before:
+            return
+        for key in sorted(attached - needed):
+            detach = partial(iam.detach_role_policy, RoleName=role, PolicyArn=self._policies[key])
+            self._try(f"Karpenter cannot be let launch again ({key})", detach)
+        if opened := self._closed_by(attached) - self._closed_by(needed):
+            text = f"The watchdog beats and nothing is wrong: Karpenter may launch {', '.join(sorted(opened))} again."
+            self._try("nobody can be told", lambda: self._tell("The backstop lets nodes be launched again", text))
 
     def _try(self, problem: str, do: Callable[[], Any]) -> Any:
         """What `do` gives, or None if it fails, which is kept as a problem."""

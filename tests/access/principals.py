@@ -58,7 +58,7 @@ PLACES: dict[str, tuple[str, str, str]] = {
     "staging_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesStagingRole"),
     "compile_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesCompileRole"),
     "results_role": ("SpecDecodeStack", "AWS::IAM::Role", "PodRolesResultsRole"),
-    "no_launch": ("SpecDecodeStack", "AWS::IAM::ManagedPolicy", "BackstopNoLaunch"),
+    "no_launch": ("SpecDecodeStack", "AWS::IAM::ManagedPolicy", "BackstopNoLaunchtrn2"),
     "release_role": ("SpecDecodeStack", "AWS::IAM::Role", "PipelineReleaseCapacityRole"),
     "plan_function": ("SpecDecodeStack", "AWS::Lambda::Function", "PipelinePlanFunction"),
     "watchdog_function": ("SpecDecodeStack", "AWS::Lambda::Function", "PipelineWatchdogFunction"),

@@ -26,7 +26,7 @@ WINDOW = timedelta(minutes=giving_back.BACKSTOP_WINDOW_MINUTES)
 HOLDING = timedelta(hours=60)
 EXECUTION = timedelta(hours=108)
 LIMITS = backstop.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION, compiler=timedelta(hours=25))
-POLICY = "arn:aws:iam::1:policy/no-launch"
+NO_LAUNCH = "arn:aws:iam::1:policy/no-launch-"
 POOL = {"kubernetes.io/cluster/specdecode": "owned", "karpenter.sh/nodepool": "trn2"}
 OLD, YOUNG = timedelta(hours=5), timedelta(minutes=29)
 LOOKS = 6
@@ -34,6 +34,7 @@ LOOKS = 6
 
 
 POOLS = ("trn2", "trn2-2", "cpu")
+MANY = ("trn2", *(f"trn2-{number}" for number in range(2, 17)), "cpu")
 
 
 def tags_of(tags: dict[str, str]) -> list[dict[str, str]]:
@@ -52,6 +53,8 @@ class Aws:
         self.attached: set[str] = {"arn:another"}
         self.told: list[tuple[str, str]] = []
         self.denied: set[str] = set()
+        self.full: set[str] = set()
+        """Keys of policies that the role does not take."""
         self.calls: list[str] = []
 
     def client(self, service: str) -> Any:
@@ -87,7 +90,7 @@ class Aws:
         for name in InstanceIds:
             tags = self.instances[name]["tags"]
             assert tags["kubernetes.io/cluster/specdecode"] == "owned"
-            assert tags["karpenter.sh/nodepool"] in (*POOLS, "compile")
+            assert tags["karpenter.sh/nodepool"] in (*MANY, "compile")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
 
@@ -107,11 +110,14 @@ class Aws:
         return {"AttachedPolicies": [{"PolicyArn": arn} for arn in self.attached]}
 
     def attach_role_policy(self, *, RoleName: str, PolicyArn: str) -> None:
-        assert (RoleName, PolicyArn) == ("karpenter", POLICY)
+        assert RoleName == "karpenter" and PolicyArn.startswith(NO_LAUNCH)
+        if PolicyArn.removeprefix(NO_LAUNCH) in self.full:
+            raise client_error("LimitExceeded", "AttachRolePolicy", 409)
         self.attached.add(PolicyArn)
+        assert len(self.attached) <= 1 + 5, "a role takes ten, and Karpenter's has five"
 
     def detach_role_policy(self, *, RoleName: str, PolicyArn: str) -> None:
-        assert (RoleName, PolicyArn) == ("karpenter", POLICY)
+        assert RoleName == "karpenter"
         self.attached.remove(PolicyArn)
 
     def publish(self, *, TopicArn: str, Subject: str, Message: str) -> None:
@@ -128,8 +134,9 @@ class Aws:
         }
 
     @property
-    def closed(self) -> bool:
-        return POLICY in self.attached
+    def closed(self) -> set[str]:
+        """Keys of the policies that Karpenter's role has."""
+        return {arn.removeprefix(NO_LAUNCH) for arn in self.attached if arn.startswith(NO_LAUNCH)}
 
     @property
     def alive(self) -> list[str]:
@@ -145,15 +152,18 @@ OPERATIONS = {
 }
 
 
-def look(aws: Aws, *, later: timedelta = timedelta(), without: tuple[str, ...] = ()) -> dict[str, Any]:
+def look(
+    aws: Aws, *, later: timedelta = timedelta(), pools: tuple[str, ...] = POOLS, without: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    keys = [*pools, "all"] if len(pools) > backstop.APART else pools
     environ = {
         "CLUSTER_NAME": "specdecode",
-        "NODEPOOLS": ",".join(POOLS),
         "NAMESPACE": "N",
         "STATE_MACHINE_ARN": "machine",
         "TOPIC_ARN": "topic",
         "KARPENTER_ROLE": "karpenter",
-        "NO_LAUNCH_POLICY": POLICY,
+        "NODEPOOLS": ",".join(pools),
+        "NO_LAUNCH_POLICIES": ",".join(f"{key}={NO_LAUNCH}{key}" for key in keys),
         "WINDOW_MINUTES": str(giving_back.BACKSTOP_WINDOW_MINUTES),
         "HOLDING_HOURS": str(int(HOLDING.total_seconds() // 3600)),
         "COMPILE_NODEPOOL": "compile",
@@ -299,7 +309,7 @@ def test_while_nothing_is_there_nothing_is_done_and_karpenter_is_open_again(aws)
     aws.beats()
     assert look(aws)["ended"] == [] and not aws.closed
     told = aws.told.copy()
-    assert look(aws) == {"instances": [], "ended": [], "why": None, "closed": False, "problems": []}
+    assert look(aws) == {"instances": [], "ended": [], "why": None, "closed": [], "problems": []}
     assert aws.told == told
 
 
@@ -343,15 +353,77 @@ def test_a_young_instance_of_another_pool_is_left_alone_though_karpenter_is_clos
     aws.of_pool["trn2"] = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [HOLDING.total_seconds() + 1] * LOOKS}
     look(aws)
     aws.instance("i-new", timedelta(minutes=2), **{"karpenter.sh/nodepool": "trn2-2"})
-    assert aws.closed and look(aws)["ended"] == [], "the watchdog has not looked since that run got its node"
+    assert look(aws)["ended"] == [], "the watchdog has not looked since that run got its node"
+    assert aws.closed == {"trn2"}, "another run may have its node launched"
     aws.instance("i-again", timedelta(minutes=2))
     assert look(aws)["ended"] == ["i-again"], "launched for the stuck run"
     aws.of_pool.clear()
     look(aws)
-    assert aws.closed, "as long as an instance is left that nobody holds"
+    assert not aws.closed
+
+
+def test_a_pool_stays_closed_while_an_instance_of_it_is_left_that_nobody_holds(aws):
+    aws.beats()
+    look(aws)
+    assert aws.closed == {"trn2"}
+    aws.instance("i-new", timedelta(minutes=2))
+    look(aws)
+    assert aws.closed == {"trn2"}
     aws.instances["i-new"]["state"] = "terminated"
     look(aws)
     assert not aws.closed
+
+
+def of_pools(aws: Aws, *pools: str) -> None:
+    for pool in pools:
+        aws.instance(f"i-{pool}", OLD, **{"karpenter.sh/nodepool": pool})
+
+
+def test_several_pools_are_closed_one_by_one_and_opened_one_by_one(aws):
+    aws.beats(lease_age=3600)
+    stuck = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [HOLDING.total_seconds() + 1] * LOOKS}
+    aws.of_pool = {"trn2": stuck, "trn2-7": stuck}
+    of_pools(aws, "trn2-7", "trn2-8")
+    assert look(aws, pools=MANY)["closed"] == ["trn2", "trn2-7"] and aws.closed == {"trn2", "trn2-7"}
+    assert aws.alive == ["i-trn2-8"]
+    assert "no instance of trn2, trn2-7 until" in aws.told[-1][1]
+    del aws.of_pool["trn2"]
+    look(aws, pools=MANY)
+    assert aws.closed == {"trn2-7"} and aws.told[-1][1].endswith("may launch trn2 again.")
+
+
+def test_more_pools_than_a_role_takes_policies_are_closed_together_and_opened_apart(aws):
+    aws.beats(lease_age=3600)
+    stuck = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [HOLDING.total_seconds() + 1] * LOOKS}
+    in_question = MANY[:5]
+    aws.of_pool = dict.fromkeys(in_question, stuck)
+    of_pools(aws, *in_question)
+    found = look(aws, pools=MANY)
+    assert aws.closed == {"all"} and found["closed"] == sorted(MANY) and aws.alive == []
+    told = list(aws.told)
+    assert look(aws, pools=MANY)["closed"] == sorted(MANY) and aws.told == told
+    aws.of_pool = {"trn2-2": stuck}
+    look(aws, pools=MANY)
+    assert aws.closed == {"trn2-2"}
+    assert "trn2-16" in aws.told[-1][1] and "trn2-2," not in aws.told[-1][1]
+
+
+def test_where_nobody_watches_all_of_many_pools_are_closed_by_one_policy(aws):
+    of_pools(aws, *MANY)
+    look(aws, pools=MANY)
+    assert aws.closed == {"all"} and aws.alive == []
+
+
+def test_a_policy_that_the_role_does_not_take_opens_nothing_and_is_an_alarm(aws):
+    aws.beats(lease_age=3600)
+    stuck = {"NodesWithoutLease": [0.0] * LOOKS, "LeaseAge": [HOLDING.total_seconds() + 1] * LOOKS}
+    aws.of_pool = dict.fromkeys(MANY[:4], stuck)
+    of_pools(aws, *MANY[:4])
+    look(aws, pools=MANY)
+    aws.of_pool, aws.full = {"trn2-2": stuck, "trn2-3": stuck}, {"trn2-2"}
+    with pytest.raises(RuntimeError, match=r"kept from launching \(trn2-2\): .*LimitExceeded"):
+        look(aws, pools=MANY)
+    assert aws.closed == {"all", "trn2-3"}
 
 
 def test_while_nobody_watches_all_pools_are_in_question(aws):
@@ -421,14 +493,14 @@ def test_without_step_functions_only_what_no_run_can_need_is_ended(aws, age, end
     assert (aws.alive == []) is ended
 
 
-FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICY", "COMPILE_NODEPOOL")
+FOREIGN = ("KARPENTER_ROLE", "NO_LAUNCH_POLICIES", "COMPILE_NODEPOOL")
 """What it is not told where Karpenter is somebody else's."""
 
 
 def test_in_somebody_elses_karpenter_it_ends_each_that_is_launched_again_and_touches_no_role(aws):
     aws.instance("i-compiles", OLD, **{"karpenter.sh/nodepool": "compile"})
     found = look(aws, without=FOREIGN)
-    assert (found["ended"], found["closed"], found["problems"]) == (["i-old"], False, [])
+    assert (found["ended"], found["closed"], found["problems"]) == (["i-old"], [], [])
     aws.instance("i-again", YOUNG)
     assert look(aws, without=FOREIGN)["ended"] == []
     assert look(aws, without=FOREIGN, later=timedelta(minutes=10))["ended"] == ["i-again"]

@@ -73,9 +73,39 @@ def test_it_may_end_instances_of_this_pool_of_this_cluster_only(resources):
     assert json.dumps(statement["Resource"]).endswith(':instance/*"]]}')
 
 
-def test_the_policy_against_launching_hangs_on_nobody_and_goes_before_karpenter_s_role(resources):
-    (policy,) = ours(resources, "AWS::IAM::ManagedPolicy")
-    assert not policy.keys() & {"Roles", "Users", "Groups"}
+def no_launch(resources: dict[str, Any]) -> dict[str, list[str]]:
+    """Logical id of each policy against launching -> the pools that it closes. Each denies, and does nothing else."""
+    found = {}
+    for logical, resource in resources.items():
+        if resource["Type"] == "AWS::IAM::ManagedPolicy" and logical.startswith("Backstop"):
+            assert not resource["Properties"].keys() & {"Roles", "Users", "Groups"}
+            (statement,) = resource["Properties"]["PolicyDocument"]["Statement"]
+            assert (statement["Effect"], statement["Action"]) == ("Deny", ["ec2:CreateFleet", "ec2:RunInstances"])
+            ((operator, condition),) = statement["Condition"].items()
+            assert (operator, list(condition)) == ("StringEquals", ["aws:RequestTag/karpenter.sh/nodepool"])
+            (found[logical],) = condition.values()
+    return found
+
+
+def attachable(resources: dict[str, Any], action: str) -> list[list[str]]:
+    """What each statement with the action is confined to: logical ids of policies."""
+    return [
+        sorted(arn["Ref"] for arn in statement["Condition"]["ArnEquals"]["iam:PolicyARN"])
+        for resource in resources.values()
+        if resource["Type"] == "AWS::IAM::Policy"
+        for statement in resource["Properties"]["PolicyDocument"]["Statement"]
+        if action in statement["Action"]
+    ]
+
+
+def test_each_pool_can_be_closed_by_itself_and_no_other_policy_can_be_attached(resources):
+    policies = no_launch(resources)
+    assert sorted(policies.values()) == [["cpu"], ["trn2"]]
+    assert attachable(resources, "iam:AttachRolePolicy") == [sorted(policies)]
+    assert attachable(resources, "iam:DetachRolePolicy") == [sorted(policies)] * 2, "the guard's too"
+
+
+def test_the_policies_against_launching_go_before_karpenter_s_role(resources):
     (guard,) = [r for r in resources.values() if r["Type"] == "Custom::SpecDecodeTeardownGuard"]
-    assert {"KarpenterRole", "NoLaunchPolicy"} <= guard["Properties"].keys()
-    assert [name for name in guard["DependsOn"] if name.startswith("BackstopNoLaunch")]
+    assert sorted(arn["Ref"] for arn in guard["Properties"]["NoLaunchPolicies"]) == sorted(no_launch(resources))
+    assert set(no_launch(resources)) <= set(guard["DependsOn"])

@@ -70,6 +70,24 @@ def test_a_reservation_is_what_the_node_comes_from(choices: Templates) -> None:
     assert node_class["amiSelectorTerms"] == [{"alias": "al2023@v20260714"}]
 
 
+def test_each_pool_can_be_closed_to_karpenter_by_itself_and_many_at_once(choices: Templates) -> None:
+    resources = choices.stacks["SpecDecodeStack"]["Resources"]
+    (parts,) = [
+        each["Properties"]["Environment"]["Variables"]["NO_LAUNCH_POLICIES"]["Fn::Join"][1]
+        for name, each in resources.items()
+        if each["Type"] == "AWS::Lambda::Function" and name.startswith("Backstop")
+    ]
+    pools = ["trn2", "trn2-2", "trn2-3", "cpu"]
+    assert [part.strip("=,") for part in parts if isinstance(part, str)] == [*pools, "all"]
+    closed = [
+        statement["Condition"]["StringEquals"]["aws:RequestTag/karpenter.sh/nodepool"]
+        for part in parts
+        if not isinstance(part, str)
+        for statement in resources[part["Ref"]]["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    assert closed == [*([pool] for pool in pools), pools]
+
+
 def test_each_node_has_a_pool_of_its_own_and_all_have_one_class(choices: Templates) -> None:
     pools = [choices.manifest("NodePool", name) for name in ("trn2", "trn2-2", "trn2-3")]
     for pool in pools:

@@ -94,8 +94,8 @@ def teardown(request: Request, event: dict[str, Any], context: Context, pools: N
         given = request.ResourceProperties
         _stop_executions(str(given["StateMachineArn"]))
         _wait(lambda: node.give_up(pools), event, context)
-        if "NoLaunchPolicy" in given:
-            _detach(role=str(given["KarpenterRole"]), policy=str(given["NoLaunchPolicy"]))
+        for policy in given.get("NoLaunchPolicies", ()):
+            _detach(role=str(given["KarpenterRole"]), policy=str(policy))
     return request.identity
 
 

@@ -11,7 +11,7 @@ from specdecode.guards import handler as guards
 from specdecode.guards import waiting
 from specdecode.guards.node import give_up
 
-from tests.specdecode.guards.world import GIVEN, MACHINE, Context, World
+from tests.specdecode.guards.world import GIVEN, MACHINE, NO_LAUNCH, Context, World
 from tests.specdecode.tasks.cluster_fake import status
 
 
@@ -146,7 +146,7 @@ def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
     metadata = {"name": "r1-base-serving", "namespace": names.NAMESPACE, "labels": labels}
     world.cluster.put({"kind": "Deployment", "metadata": metadata})
     world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
-    world.aws.attached = {("karpenter", GIVEN["NoLaunchPolicy"]), ("karpenter", "arn:another")}
+    world.aws.attached = {*(("karpenter", policy) for policy in NO_LAUNCH), ("karpenter", "arn:another")}
     answer = world.send("Delete", "teardown", properties=GIVEN)
     assert answer is not None and answer["Status"] == "SUCCESS"
     assert world.aws.attached == {("karpenter", "arn:another")}
@@ -181,7 +181,7 @@ def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) ->
 
 def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) -> None:
     """As on a cluster that exists, where there is none."""
-    world.aws.attached = {("karpenter", GIVEN["NoLaunchPolicy"])}
+    world.aws.attached = {("karpenter", NO_LAUNCH[0])}
     answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
     assert answer is not None and answer["Status"] == "SUCCESS"
     assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]

@@ -16,7 +16,8 @@ from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.cluster_fake import FakeCluster
 
 MACHINE = "arn:aws:states:us-east-2:111122223333:stateMachine:pipeline"
-GIVEN = {"StateMachineArn": MACHINE, "KarpenterRole": "karpenter", "NoLaunchPolicy": "arn:aws:iam::1:policy/no-launch"}
+NO_LAUNCH = [f"arn:aws:iam::1:policy/no-launch-{pool}" for pool in ("trn2", "cpu")]
+GIVEN = {"StateMachineArn": MACHINE, "KarpenterRole": "karpenter", "NoLaunchPolicies": NO_LAUNCH}
 
 
 class Context:
