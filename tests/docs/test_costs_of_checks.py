@@ -18,7 +18,7 @@ PAGE = " ".join((Path(__file__).parents[2] / "docs" / "how-to" / "check-your-acc
         ("account-check", None, "and ${most:.0f} at most"),
         ("account-check", None, "the cluster costs ${resting:.2f} an hour"),
         ("llama-3.1-8b-eagle3-small", 2.57, "for {low_h:.1f} to {high_h:.1f} hours of the node"),
-        ("llama-3.1-8b-eagle3-small", 2.57, "That is ${low:.2f} to ${high:.2f}, and ${most:.0f} at most"),
+        ("llama-3.1-8b-eagle3-small", 2.57, "a run costs ${low:.2f} to ${high:.2f}, ${most:.0f} at most"),
     ],
 )
 def test_the_figures_of_the_page_are_those_of_the_plans(preset: str, price: float | None, says: str) -> None:

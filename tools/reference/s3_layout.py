@@ -71,7 +71,7 @@ def render() -> str:
         "state/": layout.CAPACITY_KEY,
     }
     return page(
-        "What lies in the bucket",
+        "Keys of the bucket",
         "`BucketName` of the stack's outputs. The code of pods and functions lies elsewhere: in the CDK's own bucket.",
         table(
             ("prefix", "what", "example", "pods that read it", "pods that write it"),
