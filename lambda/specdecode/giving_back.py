@@ -1,4 +1,4 @@
-"""How long it takes at most until a node that nobody needs is gone: what the watchdog and the backstop do it by."""
+"""The longest time until a node that no run needs is gone: periods and limits of the watchdog and the backstop."""
 
 WATCHDOG_PERIOD_MINUTES = 5
 """The watchdog looks that often, and whenever an execution ended badly."""
@@ -21,7 +21,7 @@ STUCK_GRACE_HOURS = 12
 """After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
 
 COMPILER_HOURS = 24
-"""Longest life of a CPU node that compiles, whoever needs it: Karpenter's, and an hour later the backstop's."""
+"""Age at which Karpenter ends a CPU node that compiles, even one in use; the backstop ends it an hour later."""
 
 BEFORE_NODE_HOURS = 48
 """A day in the queue and a day of staging, before a run holds the node. An execution older than that and the longest

@@ -22,7 +22,7 @@ EXIT_CODES = (
     ("0", "done"),
     ("1", "a run failed, a benchmark lost too many requests, or capacity could not be released"),
     ("2", "the input is wrong: every problem is printed with what to do about it"),
-    ("3", "the environment is: credentials, network, no such stack, or `preflight` found what would fail"),
+    ("3", "the environment is wrong: credentials, network, no such stack, or `preflight` found what would fail"),
 )
 
 PODS = """The programs in the pods end with codes of their own. `specdecode diagnose` translates them; they are in

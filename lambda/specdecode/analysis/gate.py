@@ -1,4 +1,4 @@
-"""Whether runs keep a limit, for a pipeline that must go red when they do not: passed, failed, or it cannot be told.
+"""Whether runs keep a limit, for CI that must fail when they do not: passed, failed, or cannot tell.
 
 Every load is held to the limits by itself: a gate is as good as its worst check. A limit is kept or broken where the
 whole interval lies on one side of it. The intervals of all checks hold together (Bonferroni), at a level at which

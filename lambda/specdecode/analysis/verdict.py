@@ -1,4 +1,4 @@
-"""From an interval to a word, and what would settle the question where there is none.
+"""The verdict of an interval; where it is *cannot tell*, how many requests or prompt types would settle it.
 
 Why it is so: ADR 80.
 """

@@ -15,7 +15,7 @@ _CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_ca
 _POSITION = re.compile(r'position="([0-9]{1,4})"')
 _PREFIX = "spec_decode_"
 _LARGEST = 2.0**53
-"""A counter is whole up to here; what is larger, or negative, is none."""
+"""The largest counter that is exact; a larger or a negative one is not used."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,7 +68,7 @@ class Histories:
         return histories
 
     def hear(self, record: RequestRecord) -> None:
-        """Take an answer of the arm while it is measured; a failed one is none."""
+        """Take an answer of the arm while it is measured; a failed request gives none."""
         if record.warmup or record.index in self._answers:
             return
         if record.error is not None:

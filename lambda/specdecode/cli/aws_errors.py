@@ -41,7 +41,7 @@ EXPIRED = frozenset(
         "UnrecognizedClientException",
     }
 )
-"""Codes with which AWS says that the credentials are nobody's any more."""
+"""AWS's codes for credentials that are wrong, revoked or expired."""
 
 LOG_IN = "`aws sso login` (with the same --profile), then try again"
 RENEW = "renew the credentials (`aws sso login`, or new keys)"

@@ -70,17 +70,17 @@ def gate(
     profile: Profile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Hold runs to a limit, for a pipeline that must go red: a speed-up to be reached, a regression not to be exceeded.
+    """Check runs against limits, for CI: a smallest speed-up, a largest regression.
 
-    A speed-up is an arm's over its baseline in the same run. A regression is each arm's own throughput, AFTER against
-    BEFORE: an image that slows both arms down alike shows in it. Of a run of several loads each is held to the limits,
+    A speed-up compares an arm with its baseline in the same run. A regression compares each arm's own throughput, AFTER
+    with BEFORE: an image that slows both arms down alike shows in it. In a run of several loads each load is checked,
     and the worst decides.
 
         specdecode gate results/nightly --min-speedup 1.2
         specdecode gate results/main..results/change --max-regression 3% --junit gate.xml
 
     Exit codes: 0 every limit is kept, 1 one is broken, 2 bad input or runs that cannot be compared, 3 AWS cannot be
-    reached, 4 it cannot be told: the limit lies within an interval, or a figure is missing.
+    reached, 4 cannot tell: the limit lies within an interval, or a figure is missing.
     """
     before, after = _sides(runs)
     deployment = Deployment(stack=stack, region=region, profile=profile)

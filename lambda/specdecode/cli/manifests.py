@@ -40,12 +40,12 @@ def manifests(
     """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
 
     The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
-    wave's arms are served only when its artifacts are compiled. The Secrets called as the Jobs are have `YOURS` where
-    keys belong that may use the bucket: as credentials.json, in the form of an AWS credential_process.
+    wave's arms can be served only after its artifacts are compiled. Each Job has a Secret of its name with `YOURS` in
+    it: put keys there that may use the bucket, as credentials.json, in the form of an AWS credential_process.
 
-    With --complete they need nothing of ours but a bucket: namespace, account and claims are among them, no S3 driver
-    is needed, nothing runs until you start it, and comments say what you fill in and the commands, in their order. An
-    adaptive sweep has all its arms.
+    With --complete a bucket is all that they need: namespace, account and claims are printed too, no S3 driver is
+    needed, and nothing runs until you start it. Comments say what you fill in, and list the commands in their order. An
+    adaptive sweep then measures all its arms.
     """
     with refusing(as_json=False):
         experiment = load(reference, overrides=parse_overrides(overrides or []))

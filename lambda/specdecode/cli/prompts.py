@@ -113,7 +113,7 @@ def add(
     """Put a file of prompts into the artifact bucket, under the hash of its bytes. No deployment is needed.
 
     The file is checked first (`specdecode prompts check`). What is printed goes into an experiment as it is; the hash
-    makes sure that these prompts and no others are measured. Added twice, it lies there once.
+    makes sure that these prompts and no others are measured. Adding it twice stores it once.
 
         specdecode prompts add tickets.jsonl
 

@@ -43,10 +43,10 @@ def import_results(
 ) -> None:
     """Make the same report from results of another tool, corrected, and say what that tool's own figures mean.
 
-    Read are LLMPerf (token_benchmark_ray.py: *_summary.json), `vllm bench serve --save-result --save-detailed`, a
+    It reads LLMPerf (token_benchmark_ray.py: *_summary.json), `vllm bench serve --save-result --save-detailed`, a
     combination's folder of `vllm bench sweep serve`, AIPerf (its artifact folder) and GuideLLM (its JSON).
 
-    Exit codes: 0 compared, 2 the files are none of these, or do not hold what is needed.
+    Exit codes: 0 compared, 2 the files are of no such tool, or lack what is needed.
     """
     problems: list[str] = []
     described = _described(about or [], problems)

@@ -58,7 +58,7 @@ def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
 
 
 def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
-    """Every report.json below `folder`, or in the bucket; what is none is named on stderr and left out."""
+    """Every report.json below `folder`, or in the bucket. A file that is no report is named on stderr and left out."""
     found: list[Comparison] = []
     for origin, data in _documents(folder, deployment):
         try:
@@ -69,7 +69,7 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
 
 
 def parse(data: bytes, *, origin: str) -> Comparison:
-    """A report.json; ends the command with 2 if it is none."""
+    """A report.json; ends the command with 2 if `data` is no report."""
     try:
         return Comparison.model_validate_json(data)
     except ValidationError as error:

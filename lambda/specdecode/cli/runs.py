@@ -51,7 +51,9 @@ def run(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Start without asking, for scripts.")] = False,
     accept_cost: Annotated[
         float | None,
-        typer.Option(min=0, metavar="USD", help="Accept that it could cost this much, if every step takes its time."),
+        typer.Option(
+            min=0, metavar="USD", help="Accept that it could cost this much, if all steps last to their deadlines."
+        ),
     ] = None,
     stack: Stack = STACK,
     region: Region = None,
@@ -60,13 +62,13 @@ def run(
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
-    Refuses what cannot work, shows what it would cost and at most, and asks before anything is started; without a
-    terminal, or with --json, it wants --yes. A run that could cost more than the deployment's accept_cost_above_usd
+    Refuses what cannot work. Shows what the run would cost, and at most, and asks before it starts anything; without a
+    terminal, or with --json, it needs --yes. A run that could cost more than the deployment's accept_cost_above_usd
     needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
 
-    Before that it looks up in a second or two what would fail the run: whether anybody is told of a node that stays,
-    the reservation and its window, models that must be uploaded and the token of gated ones. `specdecode preflight`
-    looks at the rest.
+    First it checks, in a second or two, what would make the run fail: whether anybody is told of a node that stays, the
+    reservation and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks
+    the rest.
     """
     asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
@@ -128,9 +130,9 @@ def stop(
 ) -> None:
     """Stop a run, delete its workloads and give the node back. Waits until that is done.
 
-    Without RUN it takes the run that holds the node, or the newest that goes on where nobody holds one. It says whose
-    run that is, and asks; without a terminal it wants --yes. Where no run goes on it gives the node back all the same.
-    Where several runs hold a node each, it names them and stops none.
+    Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It says whose run
+    that is, and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If
+    several runs hold a node each, it names them and stops none.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = run_id or runs_release.whose_turn(deployment)

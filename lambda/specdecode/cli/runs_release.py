@@ -18,9 +18,9 @@ BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
 def whose_turn(deployment: Deployment) -> str | None:
-    """The run that holds a node; where nobody does, the newest that goes on. None where none does, which it says.
+    """The run that holds a node; if no run holds one, the newest that goes on. If none goes on it says so: None.
 
-    Ends the command with 2 where several runs hold one: nobody is stopped by mistake.
+    Ends the command with 2 if several runs hold one, so that no run is stopped by mistake.
     """
     seen = deployment.cluster()
     for problem in seen.problems:

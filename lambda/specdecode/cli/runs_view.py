@@ -37,7 +37,7 @@ class RunView:
     cause: str | None
     result: dict[str, Any] | None
     fallback: str | None = None
-    """What the node compiles, or compiled, though CPU nodes were to; None where nothing."""
+    """Artifacts that the node compiles, or compiled, in place of CPU nodes; None if it compiled none."""
     capacity: CapacityType = "on-demand"
     """On what terms the deployment gets its node now."""
     started_by: str | None = None

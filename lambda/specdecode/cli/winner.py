@@ -58,7 +58,7 @@ def winner(
     """Print what puts a run's winner into production: a Deployment and a Service, as `kubectl apply -f -` takes them.
 
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
-    belongs to the run. How many of them, and when, is yours. With --serve-line only the `vllm serve` line.
+    belongs to the run. You decide how many run, and when. With --serve-line only the `vllm serve` line.
 
     Exit codes: 0 printed, 1 the run compared nothing, 2 bad input or servers that already ran, 3 AWS cannot be reached.
     """

@@ -23,7 +23,7 @@ _FORMS = {
     "repo": "write owner/name of the data set",
     "file": "write the path of a .json or .jsonl file in the data set",
 }
-"""How a field of an entry is written, where its pattern says it to nobody."""
+"""How a field of an entry is written, in words, where its pattern is hard to read."""
 
 
 def set_names() -> list[str]:

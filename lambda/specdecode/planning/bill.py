@@ -64,7 +64,7 @@ class Bill(Frozen):
 
     @property
     def to_accept(self) -> float | None:
-        """Dollars that somebody must accept before the run may start; None where nobody need."""
+        """Dollars that somebody must accept before the run may start; None if nobody must."""
         return self.added if self.added > self.accept_above else None
 
 

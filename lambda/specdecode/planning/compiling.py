@@ -1,7 +1,7 @@
 """Compiling without the accelerator: which artifacts, how long it takes, what it costs, and the way back to the node.
 
-An artifact that CPU nodes compile has a fingerprint of its own. One that a server with devices has compiled is taken
-where there is one. So what does not load is tried again only as long as nothing better lies in the bucket.
+An artifact that CPU nodes compile has a fingerprint of its own. If the bucket has one that a
+node with devices compiled, that is used. So an artifact that did not load is tried again only until there is one.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
         served.update(names)
     if not alone:
         return []
-    text = "nothing that it is compared with is beside it the first time, so that it does not end early then: it sends"
+    text = "no arm of its comparison is beside it the first time, so that it cannot end early then and sends"
     return [f"workload.requests: {', '.join(alone)}: {text} {most}"]
 
 

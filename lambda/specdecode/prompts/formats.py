@@ -29,7 +29,7 @@ ASKS, ANSWERS, INSTRUCTS = ("human", "user"), ("gpt", "chatgpt", "assistant", "b
 
 
 class NoQuestion(ValueError):
-    """A conversation in which nobody asks anything, or a question is empty."""
+    """A conversation without a question, or with an empty one."""
 
 
 def row_of(entry: Any, *, line: int) -> PromptRow:

@@ -28,15 +28,15 @@ class ClusterView(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     lease: Lease
-    """Of the nodes; nobody's where it cannot be read, which `problems` says."""
+    """Of the nodes; without a holder if it cannot be read, which `problems` says then."""
     slots: tuple[str, ...] = ()
-    """NodePools of one node each that can be held; none where the deployment is older than they."""
+    """NodePools of one node each that can be held; empty if the deployment is older than this field."""
     turns: Lease = Lease()
     """Of the servers that already run; the same."""
     problems: tuple[str, ...] = ()
     """What could not be looked at, each with its reason."""
     replicas: int | None
-    """Wanted by the NodePools together; None where none exists."""
+    """Sum of the NodePools' replicas; None if no pool exists."""
     nodes: tuple[str, ...]
     """Nodes of the pools, `name (Ready)` or `name (NotReady)`."""
     pods: tuple[PodView, ...]

@@ -1,4 +1,4 @@
-"""The node behind the lease: which one can be used, and why there is none when there should be one."""
+"""The node of a run: which node it can use, and the reason if no node has come."""
 
 from __future__ import annotations
 

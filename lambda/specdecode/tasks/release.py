@@ -18,7 +18,7 @@ NODE, QUEUE, RECORD = "the node", "the queue of the servers that already run", "
 
 
 def release(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the run neither holds nor waits, and the NodePool's replicas are what the lease is worth.
+    """Done when the run neither holds a node nor waits for one, and the NodePools' replicas follow the lease.
 
     The node comes first, and nothing else that fails keeps it. Raises, so that it is tried again, only when the node
     could not be given back for certain; what is left in the queue or the record then is the watchdog's.

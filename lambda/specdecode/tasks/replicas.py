@@ -13,9 +13,9 @@ LOOKS = 5
 
 
 def set_replicas(pools: NodePools, lease: Lease, slots: Sequence[str]) -> None:
-    """Bring the NodePools `slots` to what `lease` is worth of each; one that does not exist has no node.
+    """Set the replicas of the NodePools `slots`: 1 where a run holds the pool, else 0. Missing pools are passed.
 
-    Pools that are to have none come first, and one that cannot be scaled keeps no other: its error comes at the end.
+    Pools that get 0 come first. If one cannot be scaled, the others still are, and its error is raised at the end.
     """
     failed: Exception | None = None
     for name in sorted(slots, key=lease.replicas_of):

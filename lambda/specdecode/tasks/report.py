@@ -139,7 +139,7 @@ def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) ->
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
-    """All records below raw/. A line that is none means that the file is damaged: ReportFailed names it."""
+    """All records below raw/. A line that is no record means that the file is damaged: ReportFailed names it."""
     for key in store.keys(layout.run_key(run_id, "raw") + "/"):
         if not key.endswith(".jsonl"):
             continue

@@ -103,6 +103,6 @@ def _is_inside(address: Address) -> bool:
 
 
 def _is_refused(address: Address) -> bool:
-    """Link-local (instance metadata, Pod Identity), or nothing that a server can have."""
+    """Whether it is link-local (instance metadata, Pod Identity), or no address of a server."""
     special = address.is_link_local or address.is_multicast or address.is_unspecified or address.is_reserved
     return special or address in _LOCAL_SERVICES
