@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.gate import gate
-from specdecode.analysis.gate_questions import Limits
+from specdecode.analysis.gate_questions import Thresholds
 from specdecode.analysis.gate_result import Decision
 
 from benchmarks.reference.processes import ROOT, reference_server
@@ -37,7 +37,7 @@ from tests.specdecode.analysis.simulate import context, experiment, run
 RESULTS = Path(__file__).parent / "results" / "gate.json"
 PAGE = ROOT / "docs" / "metrics.md"
 BEGIN, END = "<!-- table of benchmarks/gate.py -->", "<!-- end of the gate's table -->"
-LIMIT = Limits(max_regression=0.03)
+LIMIT = Thresholds(max_regression=0.03)
 CHANGES = {"the same": 1.0, "5 % slower": 1 / 0.95}
 SPREADS = (0.002, 0.005, 0.01)
 REQUESTS, TOKENS, STREAMS = 32, 64, 8

@@ -36,7 +36,7 @@ ALL, APART = "all", 3
 LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
 
 
-class Backstop(Construct):
+class BackstopFunction(Construct):
     """Looks every ten minutes at the instances of the pools that runs hold, ends those that no healthy run can need.
 
     Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and

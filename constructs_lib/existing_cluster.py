@@ -16,7 +16,7 @@ from constructs_lib.network import Network
 from constructs_lib.settings import Settings
 
 
-class ExistingCluster(Construct):
+class ImportedCluster(Construct):
     """Nothing of the cluster is made or changed: only the functions that apply our objects, and their way in.
 
     They stand in the cluster as members of DEPLOYER_GROUP, whose rights its administrator has given

@@ -36,7 +36,7 @@ class ScheduledRun:
     """What it costs at most, in words."""
 
 
-class Schedule(Construct):
+class RunSchedule(Construct):
     """One schedule in a group of its own, its role, and `alarms`. The role may start this state machine, no more."""
 
     def __init__(self, scope: Construct, id: str, *, run: ScheduledRun, state_machine: sfn.IStateMachine) -> None:

@@ -11,12 +11,12 @@ from specdecode import names
 from constructs_lib import pipeline_watchdog
 from constructs_lib.alarms import ResultAlarms
 from constructs_lib.alerts import Alerts
-from constructs_lib.backstop import Backstop
+from constructs_lib.backstop import BackstopFunction
 from constructs_lib.bundle import Bundle
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.claims import ClaimTemplates
 from constructs_lib.dashboard import Dashboard
-from constructs_lib.existing_cluster import ExistingCluster
+from constructs_lib.existing_cluster import ImportedCluster
 from constructs_lib.guards import GuardFunction
 from constructs_lib.lanes import put_in_lanes
 from constructs_lib.outputs import Outputs
@@ -24,7 +24,7 @@ from constructs_lib.pipeline import Pipeline
 from constructs_lib.pipeline_access import READER_GROUP
 from constructs_lib.pod_roles import PodRoles
 from constructs_lib.provider_logs import keep_provider_logs
-from constructs_lib.schedule import Schedule, ScheduledRun
+from constructs_lib.schedule import RunSchedule, ScheduledRun
 from constructs_lib.service_accounts import ServiceAccounts
 from constructs_lib.settings import Settings
 from constructs_lib.storage import ArtifactBucket
@@ -63,9 +63,9 @@ class SpecDecodeStack(ProjectStack):
         )
         artifacts = ArtifactBucket(self, "Artifacts", settings=settings)
         asset = BundleAsset(self, "Bundle", bundle=bundle)
-        ground: Workspace | ExistingCluster
+        ground: Workspace | ImportedCluster
         if platform is None:
-            ground = ExistingCluster(self, "Cluster", settings=settings)
+            ground = ImportedCluster(self, "Cluster", settings=settings)
             cluster, vpc, inside = ground.cluster, ground.vpc, ground.needs
         else:
             cluster, vpc = platform.cluster, platform.vpc
@@ -113,7 +113,7 @@ class SpecDecodeStack(ProjectStack):
         for guarded in (pipeline, accounts, roles):
             guarded.node.add_dependency(update)
         guards.stops_executions_of(pipeline.state_machine)
-        backstop = settings.makes_nodes and Backstop(
+        backstop = settings.makes_nodes and BackstopFunction(
             self,
             "Backstop",
             karpenter_role=platform.karpenter_role if platform else None,
@@ -154,7 +154,7 @@ class SpecDecodeStack(ProjectStack):
             teardown.node.add_dependency(backstop)
             alarms += backstop.alarms
         if scheduled is not None:
-            schedule = Schedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
+            schedule = RunSchedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
             schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
             alarms += schedule.alarms
         results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)

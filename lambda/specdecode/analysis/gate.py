@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.alike import incomparable
 from specdecode.analysis.difference import settings
-from specdecode.analysis.gate_questions import Limits, Question, judged_levels, questions
+from specdecode.analysis.gate_questions import Question, Thresholds, judged_levels, questions
 from specdecode.analysis.gate_result import WRONG, Decision, Gate, GateCheck
 from specdecode.analysis.result import Comparison
 
@@ -28,7 +28,7 @@ class Unfit(ValueError):
     """The runs cannot be judged by these limits; the message says why and what to do."""
 
 
-def gate(runs: Sequence[Comparison], limits: Limits, *, against: Sequence[Comparison] = ()) -> Gate:
+def gate(runs: Sequence[Comparison], limits: Thresholds, *, against: Sequence[Comparison] = ()) -> Gate:
     """Hold `runs` (of one question, repeated) to `limits`, a regression to the runs `against`. Raises Unfit."""
     _fit(runs, against, limits)
     asked = list(questions(against, runs, limits))
@@ -42,7 +42,7 @@ def gate(runs: Sequence[Comparison], limits: Limits, *, against: Sequence[Compar
     )
 
 
-def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Limits) -> None:
+def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> None:
     problems = []
     if limits.min_speedup is None and limits.max_regression is None:
         problems.append("no limit is given: --min-speedup 1.2, --max-regression 3%, or both")
@@ -112,7 +112,7 @@ def _more(question: Question, low: float, high: float) -> str:
     return f"; about {max(2, times)} times as many runs would tell" if times <= MOST_TIMES else ""
 
 
-def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Limits) -> Iterator[str]:
+def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> Iterator[str]:
     if len(runs) == 1 or len(against) == 1:
         yield (
             f"One run on a side does not show what varies between runs: {limits.between_runs:.1%} is assumed "

@@ -17,7 +17,7 @@ ALL = "all prompts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class Thresholds:
     """What is demanded; one at least is given."""
 
     min_speedup: float | None = None
@@ -51,19 +51,19 @@ class Question:
     """Why it fails, whatever the figure is."""
 
 
-def questions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Limits) -> Iterator[Question]:
+def questions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Thresholds) -> Iterator[Question]:
     """Every check that the limits ask for, load by load; `before`: the runs that a regression is one from."""
     for level in judged_levels(after[0], limits):
         yield from _speedups(after, level, limits)
         yield from _regressions(before, after, level, limits)
 
 
-def judged_levels(run: Comparison, limits: Limits) -> tuple[Level, ...]:
+def judged_levels(run: Comparison, limits: Thresholds) -> tuple[Level, ...]:
     """Those of the run that the limits are about."""
     return tuple(level for level in run.experiment.workload.levels if not limits.loads or level.value in limits.loads)
 
 
-def _speedups(runs: Sequence[Comparison], level: Level, limits: Limits) -> Iterator[Question]:
+def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> Iterator[Question]:
     if limits.min_speedup is None:
         return
     limit = f"speed-up of at least {limits.min_speedup:g}×"
@@ -77,7 +77,7 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Limits) -> Itera
 
 
 def _regressions(
-    before: Sequence[Comparison], after: Sequence[Comparison], level: Level, limits: Limits
+    before: Sequence[Comparison], after: Sequence[Comparison], level: Level, limits: Thresholds
 ) -> Iterator[Question]:
     if limits.max_regression is None:
         return
@@ -120,7 +120,7 @@ class _About:
 def _of(
     about: _About,
     sides: Sequence[Sequence[ByCase]],
-    limits: Limits,
+    limits: Thresholds,
     doubts: Sequence[str],
     failing: Sequence[str] = (),
 ) -> Iterator[Question]:

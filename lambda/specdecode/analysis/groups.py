@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from specdecode.analysis.parts import Estimate
 from specdecode.analysis.result import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
-from specdecode.analysis.verdict import Judgement, estimate, judge, times
+from specdecode.analysis.verdict import Conclusion, estimate, judge, times
 from specdecode.measures.student import LogMean, log_mean, t_quantile
 
 MIN_TYPES = 5
@@ -58,16 +58,16 @@ def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimat
 
 def _judge(
     own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, drift: float, generalises: bool
-) -> Judgement:
+) -> Conclusion:
     cases = [result for result, _ in own]
     verdicts = Counter(result.verdict for result in cases)
     if len(verdicts) == 1 and (not generalises or headline is None):
-        return Judgement(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
+        return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
     against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
     if generalises and not against:
         return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL)
     said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
-    return Judgement(Verdict.MIXED, f"the prompt types differ: {said}")
+    return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
 
 
 def _range(cases: Sequence[CaseResult]) -> TypeRange | None:

@@ -20,7 +20,7 @@ MOST_NEEDED = 10_000
 """More than so many requests or prompt types are not asked of anybody."""
 
 
-class Judgement(NamedTuple):
+class Conclusion(NamedTuple):
     """A verdict, why, and what would settle it where it cannot be told ("" where it can)."""
 
     verdict: Verdict
@@ -62,7 +62,7 @@ def spread(found: Estimate) -> str:
 
 def judge(
     found: Estimate | None, *, drift: float = 1.0, unit: str = "requests", confidence: float = NOMINAL
-) -> Judgement:
+) -> Conclusion:
     """No relevant difference if the whole interval lies within RELEVANT of 1 (an equivalence test); else pays if all of
     it lies above `drift` (>= 1), costs if all of it lies below 1/drift, else it cannot be told.
 
@@ -71,23 +71,23 @@ def judge(
     of the interval.
     """
     if found is None:
-        return Judgement(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
+        return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
     if found.low is None or found.high is None:
         reason = f"{times(found.ratio)} from one value per arm: no interval"
-        return Judgement(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
+        return Conclusion(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
     said = spread(found)
     if found.low > 1.0 / RELEVANT and found.high < RELEVANT and drift < RELEVANT:
-        return Judgement(Verdict.NO_DIFFERENCE, f"{said}: the whole interval lies within ±{RELEVANT - 1:.0%}")
+        return Conclusion(Verdict.NO_DIFFERENCE, f"{said}: the whole interval lies within ±{RELEVANT - 1:.0%}")
     beyond = f" and beyond the baseline's own drift of {drift - 1:.1%}" if drift > 1.0 else ""
     if found.low > drift:
-        return Judgement(Verdict.PAYS, f"{said}: the whole interval lies above 1{beyond}")
+        return Conclusion(Verdict.PAYS, f"{said}: the whole interval lies above 1{beyond}")
     if found.high < 1.0 / drift:
-        return Judgement(Verdict.COSTS, f"{said}: the whole interval lies below 1{beyond}")
+        return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1{beyond}")
     if drift > 1.0 and (found.low > 1.0 or found.high < 1.0 or _within(found)):
         reason = f"{said}: not beyond the baseline's own drift of {drift - 1:.1%}"
-        return Judgement(Verdict.CANNOT_TELL, reason, "more rounds on a steadier machine")
+        return Conclusion(Verdict.CANNOT_TELL, reason, "more rounds on a steadier machine")
     reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
-    return Judgement(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
+    return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
 
 
 def _within(found: Estimate) -> bool:

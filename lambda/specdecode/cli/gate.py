@@ -10,7 +10,7 @@ import typer
 
 from specdecode.analysis.gate import Unfit
 from specdecode.analysis.gate import gate as judge
-from specdecode.analysis.gate_questions import BETWEEN_RUNS, Limits
+from specdecode.analysis.gate_questions import BETWEEN_RUNS, Thresholds
 from specdecode.analysis.gate_result import Decision
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.cli import completion
@@ -85,7 +85,7 @@ def gate(
     before, after = _sides(runs)
     deployment = Deployment(stack=stack, region=region, profile=profile)
     try:
-        limits = Limits(
+        limits = Thresholds(
             min_speedup=min_speedup,
             max_regression=None if max_regression is None else _share("--max-regression", max_regression),
             arms=tuple(arm or ()),

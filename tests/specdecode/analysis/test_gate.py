@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.gate import Unfit, gate
-from specdecode.analysis.gate_questions import ALL, Limits
+from specdecode.analysis.gate_questions import ALL, Thresholds
 from specdecode.analysis.gate_result import Decision, Gate
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
 from specdecode.experiment.model import ServedExperiment
@@ -29,7 +29,7 @@ def simulated(seed: int, *, slow: float = 1.0, between: float = 0.002, requests:
 
 
 def compared(before: list[Comparison], after: list[Comparison], **limits: object) -> Gate:
-    return gate(after, Limits(max_regression=0.03, **limits), against=before)  # type: ignore[arg-type]
+    return gate(after, Thresholds(max_regression=0.03, **limits), against=before)  # type: ignore[arg-type]
 
 
 def outcomes(found: Gate) -> dict[tuple[str, str], Decision]:
@@ -49,7 +49,7 @@ def test_equal_runs_pass_and_a_twentieth_slower_fails_in_both_arms() -> None:
 def test_arms_that_are_slower_alike_are_a_regression_although_the_speedup_stays() -> None:
     before, after = simulated(1), simulated(2, slow=1.2)
     assert compared([before], [after]).outcome is Decision.FAILED
-    assert gate([after], Limits(min_speedup=1.2)).outcome is Decision.PASSED
+    assert gate([after], Thresholds(min_speedup=1.2)).outcome is Decision.PASSED
 
 
 def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would() -> None:
@@ -60,7 +60,7 @@ def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would
 
 @pytest.mark.parametrize(("limit", "outcome"), [(1.2, Decision.PASSED), (9.0, Decision.FAILED)])
 def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Decision) -> None:
-    found = gate([simulated(1)], Limits(min_speedup=limit))
+    found = gate([simulated(1)], Thresholds(min_speedup=limit))
     (check,) = found.checks
     assert (check.arm, check.about, check.outcome) == ("sd", ALL, outcome)
     measured = simulated(1).pairs[0].group("all")
@@ -70,7 +70,7 @@ def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Decision) -> None
 
 
 def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
-    found = gate([simulated(1)], Limits(min_speedup=1.5, each_case=True))
+    found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
     assert outcomes(found) == {
         ("sd", ALL): Decision.PASSED,
         ("sd", "repeat"): Decision.PASSED,
@@ -80,7 +80,7 @@ def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
 
 
 def test_more_checks_have_wider_intervals() -> None:
-    one, three = (gate([simulated(1)], Limits(min_speedup=1.5, each_case=flag)).checks[0] for flag in (False, True))
+    one, three = (gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=flag)).checks[0] for flag in (False, True))
     assert one.low and three.low and one.high and three.high
     assert three.high - three.low > one.high - one.low
 
@@ -121,13 +121,13 @@ def unlike(**workload: object) -> Comparison:
 
 def test_unfit_runs_are_refused_with_every_problem_at_once() -> None:
     with pytest.raises(Unfit) as refused:
-        gate([simulated(1), simulated(1)], Limits(arms=("nobody",)))
+        gate([simulated(1), simulated(1)], Thresholds(arms=("nobody",)))
     told = str(refused.value)
     assert "no limit is given" in told
     assert "run-1-1 is given twice" in told
     assert "no run has an arm nobody: base, sd" in told
     with pytest.raises(Unfit, match="a regression is one from other runs"):
-        gate([simulated(1)], Limits(max_regression=0.03))
+        gate([simulated(1)], Thresholds(max_regression=0.03))
     with pytest.raises(Unfit, match=r"measured different things: workload\.output_tokens: 200 -> 100"):
         compared([simulated(1)], [unlike(output_tokens=100)])
     with pytest.raises(Unfit, match=r"no repeats: workload\.temperature"):
@@ -189,7 +189,7 @@ def test_the_texts_say_outcome_limit_figure_and_what_it_rests_on() -> None:
 
 
 def test_junits_xml_counts_and_names_every_check() -> None:
-    found = gate([simulated(1)], Limits(min_speedup=1.5, each_case=True))
+    found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
     root = Xml.fromstring(gate_junit(found))
     assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "0")
     failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]

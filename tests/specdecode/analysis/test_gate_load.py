@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.gate import Unfit, gate
-from specdecode.analysis.gate_questions import Limits
+from specdecode.analysis.gate_questions import Thresholds
 from specdecode.analysis.gate_result import Decision
 from specdecode.analysis.pair_result import HEADLINE
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
@@ -39,7 +39,7 @@ def loaded(seed: int, *, slow: float = 1.0) -> Comparison:
 
 
 def test_a_regression_at_one_load_fails_the_gate_and_names_the_load() -> None:
-    limits = Limits(max_regression=0.03)
+    limits = Thresholds(max_regression=0.03)
     same = gate([loaded(1)], limits, against=[loaded(1).model_copy(update={"run_id": "copy"})])
     assert same.outcome is Decision.PASSED
     found = gate([loaded(1, slow=1.3).model_copy(update={"run_id": "slow"})], limits, against=[loaded(1)])
@@ -62,14 +62,14 @@ def test_a_speedup_is_wanted_at_every_load_unless_one_is_chosen() -> None:
     first, last = (run_.at(level).pairs[0].cases[0].headline for level in run_.experiment.workload.levels)
     assert first and last and first.ratio > 1.15 * last.ratio, "the gain falls with the load"
     limit = (first.ratio * last.ratio) ** 0.5
-    found = gate([run_], Limits(min_speedup=limit))
+    found = gate([run_], Thresholds(min_speedup=limit))
     assert [(check.load, check.outcome) for check in found.checks] == [("c1", Decision.PASSED), ("c8", Decision.FAILED)]
     assert found.checks[1].ratio == pytest.approx(last.ratio)
-    chosen = gate([run_], Limits(min_speedup=limit, loads=(1.0,)))
+    chosen = gate([run_], Thresholds(min_speedup=limit, loads=(1.0,)))
     assert chosen.outcome is Decision.PASSED
     assert "Of 2 loads only these are judged: 1 at a time." in gate_text(chosen)
     with pytest.raises(Unfit, match="no run was measured at a load of 4: 1 at a time, 8 at a time"):
-        gate([run_], Limits(min_speedup=limit, loads=(4.0, 1.0)))
+        gate([run_], Thresholds(min_speedup=limit, loads=(4.0, 1.0)))
 
 
 def test_requests_that_fail_at_one_load_fail_the_gate() -> None:
@@ -77,17 +77,17 @@ def test_requests_that_fail_at_one_load_fail_the_gate() -> None:
     (other,) = whole.loads
     arms = tuple(arm.model_copy(update={"failed": 12, "errors": {"timeout": 12}}) for arm in other.arms)
     broken = whole.model_copy(update={"run_id": "broken", "loads": (other.model_copy(update={"arms": arms}),)})
-    found = gate([broken], Limits(max_regression=0.03), against=[whole])
+    found = gate([broken], Thresholds(max_regression=0.03), against=[whole])
     assert {check.load for check in found.checks if check.outcome is Decision.FAILED} == {"c8"}
 
 
 def test_a_report_that_has_only_its_first_load_is_not_passed() -> None:
     """As earlier versions wrote them."""
     old = loaded(1).model_copy(update={"loads": (), "run_id": "old"})
-    found = gate([old], Limits(min_speedup=0.1))
+    found = gate([old], Thresholds(min_speedup=0.1))
     assert found.outcome is Decision.CANNOT_TELL
     assert "old has no figures at 8 at a time" in found.checks[1].reason
-    against = gate([loaded(1)], Limits(max_regression=0.9), against=[old])
+    against = gate([loaded(1)], Thresholds(max_regression=0.9), against=[old])
     assert {check.outcome for check in against.checks if check.load == "c8"} == {Decision.CANNOT_TELL}
 
 

@@ -297,10 +297,10 @@ def test_nothing_starts_beside_a_compile_pod_that_still_holds_its_devices():
 def test_a_run_that_could_cost_more_than_anybody_accepted_is_refused_wherever_it_is_started(accepted, says):
     """As the console does it: no command line has asked anybody."""
     world = World()
-    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,754.*{says}.*"accept_cost": 2754'):
+    with pytest.raises(InvalidExperiment, match=f'could cost \\$2,755.*{says}.*"accept_cost": 2756'):
         world.plan(request={"experiment": "llama-3.1-405b", **accepted})
     assert not world.s3.objects
-    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2754})
+    world.plan(request={"experiment": "llama-3.1-405b", "accept_cost": 2756})
 
 
 def test_the_bound_is_the_deployment_s_and_a_resumed_run_must_be_accepted_too():
