@@ -12,10 +12,20 @@ from specdecode.cli.experiments import AsJson, Overrides, Reference, refusing
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.cli.output import say, say_json
 from specdecode.experiment import Capacity, load, parse_overrides
+from specdecode.experiment.compiling import CompileOn
+from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import Sweep
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.manifests.standalone import standalone
 from specdecode.planning import Inventory, make_plan
+
+ON_CPU = Problem(
+    field="compile.on",
+    rule="complete-compiles-on-the-node",
+    message="--complete compiles where an arm is served: nobody is there to make again on the node what does not load "
+    "from a CPU node",
+    fix="--set compile.on=accelerator, or leave --complete out and run it with the pipeline",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +59,8 @@ def manifests(
     """
     with refusing(as_json=False):
         experiment = load(reference, overrides=parse_overrides(overrides or []))
+        if complete and experiment.compile.on is CompileOn.CPU:
+            raise ExperimentError([ON_CPU])
         context = RenderContext(
             run_id=run_id, bucket=bucket, bundle_uri=bundle_uri, bundle_sha256=bundle_sha256, region=region
         )
