@@ -13,6 +13,9 @@ from specdecode.measures.student import LogMean, over_prompts
 from specdecode.measures.units import Asked, asked, differences
 
 METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
+ONE_PROMPT = (
+    "Student's t on the log-ratio of paired requests of one prompt (rounds averaged; from 12 on, their skewness too)"
+)
 STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
 Rounds = Collection[int] | None
 """Rounds whose requests count; None: all."""

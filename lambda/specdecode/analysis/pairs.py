@@ -148,7 +148,11 @@ def _compare_case(
         base=base.arm,
         other=other.arm,
         stats=stats,
-        method=pairing.STOPPED_EARLY if base.stopped_early or other.stopped_early else pairing.METHOD,
+        method=pairing.STOPPED_EARLY
+        if base.stopped_early or other.stopped_early
+        else pairing.ONE_PROMPT
+        if len(prompts) == 1 and len(other.block.records) > 1
+        else pairing.METHOD,
         same=same,
         distinct_prompts=len(prompts),
         notes=[

@@ -94,9 +94,19 @@ def expand(
     document = sets(expand_cases(expand_variants(document), library=library))
     document, failed = override(document, {path: overrides[path] for path in failed})
     if failed:
-        fix = "give a path that the document has"
-        raise ExperimentError([Problem(field=p, rule="override", message=why, fix=fix) for p, why in failed.items()])
+        raise ExperimentError(
+            [Problem(field=p, rule="override", message=why, fix=_fix(p, overrides[p])) for p, why in failed.items()]
+        )
     return compare_with_the_baseline(expand_cases(expand_variants(document), library=library))
+
+
+def _fix(path: str, value: Any) -> str:
+    """What to write in place of a path that does not lead anywhere."""
+    field, _, key = path.rpartition(".")
+    if field != "workload.requests":
+        return "give a path that the document has"
+    given = {"max": 50, "precision": 0.03} | {key: value}
+    return f"write it whole: --set '{field}={{{', '.join(f'{name}: {each}' for name, each in given.items())}}}'"
 
 
 def compare_with_the_baseline(document: Document) -> Document:
@@ -124,7 +134,7 @@ def _set(node: Any, path: list[str], value: Any) -> Any:
     if node is None:
         node = {}
     if not isinstance(node, dict):
-        raise LookupError(f"`{key}` is looked up in {node!r}, which has no keys")
+        raise LookupError(f"here stands {node!r}, which has no `{key}`")
     if not rest:
         return merge(node, {key: value}) if key == "id" else {**node, key: value}
     return {**node, key: _set(node.get(key), rest, value)}

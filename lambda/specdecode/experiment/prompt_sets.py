@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -93,22 +93,8 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     given = _entry(entry, field)
     name, _, digest = given.set.partition("@")
     found = shipped(name)
-    if found is None and not digest:
-        close = difflib.get_close_matches(name, set_names(), n=1)
-        hint = f" (did you mean {close[0]!r}?)" if close else ""
-        fix = f"choose of {', '.join(set_names())}, or write NAME@SHA256 as `specdecode prompts add FILE` prints it"
-        raise _refused(f"{field}.set", f"no set that ships is called {name!r}{hint}", fix)
-    if found is None and not given.categories:
-        fix = "name them, as `specdecode prompts add` and `specdecode prompts check` print them"
-        raise _refused(f"{field}.categories", "a set that does not ship needs its categories here", fix)
-    if given.hub is not None and found is not None:
-        fix = "leave `hub` out, or call your file otherwise"
-        raise _refused(f"{field}.hub", f"{name!r} is a set that ships", fix)
-    if given.structured and found is not None:
-        raise _refused(f"{field}.structured", f"{name!r} ships, and says it itself", "leave `structured` out")
-    if unknown := [category for category in given.structured if category not in given.categories]:
-        fix = "name only those that stand in `categories`"
-        raise _refused(f"{field}.structured", f"no category of this entry: {', '.join(unknown)}", fix)
+    if problems := [*_wrong(given, name, digest, found, field), *_unknown(given.categories, name, found, field)]:
+        raise ExperimentError(problems)
     categories = (
         given.categories or tuple(c for c in found.categories if found.of(c, given.length))
         if found
@@ -140,6 +126,34 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
     return cases
 
 
+def _wrong(given: SetOf, name: str, digest: str, found: PromptSet | None, field: str) -> Iterator[Problem]:
+    """What does not fit together in an entry whose fields are right by themselves."""
+    if found is None and not digest:
+        close = difflib.get_close_matches(name, set_names(), n=1)
+        hint = f" (did you mean {close[0]!r}?)" if close else ""
+        fix = f"choose of {', '.join(set_names())}, or write NAME@SHA256 as `specdecode prompts add FILE` prints it"
+        yield _problem(f"{field}.set", f"no set that ships is called {name!r}{hint}", fix)
+    elif found is None and not given.categories:
+        fix = "name them, as `specdecode prompts add` and `specdecode prompts check` print them"
+        yield _problem(f"{field}.categories", "a set that does not ship needs its categories here", fix)
+    if given.hub is not None and found is not None:
+        fix = "leave `hub` out, or call your file otherwise"
+        yield _problem(f"{field}.hub", f"{name!r} is a set that ships", fix)
+    if given.structured and found is not None:
+        yield _problem(f"{field}.structured", f"{name!r} ships, and says it itself", "leave `structured` out")
+    elif unknown := [category for category in given.structured if category not in given.categories]:
+        fix = "name only those that stand in `categories`"
+        yield _problem(f"{field}.structured", f"no category of this entry: {', '.join(unknown)}", fix)
+
+
+def _unknown(categories: Iterable[Any], name: str, found: PromptSet | None, field: str) -> Iterator[Problem]:
+    """Categories that a set that ships does not have."""
+    unknown = [str(category) for category in categories if found and category not in found.categories]
+    if found and unknown:
+        fix = f"choose of {', '.join(found.categories)} (`specdecode prompts show {name}`)"
+        yield _problem(f"{field}.categories", f"{name} has no {', '.join(unknown)}", fix)
+
+
 def _requests(given: SetOf, found: PromptSet | None, category: str) -> int | None:
     """Each prompt once at most, with all its turns, where they can be counted here."""
     if found is None:
@@ -151,7 +165,7 @@ def _entry(entry: Any, field: str) -> SetOf:
     try:
         return SetOf.model_validate({"set": entry} if isinstance(entry, str) else entry)
     except ValidationError as error:
-        raise ExperimentError(
+        problems = [
             Problem(
                 field=".".join([field, *map(str, item["loc"])]),
                 rule="schema",
@@ -162,8 +176,17 @@ def _entry(entry: Any, field: str) -> SetOf:
                 ),
             )
             for item in error.errors(include_url=False)
-        ) from None
+        ]
+    wrong = {problem.field for problem in problems}
+    name, listed = (entry.get("set"), entry.get("categories")) if isinstance(entry, dict) else (None, None)
+    if isinstance(name, str) and isinstance(listed, list) and f"{field}.set" not in wrong:
+        problems += _unknown(listed, name, shipped(name), field)
+    raise ExperimentError(problems)
+
+
+def _problem(field: str, message: str, fix: str) -> Problem:
+    return Problem(field=field, rule="prompt-set", message=message, fix=fix)
 
 
 def _refused(field: str, message: str, fix: str) -> ExperimentError:
-    return ExperimentError([Problem(field=field, rule="prompt-set", message=message, fix=fix)])
+    return ExperimentError([_problem(field, message, fix)])

@@ -82,7 +82,9 @@ def _messages(entry: dict[str, Any]) -> dict[str, Any]:
         if why := unsendable(message):
             raise ValueError(f"messages: message {number} {why}")
     if not messages or messages[-1]["role"] != "user":
-        raise ValueError("messages: the last one must be the user's, it is what is asked")
+        answered = bool(messages) and messages[-1]["role"] == "assistant"
+        fix = ": drop the assistant's at the end, an arm writes its own" if answered else ""
+        raise ValueError(f"messages: the last one must be the user's, it is what is asked{fix}")
     *before, last = messages
     row = {**_id(entry, "id"), "category": category_of(entry.get("category")), "turns": [_words(last)]}
     if before and before[0]["role"] == "system":

@@ -24,12 +24,20 @@ FROM_PARQUET = (
 )
 """Tried with pandas 3.1.1 and pyarrow 26.0.1 on a file with SPEED-Bench's columns: lists of turns stay lists."""
 
+FROM_ARRAY = "import json; json.dump(json.load(open('FILE'))[:10000], open('part.json', 'w'))"
+
 
 class BadLine(NamedTuple):
-    """What is wrong with one line (or one entry of a JSON array, by the line that it begins on)."""
+    """What is wrong with one line, or with one entry of a JSON array, by the line that it begins on."""
 
     line: int
     problem: str
+    entry: int = 0
+    """Of an array: which one, from 1."""
+
+    def __str__(self) -> str:
+        entry = f", entry {self.entry}" if self.entry else ""
+        return f"line {self.line}{entry}: {self.problem}" if self.line else self.problem
 
 
 class BadPromptSet(ValueError):
@@ -37,7 +45,7 @@ class BadPromptSet(ValueError):
 
     def __init__(self, name: str, problems: list[BadLine]) -> None:
         self.problems = tuple(problems)
-        lines = [f"line {line}: {problem}" if line else problem for line, problem in problems[:SHOWN]]
+        lines = [str(problem) for problem in problems[:SHOWN]]
         more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
         super().__init__(f"{name}: " + "\n".join([*lines, *more]))
 
@@ -73,25 +81,26 @@ def read_set(data: bytes, *, name: str) -> PromptSet:
     rows: list[PromptRow] = []
     named: list[Named] = []
     problems: list[BadLine] = []
-    seen: dict[str, int] = {}
+    seen: dict[str, str] = {}
     is_array = text.lstrip().startswith("[")  # its entries may share a line: those without an id are numbered
     for number, (line, entry) in enumerate(_records(text)):
+        at = number + 1 if is_array else 0
         try:
             if isinstance(entry, Exception):
                 raise entry
             if number == 0 and isinstance(entry, dict) and entry.keys() == {"set"}:
                 header = Header.model_validate_json(json.dumps(entry["set"]))
                 continue
-            row = row_of(entry, line=number + 1 if is_array else line)
+            row = row_of(entry, line=at or line)
             if row.id in seen:
-                raise ValueError(f"id {row.id!r} is that of line {seen[row.id]} already")
-            seen[row.id] = line
+                raise ValueError(f"id {row.id!r} is that of {seen[row.id]} already")
+            seen[row.id] = f"line {line}, entry {at}" if is_array else f"line {line}"
             rows.append(row)
             named.append((row.category, entry.get("category") if isinstance(entry, dict) else None))
         except NoQuestion:
             skipped += 1
         except ValueError as error:
-            problems.append(BadLine(line, _said(error)))
+            problems.append(BadLine(line, _said(error), at))
         if len(rows) > MAX_ROWS:
             raise BadPromptSet(name, [BadLine(line, f"more than {MAX_ROWS} prompts: split the file")])
     if problems:
@@ -124,7 +133,10 @@ def _text(data: bytes, name: str) -> str:
         fix = f"make JSON Lines of it, with the packages pandas and pyarrow: {FROM_PARQUET}"
         raise BadPromptSet(name, [BadLine(0, f"a Parquet file, which is not read here: {fix}")])
     if len(data) > MAX_FILE_BYTES:
-        raise BadPromptSet(name, [BadLine(0, f"larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it")])
+        lines = "head -n 10000 FILE > part.jsonl"
+        array = f'python -c "{FROM_ARRAY}"'
+        fix = array if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") else lines
+        raise BadPromptSet(name, [BadLine(0, f"larger than {MAX_FILE_BYTES // 2**20} MiB: take a part of it: {fix}")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

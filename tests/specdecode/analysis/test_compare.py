@@ -118,6 +118,9 @@ def test_identical_prompts_are_said_to_show_timing_noise_only() -> None:
     records = [r.model_copy(update={"prompt_sha256": "0" * 64}) for r in run(experiment())]
     result = case(simulated(records), "repeat")
     assert result.distinct_prompts == 1
+    assert result.headline is not None and "of paired requests of one prompt" in result.headline.method
+    (several,) = compare(experiment=experiment(), records=run(experiment()), context=context()).pairs[0].cases[:1]
+    assert several.headline is not None and "of paired prompts" in several.headline.method
     assert any("one and the same prompt" in note for note in result.notes)
 
 

@@ -63,6 +63,25 @@ def test_overrides_reach_mappings_lists_by_name_and_by_number():
     assert changed.serving.env == {"VLLM_RPC_TIMEOUT": "60"}
 
 
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ("workload.requests.precision=0.03", "--set 'workload.requests={max: 50, precision: 0.03}'"),
+        ("workload.requests.max=20", "--set 'workload.requests={max: 20, precision: 0.03}'"),
+        ("workload.requests.min=4", "--set 'workload.requests={max: 50, precision: 0.03, min: 4}'"),
+        ("workload.output_tokens.most=4", "give a path that the document has"),
+    ],
+)
+def test_a_key_of_what_is_one_value_is_told_how_the_whole_is_written(given, fix):
+    with pytest.raises(ExperimentError) as refused:
+        load_preset("rehearsal", overrides=parse_overrides([given]))
+    (problem,) = refused.value.problems
+    assert fix in problem.fix and "here stands " in problem.message
+    if "precision" in fix:
+        written = problem.fix.split("'")[1]
+        assert load_preset("rehearsal", overrides=parse_overrides([written])).workload.requests.precision == 0.03
+
+
 def test_override_replaces_a_case_by_number():
     assert [c.name for c in load_preset("qwen3-32b", overrides={"workload.cases": ["letter-a"]}).workload.cases] == [
         "letter-a"

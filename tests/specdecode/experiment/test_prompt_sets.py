@@ -110,7 +110,24 @@ def test_what_is_wrong_with_an_entry_is_said_at_once() -> None:
         ("workload.prompts.2.size", "schema"),
         ("workload.prompts.3", "schema"),
     ]
-    assert problems({"set": "work", "categories": ["cooking"]}) == [("workload.cases.cooking.prompts", "prompt-set")]
+    assert problems({"set": "work", "categories": ["cooking"]}) == [("workload.prompts.0.categories", "prompt-set")]
+
+
+def test_all_that_is_wrong_with_a_list_is_said_at_once_whatever_is_wrong_with_its_first_entry() -> None:
+    hub = {"repo": "a/b", "revision": "main", "file": "x.jsonl"}
+    assert problems(
+        {"set": "work", "categories": ["cooking"], "hub": hub},
+        {"set": "work", "categories": ["cooking"], "structured": ["math"], "hub": {**hub, "revision": "a" * 40}},
+        {"set": f"own@{OWN}", "structured": ["a"]},
+    ) == [
+        ("workload.prompts.0.hub.revision", "schema"),
+        ("workload.prompts.0.categories", "prompt-set"),
+        ("workload.prompts.1.hub", "prompt-set"),
+        ("workload.prompts.1.structured", "prompt-set"),
+        ("workload.prompts.1.categories", "prompt-set"),
+        ("workload.prompts.2.categories", "prompt-set"),
+        ("workload.prompts.2.structured", "prompt-set"),
+    ]
 
 
 def test_the_prompt_that_does_not_fit_is_named() -> None:

@@ -6,12 +6,15 @@ import ast
 import json
 import math
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specdecode.prompts import BadPromptSet, PromptSet, digest, read_set, set_name
+from specdecode.prompts import BadPromptSet, PromptSet, digest, read_set, reading, set_name
 
 OWN = [
     {"set": {"name": "tickets", "version": "3", "licence": "ours", "structured": ["triage"]}},
@@ -35,7 +38,7 @@ def read(data: bytes) -> PromptSet:
 def problems(data: bytes) -> list[tuple[int, str]]:
     with pytest.raises(BadPromptSet) as refused:
         read(data)
-    return [(line, said) for line, said in refused.value.problems]
+    return [(each.line, each.problem) for each in refused.value.problems]
 
 
 def test_our_own_format() -> None:
@@ -217,6 +220,46 @@ def test_every_bad_line_is_named_at_once() -> None:
     assert problems(lines(OWN[1], OWN[1])) == [(2, "id 'a' is that of line 1 already")]
     assert [line for line, _ in problems(b'[\n{"prompt": "a"},\n{"prompt": 3}\n')] == [3, 3]
     assert [line for line, _ in problems(b"")] == [0]
+
+
+def test_an_entry_of_an_array_is_named_by_its_number_too() -> None:
+    """They may all stand on one line."""
+    with pytest.raises(BadPromptSet) as refused:
+        read(b'[{"id": "a", "prompt": "x"}, {"id": "b", "prompt": ""}, {"id": "a", "prompt": "y"}]')
+    assert str(refused.value).splitlines() == [
+        "given: line 1, entry 2: turns.0: is empty",
+        "line 1, entry 3: id 'a' is that of line 1, entry 1 already",
+    ]
+
+
+def test_messages_that_end_with_an_answer_are_told_to_drop_it() -> None:
+    answered = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    ((_, said),) = problems(lines(answered))
+    assert said.endswith("it is what is asked: drop the assistant's at the end, an arm writes its own")
+    ((_, said),) = problems(lines({"messages": [{"role": "system", "content": "a"}]}))
+    assert said.endswith("it is what is asked")
+
+
+@pytest.mark.parametrize(
+    ("data", "fix"),
+    [
+        (b'{"prompt": "a"}\n' * 20, "head -n 10000 FILE > part.jsonl"),
+        (b'\xef\xbb\xbf \n[{"prompt": "a"}, {"prompt": "b"}]' + b" " * 200, "python -c "),
+    ],
+)
+def test_a_file_that_is_too_large_says_how_to_take_a_part(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, fix: str
+) -> None:
+    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 100)
+    ((_, said),) = problems(data)
+    assert "MiB: take a part of it: " + fix in said
+
+
+def test_the_advice_for_arrays_works(tmp_path: Path) -> None:
+    (tmp_path / "FILE").write_text(json.dumps([{"prompt": "a"}] * 3))
+    command = [sys.executable, "-c", reading.FROM_ARRAY.replace("10000", "2")]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    assert json.loads((tmp_path / "part.json").read_text()) == [{"prompt": "a"}] * 2
 
 
 FORMATS: dict[str, tuple[str, dict[str, Any]]] = {
