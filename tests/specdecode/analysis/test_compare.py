@@ -11,7 +11,16 @@ from specdecode.analysis.context import DeviceGroup
 from specdecode.analysis.report import render_markdown
 from specdecode.analysis.result import CaseResult
 from specdecode.analysis.sweep import advise_sweep, candidates
-from specdecode.experiment.model import ModelRef, PromptKind, Requests, ServedVariant, TestCase
+from specdecode.experiment.model import (
+    EndpointExperiment,
+    EndpointVariant,
+    ModelRef,
+    PromptKind,
+    Requests,
+    ServedExperiment,
+    ServedVariant,
+    TestCase,
+)
 from specdecode.experiment.step import most_tokens
 from specdecode.records import EngineCounters, RequestRecord
 from specdecode.speculation import speedup
@@ -277,9 +286,13 @@ def said_of_the_step(engine: str, **of_the_arm: object) -> tuple[Comparison, lis
     document = plain.model_dump(mode="json")
     document["variants"][1]["speculation"].update(of_the_arm)
     if of_the_arm:
-        for variant in document["variants"]:
-            variant["endpoint"] = f"https://{variant['name']}.example"
-    tested = type(plain).model_validate(document)
+        document = {name: part for name, part in document.items() if name in EndpointExperiment.model_fields}
+        document["variants"] = [
+            {name: part for name, part in variant.items() if name in EndpointVariant.model_fields}
+            | {"endpoint": f"https://{variant['name']}.example"}
+            for variant in document["variants"]
+        ]
+    tested = (EndpointExperiment if of_the_arm else ServedExperiment).model_validate(document)
     comparison = compare(experiment=tested, records=run(experiment(engine=K_ENGINE)), context=context())
     return comparison, [note for note in comparison.notes if "yields at most" in note]
 
