@@ -58,8 +58,7 @@ class BackstopFunction(Construct):
         super().__init__(scope, id)
         self.closes: tuple[dict[str, iam.ManagedPolicy], iam.IRole] | None = None
         """Pool, or ALL -> what closes it to Karpenter; and Karpenter's role."""
-        self._foreign = karpenter_role is None
-        pools = [names.node_pool(slot, foreign=self._foreign) for slot in names.held_pools(settings.nodes)]
+        pools = settings.node_pools
         closing, compiling = {}, {}
         if karpenter_role is not None:
             no_launch = {pool: self._no_launch(pool, pools=[pool]) for pool in pools}

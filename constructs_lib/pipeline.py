@@ -96,7 +96,7 @@ class Pipeline(Construct):
             function=self.functions["Watchdog"],
             state_machine=self.state_machine,
             longest_run_hours=settings.longest_run_hours,
-            makes_nodes=settings.makes_nodes,
+            pools=settings.node_pools,
         )
         self.alarms = watchdog.alarms
         self.missing_heartbeat = watchdog.missing_heartbeat

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cw
 from aws_cdk import aws_events as events
@@ -16,6 +18,8 @@ from constructs_lib.alarms import described
 NAMESPACE = "SpecDecode/Operations"
 HEARTBEAT = "WatchdogHeartbeat"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
+POOL = "NodePool"
+"""Dimension of the metrics of one pool (specdecode.tasks.watchdog)."""
 DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 """A released node may take the NodePool's terminationGracePeriod of 10 minutes to drain, which is no alarm."""
 
@@ -24,9 +28,9 @@ class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends badly.
 
     `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching: whoever makes this sends a first one
-    before `missing_heartbeat`, the alarm, exists), a node that has existed for fifteen minutes beyond what the lease is
-    worth (where nodes are ours), a run that has held the node for longer than `longest_run_hours`, and something that
-    the watchdog could not do.
+    before `missing_heartbeat`, the alarm, exists), for each of `pools` (none where nodes are not ours) a node that has
+    existed for fifteen minutes beyond what the lease is worth, a run that has held a node for longer than
+    `longest_run_hours`, and something that the watchdog could not do.
     """
 
     def __init__(
@@ -37,7 +41,7 @@ class WatchdogSchedule(Construct):
         function: lambda_.IFunction,
         state_machine: sfn.IStateMachine,
         longest_run_hours: int,
-        makes_nodes: bool,
+        pools: Sequence[str],
     ) -> None:
         super().__init__(scope, id)
         # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
@@ -79,32 +83,19 @@ class WatchdogSchedule(Construct):
                 periods=3,
                 missing=cw.TreatMissingData.BREACHING,
             ),
-            self._alarm(
-                "NodeWithoutLease",
-                metric="NodesWithoutLease",
-                statistic="Minimum",
-                description=described(
-                    "There has been a node more than runs hold for 15 minutes, and it is billed.",
-                    runbook="`specdecode capacity` shows node and replicas; `specdecode capacity --release` deletes a "
-                    "node that nobody holds. If it still stays, end the instance in EC2; where nobody holds a node, "
-                    "the backstop does that after 30 minutes.",
-                ),
-                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=0,
-                periods=DRAIN_PERIODS,
-                missing=cw.TreatMissingData.IGNORE,
-            ),
+            *(self._node_without_lease(pool) for pool in pools),
             self._alarm(
                 "StuckRun",
                 metric="LeaseAge",
                 statistic="Maximum",
                 description=described(
-                    f"A run has held the node for {longest_run_hours} h.",
-                    runbook="`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives the "
-                    "node up. "
+                    f"A run has held its node for {longest_run_hours} h.",
+                    runbook="`specdecode capacity` shows which run has held which node for how long; "
+                    "`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives its node "
+                    "up. "
                     + (
-                        f"{STUCK_GRACE_HOURS} h after this the backstop ends the instance."
-                        if makes_nodes
+                        f"{STUCK_GRACE_HOURS} h after this the backstop ends its instance, and no other run's."
+                        if pools
                         else "The instance is yours: nothing here ends it."
                     ),
                 ),
@@ -128,10 +119,26 @@ class WatchdogSchedule(Construct):
                 missing=cw.TreatMissingData.IGNORE,
             ),
         ]
-        if not makes_nodes:
-            self.alarms = [alarm for alarm in self.alarms if alarm.node.id != "NodeWithoutLease"]
-            self.node.try_remove_child("NodeWithoutLease")
         self.missing_heartbeat = self.alarms[0]
+
+    def _node_without_lease(self, pool: str) -> cw.Alarm:
+        """One for each pool: nodes of several that go one after the other are no node that stays."""
+        return self._alarm(
+            f"NodeWithoutLease-{pool}",
+            metric="NodesWithoutLease",
+            pool=pool,
+            statistic="Minimum",
+            description=described(
+                f"The NodePool {pool} has had a node that no run holds for 15 minutes, and it is billed.",
+                runbook="`specdecode capacity` shows nodes and who holds one; `specdecode capacity --release` deletes "
+                "one that nobody holds. If it still stays, end the instance in EC2 (tag karpenter.sh/nodepool="
+                f"{pool}); the backstop does that after 30 minutes.",
+            ),
+            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            periods=DRAIN_PERIODS,
+            missing=cw.TreatMissingData.IGNORE,
+        )
 
     def _alarm(
         self,
@@ -144,12 +151,19 @@ class WatchdogSchedule(Construct):
         threshold: float,
         periods: int,
         missing: cw.TreatMissingData,
+        pool: str | None = None,
     ) -> cw.Alarm:
         return cw.Alarm(
             self,
             id,
             alarm_description=description,
-            metric=cw.Metric(namespace=NAMESPACE, metric_name=metric, statistic=statistic, period=PERIOD),
+            metric=cw.Metric(
+                namespace=NAMESPACE,
+                metric_name=metric,
+                dimensions_map={POOL: pool} if pool else None,
+                statistic=statistic,
+                period=PERIOD,
+            ),
             comparison_operator=operator,
             threshold=threshold,
             evaluation_periods=periods,

@@ -150,6 +150,12 @@ class Settings(ScheduleSettings, PlaceSettings):
         return self.price_per_node_hour or (published.usd if published else 0.0)
 
     @property
+    def node_pools(self) -> list[str]:
+        """NodePools whose nodes runs hold, as Karpenter knows them; none where nodes are simply there."""
+        foreign = self.existing_cluster is not None
+        return [names.node_pool(slot, foreign=foreign) for slot in names.held_pools(self.nodes) if self.makes_nodes]
+
+    @property
     def reserved(self) -> bool:
         """Whether the trn2 node comes from a reservation."""
         return self.capacity_reservation_id is not None

@@ -257,8 +257,13 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     of_pools = {datum["MetricName"] for datum in world.cloudwatch.data if "Dimensions" in datum}
     assert of_pools == {"LeaseAge", "NodesWithoutLease"}, "what the backstop reads, and each costs"
     alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
-    assert not [alarm for alarm in alarms if alarm.get("Dimensions")]
-    assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms} < sent
+    plain = [alarm for alarm in alarms if not alarm.get("Dimensions")]
+    assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in plain} < sent
+    assert [(alarm["MetricName"], alarm["Dimensions"]) for alarm in alarms if alarm.get("Dimensions")] == [
+        ("NodesWithoutLease", [{"Name": watchdog.POOL, "Value": pool}]) for pool in ("trn2", "cpu")
+    ]
+    of_one = [alarm["AlarmDescription"] for alarm in alarms if alarm["MetricName"] == "NodesWithoutLease"]
+    assert ["NodePool trn2 has" in text for text in of_one] == [True, False], "it says which"
     shown = {
         (metric[0], metric[1])
         for widget in body(

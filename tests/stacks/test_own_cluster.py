@@ -128,7 +128,7 @@ def test_in_their_karpenter_the_stack_makes_a_backstop_and_nothing_of_a_cluster(
     before = Counter(resource["Type"] for _, _, resource in alone.resources())
     assert not before - made
     assert dict(made - before) == {
-        "AWS::CloudWatch::Alarm": 2,  # the backstop's, and that of a node without a lease
+        "AWS::CloudWatch::Alarm": 4,  # the backstop's, and for each of three pools that of a node without a lease
         "AWS::Events::Rule": 1,
         "AWS::IAM::Policy": 1,
         "AWS::IAM::Role": 1,

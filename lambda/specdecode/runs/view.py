@@ -38,5 +38,5 @@ class ClusterView(BaseModel):
     replicas: int | None
     """Sum of the NodePools' replicas; None if no pool exists."""
     nodes: tuple[str, ...]
-    """Nodes of the pools, `name (Ready)` or `name (NotReady)`."""
+    """Nodes of the pools, `name of slot (Ready)` or `name of slot (NotReady)`."""
     pods: tuple[PodView, ...]

@@ -51,13 +51,16 @@ def missing_because(
     pool: KubeObject | None,
     since: datetime,
 ) -> str:
-    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one (`events`) after `since`."""
+    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one (`events`) after `since`.
+
+    What it says of another run's node is passed over.
+    """
     if pool is None:
         return "the NodePool of the node does not exist: deploy TrainiumClusterStack"
     reasons = [
         f"{event.get('reason', '')}: {event.get('message', '')}"
         for event in sorted(events, key=_event_time)
-        if _event_time(event) >= since.isoformat()
+        if _event_time(event) >= since.isoformat() and _is_about(event.get("involvedObject", {}), pool)
     ]
     if reasons:
         return f"Karpenter says {reasons[-1]}"
@@ -71,6 +74,21 @@ def missing_because(
             return f"node {name_of(node)} is not Ready: {condition(node, 'Ready').get('message') or 'no reason yet'}"
         return f"node {name_of(node)} is Ready but the Neuron DRA driver has published no devices of it"
     return "Karpenter has not asked for a node yet"
+
+
+def _is_about(involved: KubeObject, pool: KubeObject) -> bool:
+    """Whether an object is `pool`, its EC2NodeClass or a NodeClaim of it, also one that is gone.
+
+    Karpenter names a NodeClaim `<pool>-` and letters without a hyphen (GenerateName in pkg/controllers/provisioning/
+    scheduling/nodeclaimtemplate.go of kubernetes-sigs/karpenter): `trn2-2-x7f9q` is none of `trn2`.
+    """
+    name = str(involved.get("name", ""))
+    if involved.get("kind") == "NodeClaim":
+        return name.rpartition("-")[0] == name_of(pool)
+    if involved.get("kind") == "NodePool":
+        return name == name_of(pool)
+    reference = pool.get("spec", {}).get("template", {}).get("spec", {}).get("nodeClassRef", {})
+    return name == str(reference.get("name", ""))
 
 
 def _event_time(event: KubeObject) -> str:

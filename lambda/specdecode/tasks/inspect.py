@@ -29,7 +29,10 @@ def look(given: StepInput, rt: Runtime) -> ClusterView:
         turns=turns,
         problems=tuple(parts.problems),
         replicas=sum(wanted) if wanted else None,
-        nodes=tuple(f"{name} ({'Ready' if is_true(node, 'Ready') else 'NotReady'})" for name, node in nodes.items()),
+        nodes=tuple(
+            f"{name} of {rt.pools.slot_of(node)} ({'Ready' if is_true(node, 'Ready') else 'NotReady'})"
+            for name, node in nodes.items()
+        ),
         slots=tuple(rt.lease.slots),
         pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
     )

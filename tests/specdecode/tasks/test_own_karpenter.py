@@ -72,7 +72,7 @@ def test_a_run_from_plan_to_release(world: Guest) -> None:
     world.run_through(until="Serve")
     assert world.replicas == 1
     seen = inspect.look(world.given("inspect"), world.rt)
-    assert (seen.replicas, seen.nodes) == (1, (f"{NODE} (Ready)",))
+    assert (seen.replicas, seen.nodes) == (1, (f"{NODE} of trn2 (Ready)",))
     placed = [
         obj["spec"]["template"]["spec"].get("nodeSelector")
         for kind in ("Job", "Deployment")

@@ -80,7 +80,7 @@ def test_inspect_shows_lease_node_and_pods(_world):
     _world.run_through(until="Serve")
     seen = inspect.handler({}, Context())
     assert seen["lease"]["holder"][0]["run_id"] == "run-1"
-    assert (seen["replicas"], seen["nodes"]) == (1, ["trn2-node (Ready)"])
+    assert (seen["replicas"], seen["nodes"]) == (1, ["trn2-node of trn2 (Ready)"])
     serving = [pod for pod in seen["pods"] if pod["component"] == "serving"]
     assert [(pod["variant"], pod["ready"], pod["problem"]) for pod in serving] == [
         ("base", True, None),

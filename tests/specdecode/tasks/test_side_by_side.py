@@ -224,3 +224,28 @@ def test_two_compilations_that_began_between_two_looks_become_one():
     world.cluster.put({**first, "metadata": {**later, "creationTimestamp": "2027-01-01T00:00:00Z"}})
     assert "run-1 compiles" in compiling.compile_arms(world.given("run-2"), world.rt).message
     assert [job["metadata"]["name"] for job in compile_jobs(world)] == [first["metadata"]["name"]]
+
+
+def warning(kind: str, name: str, message: str) -> KubeObject:
+    about = {"kind": kind, "name": name}
+    event = {"type": "Warning", "reason": "Told", "message": message, "lastTimestamp": "2099-01-01T00:00:00Z"}
+    return {
+        "kind": "Event",
+        "metadata": {"name": f"of-{name}", "namespace": "default"},
+        "involvedObject": about,
+        **event,
+    }
+
+
+def test_what_karpenter_says_of_another_run_s_node_is_no_reason_for_ones_own():
+    world = SideBySide(node_comes=False)
+    world.begin("run-1")
+    world.begin("run-2")
+    world.cluster.put(warning("NodeClaim", f"{SECOND}-x7f9q", "of the second"))
+    world.cluster.put(warning("NodeClaim", "staging-x7f9q", "of staging"))
+    world.cluster.put(warning("NodePool", SECOND, "of the second pool"))
+    world.cluster.put(warning("EC2NodeClass", "staging", "of another class"))
+    assert acquire.acquire(world.given("run-1"), world.rt).message == "Karpenter has not asked for a node yet"
+    assert "of the second" in acquire.acquire(world.given("run-2"), world.rt).message
+    world.cluster.put(warning("NodeClaim", f"{FIRST}-q9f7x", "of the first"))
+    assert acquire.acquire(world.given("run-1"), world.rt).message.endswith("of the first")
