@@ -61,10 +61,6 @@ DOES_NOT = {
     (ServedVariant, "name"): "other",
     (ServedVariant, "label"): "Other",
     (ServedVariant, "compare_to"): None,
-    (ServedVariant, "endpoint"): "https://chat.example",  # nothing is compiled then
-    (ServedVariant, "api_key_secret"): "endpoint-chat",
-    (ServedVariant, "served_model_name"): "chat",
-    (ServedVariant, "price_per_hour"): 36.0,
 }
 ELSEWHERE = {
     ServedExperiment: {"target", "serving", "variants"},  # their own fields are above
