@@ -42,13 +42,13 @@ class Settings(ScheduleSettings, PlaceSettings):
     """Every setting has a default: a deployment needs none. On-demand capacity unless a reservation is named."""
 
     node_type: Literal["trn2.48xlarge", "trn2.3xlarge"] = Field(
-        "trn2.48xlarge", description="Instance type of the node with Neuron devices that runs hold: the trn2 node."
+        "trn2.48xlarge", description="Instance type of the node with Neuron devices, called the trn2 node here."
     )
     nodes: int = Field(
         1,
         ge=1,
         le=names.MOST_NODES,
-        description="How many of them runs may hold at once, one each: so many runs go on side by side, and so many "
+        description="How many trn2 nodes may exist at once, one for each run: as many runs go on at once, and as many "
         "nodes are billed at most. With a Capacity Block or reservation, its number of instances.",
     )
     capacity_zones: Texts = Field(
@@ -56,7 +56,7 @@ class Settings(ScheduleSettings, PlaceSettings):
         description="Zones by id where the trn2 node may start; unset, the network's that are known to have its type.",
     )
     trn2_zones: Texts = Field(
-        (), description="Zones by id that have its type, where you know more than the project's table does."
+        (), description="Zones by id that have its type, if you know of more than the table below."
     )
     engine_generation: str = Field(
         "sdk-2.26", description="Generation of engine images that the trn2 node is for; it decides the node's AMI."
@@ -67,7 +67,8 @@ class Settings(ScheduleSettings, PlaceSettings):
         description="EKS AL2023 Neuron AMI release, of those listed below; unset, the generation's.",
     )
     driver_guard: bool = Field(
-        False, description="Let claims match only nodes with the AMI's Neuron driver; others leave pods Pending."
+        False,
+        description="Let claims match only nodes with the AMI's Neuron driver. On other nodes pods then stay Pending.",
     )
     claim_constraint: ClaimConstraint = Field(
         "devicegroup",
@@ -83,14 +84,16 @@ class Settings(ScheduleSettings, PlaceSettings):
     price_per_node_hour: float | None = Field(
         None,
         gt=0,
-        description="USD per hour of the trn2 node; costs are computed with it. Unset, AWS's list price where it "
-        "publishes one (below); it is not looked up.",
+        description="USD per hour of the trn2 node; costs are computed with it. Unset, AWS's list price (below) if it "
+        "publishes one; it is not looked up.",
     )
     node_storage: Literal["instance-store", "ebs"] = Field(
         "instance-store", description="Where the trn2 node keeps container files: its four NVMe disks (RAID 0), or gp3."
     )
     ebs_gib: int = Field(3000, ge=500, le=16384, description="Size of the gp3 volume with `node_storage=ebs`, in GiB.")
-    bucket_encryption: Literal["s3", "kms"] = Field("s3", description="SSE-S3, or a KMS key of this stack.")
+    bucket_encryption: Literal["s3", "kms"] = Field(
+        "s3", description="How the bucket is encrypted: SSE-S3, or a KMS key of this stack."
+    )
     removal_policy: Literal["retain", "destroy"] = Field(
         "retain", description="What `cdk destroy` does with the artifact bucket. `destroy` empties it."
     )
@@ -99,13 +102,13 @@ class Settings(ScheduleSettings, PlaceSettings):
     )
     log_retention_days: int = Field(30, description="Days that every log group keeps its lines.")
     budget_usd: int = Field(
-        5000, ge=1, description="Monthly budget of the whole account; 80 % actual and 100 % forecast are told."
+        5000, ge=1, description="Monthly budget of the whole account; a mail comes at 80 % spent and at 100 % forecast."
     )
     accept_cost_above_usd: float = Field(
         ACCEPT_COST_ABOVE,
         ge=0,
-        description="USD that a run may cost at most, by its deadlines; one that could cost more is refused unless its "
-        "request accepts that (`specdecode run --accept-cost`).",
+        description="USD that a run may cost if all its steps last to their deadlines. A run that could cost more is "
+        "refused unless its request accepts that (`specdecode run --accept-cost`).",
     )
     longest_run_hours: int = Field(
         LONGEST_RUN_HOURS,
@@ -117,7 +120,8 @@ class Settings(ScheduleSettings, PlaceSettings):
         None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", description="Address that gets alarms and budget notices."
     )
     accept_no_alerts: bool = Field(
-        False, description="Say that nobody need be told: then `preflight` and `run` do without a confirmed address."
+        False,
+        description="Accept that nobody is told of a node that stays: `preflight` and `run` need no confirmed address.",
     )
     permissions_boundary: str | None = Field(
         None, pattern=ARN + r"iam::\d{12}:policy/.+$", description="Policy ARN put on every IAM role as its boundary."

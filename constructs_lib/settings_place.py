@@ -36,7 +36,7 @@ class PlaceSettings(BaseModel):
     vpc_id: str | None = Field(
         None,
         pattern=r"^vpc-[0-9a-f]{8,17}$",
-        description="VPC of yours to stand in; unset, one is made ([how](how-to/own-cluster.md)).",
+        description="VPC of yours to use; unset, one is made ([how](how-to/own-cluster.md)).",
     )
     subnet_ids: Texts = Field(
         (), description="Private subnets of that VPC, one in each of two zones or more. They need no tags."
