@@ -9,7 +9,7 @@ import pytest
 from specdecode.analysis.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.cluster import lease as leases
 
-from benchmarks import client_levels, node_pool, node_pool_sizes, rehearsal_load
+from benchmarks import advisor_batches, client_levels, node_pool, node_pool_sizes, rehearsal_load
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -140,3 +140,14 @@ def test_a_queue_in_which_somebody_is_passed_over_is_seen(monkeypatch: pytest.Mo
     first_come = leases._promote
     monkeypatch.setattr(leases, "_promote", promote)
     assert node_pool_sizes.simulate(node_pool_sizes.RULES[0], 0.9, 120)["passed_over"] > 0
+
+
+def test_several_arms_at_once_find_arms_as_good_in_fewer_hours() -> None:
+    page, found = (ROOT / "docs" / "explanation" / "how-the-advisor-thinks.md").read_text(), results("advisor_batches")
+    assert advisor_batches.table(found) in page and found["sweeps"] == 2000
+    one, two, four = found["rows"]
+    for row, steps, compiles in ((two, 0.65, 1.15), (four, 0.5, 1.4)):
+        assert row["within_3_percent"] > one["within_3_percent"] - 0.01
+        assert row["with_compile"] < steps * one["with_compile"] and row["compiles"] < compiles * one["compiles"]
+    again = advisor_batches.judged(4, first=found["first"], count=40)
+    assert abs(again["compiles"] - four["compiles"]) < 1 and again["within_3_percent"] >= 0.85

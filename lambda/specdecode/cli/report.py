@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from specdecode import names
 from specdecode.analysis import Comparison, json_schema
 from specdecode.analysis.alike import not_learnable
 from specdecode.analysis.difference import NoSets, difference, trend
@@ -21,7 +22,7 @@ from specdecode.analysis.report import (
     render_trend,
     write_report,
 )
-from specdecode.analysis.sweep import advise_sweep
+from specdecode.analysis.sweep import advise_batch, advise_sweep
 from specdecode.cli import completion
 from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack
@@ -142,6 +143,10 @@ def advise(
     ],
     also: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="Further runs to learn from.")] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
+    at_once: Annotated[
+        int,
+        typer.Option("--next", min=1, max=names.MOST_NODES, help="Arms to compile at the same time, on as many nodes."),
+    ] = 1,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -166,7 +171,8 @@ def advise(
             f"nothing can be learned for {experiment.name} from runs that measured otherwise:\n{told}", EXIT_USAGE
         )
     advice = advise_sweep(experiment, measured, group=group.value)
-    document = show.advice_document(advice, experiment)
+    batch = advise_batch(experiment, measured, count=at_once, group=group.value) if at_once > 1 else ()
+    document = show.advice_document(advice, experiment, batch)
     if as_json:
         say_json(document)
     else:

@@ -12,7 +12,7 @@ from specdecode.analysis.sweep import k_by_load, variant_of
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.level import Level
-from specdecode.speculation.advisor import Candidate
+from specdecode.speculation.advisor import Belief, Candidate
 from specdecode.speculation.loads import LoadsAdvice
 
 SHOWN = 8
@@ -113,26 +113,18 @@ def _over_runs(points: Sequence[TrendPoint]) -> str:
     return _table(rows)
 
 
-def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any]:
-    """The advice as plain data, with the experiment's own names of the arms."""
+def advice_document(found: LoadsAdvice, experiment: Experiment, batch: Sequence[Belief] = ()) -> dict[str, Any]:
+    """The advice as plain data, with the experiment's own names of the arms; `batch`: what to compile at once."""
     advice = found.together
     return {
         "reason": advice.reason,
         "compile_next": _candidate(advice.compile_next, experiment),
+        "compile_at_once": [_believed(belief, experiment) for belief in batch],
         "best": _candidate(advice.best, experiment),
         "best_speedup": advice.best_speedup,
         "remaining_gain": advice.remaining_gain,
         "measure_again": [_candidate(candidate, experiment) for candidate in advice.measure_again],
-        "candidates": [
-            {
-                **(_candidate(belief.candidate, experiment) or {}),
-                "expected": belief.speedup,
-                "low": belief.low,
-                "high": belief.high,
-                "expected_improvement": belief.improvement,
-            }
-            for belief in advice.beliefs
-        ],
+        "candidates": [_believed(belief, experiment) for belief in advice.beliefs],
         "k_by_load": k_by_load(found),
         "by_load": [
             {
@@ -151,6 +143,9 @@ def advice_document(found: LoadsAdvice, experiment: Experiment) -> dict[str, Any
 def advice_text(document: dict[str, Any]) -> str:
     """The reason, what is best so far, and the candidates in order."""
     parts = [document["reason"] + "\n"]
+    if document["compile_at_once"]:
+        listed = ", ".join(f"{_arm(item)} ({times(item['expected'])})" for item in document["compile_at_once"])
+        parts.append(f"At the same time, each worth it with those before it on their way: {listed}.\n")
     if document["by_load"]:
         parts += [document["k_by_load"] + "\n", _by_load(document["by_load"])]
     elif document["best"]:
@@ -185,6 +180,16 @@ def _by_load(loads: Sequence[dict[str, Any]]) -> str:
         for item in loads
     ]
     return _table(rows)
+
+
+def _believed(belief: Belief, experiment: Experiment) -> dict[str, Any]:
+    return {
+        **(_candidate(belief.candidate, experiment) or {}),
+        "expected": belief.speedup,
+        "low": belief.low,
+        "high": belief.high,
+        "expected_improvement": belief.improvement,
+    }
 
 
 def _candidate(candidate: Candidate | None, experiment: Experiment) -> dict[str, Any] | None:

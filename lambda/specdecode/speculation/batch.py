@@ -1,0 +1,72 @@
+"""The next few arms at once, for as many nodes: what is in flight counts as if it had been measured, a bit badly.
+
+Candidates that are chosen together must not all ask the same question. So each one that is chosen, and each that is
+being compiled or measured elsewhere, is given the speed-up that is believed of it less one standard deviation, and the
+advisor is asked again (Ginsbourger, Le Riche, Carraro 2010, "Kriging is well-suited to parallelize optimization": the
+kriging believer takes the mean, the constant liar one value for all). Less than the mean: an arm that is only believed
+to be the best is no reason to leave others out. Deterministic. What a batch costs is measured by benchmarks/advisor.py.
+
+Why it is so: ADR 191.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from specdecode.experiment.level import Level
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.speculation.advisor import NOISE, PRIOR_A, REACH, Belief, Candidate, Observation, calibrate
+from specdecode.speculation.loads import LoadsAdvice
+from specdecode.speculation.theory import expected_tokens
+
+Seen = Mapping[Level, Sequence[Observation]]
+
+
+def next_batch(
+    advise: Callable[[Seen], LoadsAdvice],
+    seen: Seen,
+    *,
+    count: int,
+    in_flight: Sequence[Candidate] = (),
+    most: MostTokens,
+    prior_a: float = PRIOR_A,
+) -> tuple[Belief, ...]:
+    """The candidates that are worth a compile now, the most promising first, `count` at most and none twice.
+
+    `advise`: what to compile next after what was seen at each load (one at least, if without an observation).
+    `in_flight`: candidates of which nothing is known yet because they are on their way. They are not among the `count`.
+    """
+
+    def imagine(candidate: Candidate, advice: LoadsAdvice, seen: Seen) -> Seen:
+        at = dict(advice.levels)
+        known = {
+            level: next((b for b in at.get(level, advice.together).beliefs if b.candidate == candidate), None)
+            for level in seen
+        }
+        return {
+            level: [*found, imagined(belief, found, most=most, prior_a=prior_a)] if (belief := known[level]) else found
+            for level, found in seen.items()
+        }
+
+    for candidate in in_flight:
+        seen = imagine(candidate, advise(seen), seen)
+    chosen: list[Belief] = []
+    while len(chosen) < count and (best := (advice := advise(seen)).together.compile_next) is not None:
+        chosen.append(next(belief for belief in advice.together.beliefs if belief.candidate == best))
+        seen = imagine(best, advice, seen)
+    return tuple(chosen)
+
+
+def imagined(belief: Belief, seen: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A) -> Observation:
+    """What a candidate is taken to show at one load until it is measured."""
+    draft, k = belief.candidate
+    deviation = math.log(belief.speedup / belief.low) / REACH
+    a, _, _ = calibrate([item for item in seen if item.draft == draft] or seen, most=most, prior_a=prior_a)
+    return Observation(
+        draft=draft,
+        k=k,
+        speedup=belief.speedup * math.exp(-deviation),
+        tokens_per_step=expected_tokens(min(a, 0.999), most.verified(k)),
+        error=NOISE,
+    )
