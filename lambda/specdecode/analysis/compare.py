@@ -12,6 +12,7 @@ from specdecode.analysis.drift import drifts, margin, measured_on
 from specdecode.analysis.k_by_load import schedules
 from specdecode.analysis.measured import METRICS, AtLevel, measure
 from specdecode.analysis.missing import failed_requests, missing
+from specdecode.analysis.node_noise import between_nodes
 from specdecode.analysis.nodes import about_nodes, elsewhere_too, parts_of
 from specdecode.analysis.objective import objectives
 from specdecode.analysis.other_loads import other_loads
@@ -50,7 +51,7 @@ def compare_measured(
 
     Arms or cases with records that the experiment does not know are named in a note.
     """
-    first, arms = levels[0], levels[0].arms
+    first, arms, nodes = levels[0], levels[0].arms, between_nodes(levels[0])
     variants = {variant.name: variant for variant in experiment.variants}
     moved = drifts(
         variants=tuple(variants),
@@ -63,7 +64,7 @@ def compare_measured(
         both = first.beside(base.name, other.name)
         steady = experiment.sweep is Sweep.ADAPTIVE
         drift = 1.0 if steady else margin(moved, base.name, measured_on(both, base.name))
-        found = compare_pair(experiment=experiment, base=base, other=other, arms=both, drift=drift)
+        found = compare_pair(experiment=experiment, base=base, other=other, arms=both, drift=drift, nodes=nodes)
         return found and found.model_copy(update={"arms": elsewhere_too(first, both)})
 
     pairs = [

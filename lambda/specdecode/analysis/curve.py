@@ -11,6 +11,7 @@ from specdecode.analysis.crossing import AtLoad, crossings
 from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.level_noise import Gains, LevelNoise, level_noise
 from specdecode.analysis.measured import AtLevel
+from specdecode.analysis.node_noise import between_nodes
 from specdecode.analysis.pairs import rounds_beside
 from specdecode.analysis.result import HEADLINE, Pair
 from specdecode.analysis.verdict import estimate, too_many_failed
@@ -20,7 +21,7 @@ from specdecode.measures.arm import Measured
 from specdecode.measures.client import doubtful
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.metrics.goodput import good_requests
-from specdecode.measures.student import LogMean, combine
+from specdecode.measures.student import LogMean, combine, with_shared
 from specdecode.records import RequestRecord
 
 DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
@@ -103,12 +104,12 @@ def _curve(
 def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
     both = at.beside(*arms)
     base, other = ([both[name, case] for case in cases] for name in arms)
-    gain = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases))
+    gain, nodes = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), between_nodes(at)
     return _Compared(
         level=at.level,
         base=base,
         other=other,
-        gain=gain,
+        gain=with_shared(gain, nodes) if nodes else gain,
         of_rounds=_of_rounds(base, other) or [gain.mean],
         doubtful=doubtful([record for each in (*base, *other) for record in each.block.records]),
     )

@@ -6,10 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from specdecode.analysis.pairing import OF_NODES
 from specdecode.analysis.parts import Estimate
 from specdecode.analysis.result import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
 from specdecode.analysis.verdict import Conclusion, estimate, judge, times
-from specdecode.measures.student import LogMean, log_mean, t_quantile
+from specdecode.measures.metrics import TokensPerStep
+from specdecode.measures.student import LogMean, log_mean, t_quantile, with_shared
 
 MIN_TYPES = 5
 """Prompt types from which on something is said of the kind: of fewer, the spread between types is a guess."""
@@ -22,15 +24,19 @@ OF_MEASURED = "geometric mean of the measured prompt types, which says nothing o
 Stats = dict[str, LogMean]
 
 
-def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float) -> GroupResult | None:
-    """The cases of a kind (of all kinds), judged together; None where the experiment has none of it."""
+def group(
+    name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float, nodes: LogMean | None = None
+) -> GroupResult | None:
+    """The cases of a kind (of all kinds), judged together; None where the experiment has none of it. `nodes`: what all
+    of them share because they are of one node of several.
+    """
     own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
     if not own:
         return None
     judged = [(result, stats) for result, stats in own if result.comparable]
     generalises = len(judged) >= MIN_TYPES
     speedups = tuple(
-        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises)
+        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises, nodes)
         for metric in (judged[0][1] if judged else ())
         if all(metric in stats for _, stats in judged)
     )
@@ -45,14 +51,16 @@ def group(name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: f
         settle=settle,
         speedups=speedups,
         range=_range([result for result, _ in judged]),
-        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats]) if generalises else None,
+        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats], nodes) if generalises else None,
     )
 
 
-def _estimate(metric: str, means: Sequence[float], generalises: bool) -> Estimate:
+def _estimate(metric: str, means: Sequence[float], generalises: bool, nodes: LogMean | None) -> Estimate:
     stat = log_mean(means)
     if not generalises:
         return estimate(metric, stat._replace(df=0.0), method=OF_MEASURED)
+    if nodes and metric != TokensPerStep.tag:
+        return estimate(metric, with_shared(stat, nodes), method=OVER_TYPES + OF_NODES, confidence=MEAN_LEVEL)
     return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
 
 
@@ -79,10 +87,12 @@ def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
     return TypeRange(low=low, low_case=slowest, high=high, high_case=fastest)
 
 
-def _next(means: Sequence[float]) -> tuple[float, float]:
-    """95% prediction interval of one more prompt type's speed-up: mean ± t s √(1 + 1/n) on the log scale."""
+def _next(means: Sequence[float], nodes: LogMean | None) -> tuple[float, float]:
+    """95% prediction interval of one more prompt type's speed-up: mean ± t √(s² (1 + 1/n) + nodes) on the log scale."""
     stat, n = log_mean(means), len(means)
-    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(stat.variance * n * (1.0 + 1.0 / n))
+    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(
+        stat.variance * n * (1.0 + 1.0 / n) + (nodes.variance if nodes else 0.0)
+    )
     return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from specdecode.measures.distribution import mean
-from specdecode.measures.student import ASSUMED_DF, NOMINAL, LogMean, anytime_errors, combine, t_quantile
+from specdecode.measures.student import ASSUMED_DF, LogMean, with_shared
 
 LEVELS_FOR_A_CURVE = 5
 """From so many levels on the residuals around a curve of three coefficients have two degrees of freedom or more."""
@@ -37,10 +37,7 @@ class LevelNoise(NamedTuple):
 
     def added(self, gain: LogMean, rounds: int) -> LogMean:
         """`gain` of so many rounds with the shared noise in it; as it is where it has no interval."""
-        own = _at_the_end(gain)
-        if own.df <= 0 or not math.isfinite(own.variance):
-            return gain
-        return combine((own, self.one_round._replace(variance=self.one_round.variance / max(rounds, 1))), (1.0, 1.0))
+        return with_shared(gain, self.one_round._replace(variance=self.one_round.variance / max(rounds, 1)))
 
 
 def level_noise(levels: Sequence[Gains]) -> LevelNoise:
@@ -85,11 +82,3 @@ def _without(values: Sequence[float], basis: Sequence[Sequence[float]]) -> list[
         share = math.fsum(value * each for value, each in zip(left, unit, strict=True))
         left = [value - share * each for value, each in zip(left, unit, strict=True)]
     return left
-
-
-def _at_the_end(gain: LogMean) -> LogMean:
-    """One that was looked at early, with the variance that gives the same interval at the end."""
-    if not gain.early or gain.df <= 0:
-        return gain
-    wider = anytime_errors(gain.n, gain.df) / t_quantile(0.5 + NOMINAL / 2.0, gain.df)
-    return gain._replace(variance=gain.variance * wider**2, early=False)

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.drift import measured_on
 from specdecode.analysis.measured import Arms, AtLevel
+from specdecode.analysis.node_noise import Logs, of_baseline, told_by
 from specdecode.analysis.nodes_result import PartResult
-from specdecode.analysis.pairing import log_by_prompt
 from specdecode.analysis.recommend import chosen
 from specdecode.analysis.result import HEADLINE, ArmCase, Estimate, Pair
 from specdecode.analysis.verdict import estimate, times
 from specdecode.experiment.model import Experiment
-from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
 from specdecode.measures.student import combine, over_prompts
 from specdecode.measures.units import Asked, differences
@@ -28,7 +27,6 @@ NOT_SMALL = 0.5
 METHOD = (
     "Student's t on the log-ratio of paired prompts, this node over the mean of the others; of the measured prompts"
 )
-Logs = Mapping[Asked, float]
 
 
 def parts_of(experiment: Experiment, at: AtLevel, context: RunContext) -> tuple[PartResult, ...]:
@@ -36,8 +34,7 @@ def parts_of(experiment: Experiment, at: AtLevel, context: RunContext) -> tuple[
     if not at.units:
         return ()
     on = {variant.name: measured_on(at.arms, variant.name) for variant in experiment.variants}
-    baseline = max(on, key=lambda name: len(on[name]))
-    logs = [_by_unit(own) for (name, _), own in at.arms.items() if name == baseline]
+    baseline, logs = told_by(at), of_baseline(at)
     names = {part.unit: part.node for part in context.parts}
     return tuple(
         PartResult(
@@ -69,7 +66,8 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
     shared = sum(baseline in part.variants for part in parts)
     yield (
         f"Measured in {len(parts)} parts, each on a node of its own: every speed-up is against the baseline that the "
-        f"same node measured. Figures of {baseline} alone are over all {shared} nodes that measured it."
+        f"same node measured, and its interval has a third of what the nodes differ by. Figures of {baseline} alone "
+        f"are over all {shared} nodes that measured it."
     )
     shown = [(part, found) for part in parts if (found := part.against_others) and _is_shown(found)]
     gain = chosen(pairs).group("all") if pairs else None
@@ -87,14 +85,6 @@ def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[
 
 def _is_shown(found: Estimate) -> bool:
     return found.low is not None and found.high is not None and not found.low <= 1.0 <= found.high
-
-
-def _by_unit(measured: Measured) -> dict[int, Logs]:
-    """Part -> prompt -> ln(headline)."""
-    found: dict[int, dict[Asked, float]] = defaultdict(dict)
-    for asked, value in log_by_prompt(measured, HEADLINE).items():
-        found[asked.unit][asked._replace(unit=0)] = value
-    return dict(found.items())
 
 
 def _tokens_per_second(unit: int, cases: Sequence[Mapping[int, Logs]]) -> float | None:

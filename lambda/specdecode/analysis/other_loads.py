@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from specdecode.analysis.load_result import LoadResult
 from specdecode.analysis.measured import AtLevel
+from specdecode.analysis.node_noise import between_nodes
 from specdecode.analysis.pair_result import HEADLINE, CaseResult, Pair
 from specdecode.analysis.pairs import compare_pair
 from specdecode.experiment.model import Experiment
@@ -29,7 +30,12 @@ def _pairs(experiment: Experiment, at: AtLevel) -> Iterator[Pair]:
         if other.compare_to is not None:
             base = experiment.variant(other.compare_to)
             pair = compare_pair(
-                experiment=experiment, base=base, other=other, arms=at.beside(base.name, other.name), drift=1.0
+                experiment=experiment,
+                base=base,
+                other=other,
+                arms=at.beside(base.name, other.name),
+                drift=1.0,
+                nodes=between_nodes(at),
             )
             if pair is not None:
                 yield pair.model_copy(update={"cases": tuple(map(_case, pair.cases)), "groups": ()})

@@ -9,7 +9,8 @@ from collections.abc import Collection
 from specdecode.analysis.measured import BY_NAME, SPEEDUPS
 from specdecode.measures.arm import Measured
 from specdecode.measures.distribution import mean
-from specdecode.measures.student import LogMean, over_prompts
+from specdecode.measures.metrics import TokensPerStep
+from specdecode.measures.student import LogMean, over_prompts, with_shared
 from specdecode.measures.units import Asked, asked, differences
 
 METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
@@ -17,6 +18,7 @@ ONE_PROMPT = (
     "Student's t on the log-ratio of paired requests of one prompt (rounds averaged; from 12 on, their skewness too)"
 )
 STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
+OF_NODES = ", with a third of what nodes differ by"
 Rounds = Collection[int] | None
 """Rounds whose requests count; None: all."""
 
@@ -45,7 +47,15 @@ def paired(
     return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
 
 
-def speedups(base: Measured, other: Measured, rounds: Rounds = None) -> dict[str, LogMean]:
-    """Every compared metric's log speed-up, the headline first; `rounds`: of the base that count."""
+def speedups(
+    base: Measured, other: Measured, rounds: Rounds = None, nodes: LogMean | None = None
+) -> dict[str, LogMean]:
+    """Every compared metric's log speed-up, the headline first; `rounds`: of the base that count, `nodes`: what is
+    added to all that goes by a clock.
+    """
     found = {metric: paired(base, other, metric, (rounds, None)) for metric in SPEEDUPS}
-    return {metric: stat for metric, stat in found.items() if stat is not None}
+    return {
+        metric: with_shared(stat, nodes) if nodes and metric != TokensPerStep.tag else stat
+        for metric, stat in found.items()
+        if stat is not None
+    }

@@ -53,16 +53,23 @@ def compare_pair(
     other: Variant,
     arms: Mapping[Key, Measured],
     drift: float,
+    nodes: LogMean | None = None,
 ) -> Pair | None:
-    """`other` against `base` in every case that both were loaded with; None where there is none."""
+    """`other` against `base` in every case that both were loaded with; None where there is none. `nodes`: what is added
+    to a speed-up because it is of one node of several (node_noise.py).
+    """
     results: list[tuple[CaseResult, Stats]] = []
     for case in experiment.workload.cases:
         keys = (base.name, case.name), (other.name, case.name)
         if all(key in arms for key in keys):
             results.append(
-                _compare_case(experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift)
+                _compare_case(
+                    experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift, nodes=nodes
+                )
             )
-    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift) if results else None
+    if not results:
+        return None
+    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift, nodes=nodes)
 
 
 def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
@@ -77,6 +84,7 @@ def assemble(
     other: Variant,
     results: Sequence[tuple[CaseResult, Stats]],
     drift: float = 1.0,
+    nodes: LogMean | None = None,
 ) -> Pair:
     """The pair from its cases' results."""
     return Pair(
@@ -84,7 +92,7 @@ def assemble(
         baseline=base.name,
         changes=changes(experiment, base, other),
         cases=tuple(result for result, _ in results),
-        groups=tuple(found for name in GROUPS if (found := group(name, results, drift))),
+        groups=tuple(found for name in GROUPS if (found := group(name, results, drift, nodes))),
     )
 
 
@@ -137,10 +145,11 @@ def _compare_case(
     base: Measured,
     other: Measured,
     drift: float,
+    nodes: LogMean | None,
 ) -> tuple[CaseResult, Stats]:
     rounds = rounds_beside(experiment, other)
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
-    stats = pairing.speedups(base, other, rounds)
+    stats = pairing.speedups(base, other, rounds, nodes)
     same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
     prompts = {record.prompt_sha256 for record in other.block.records}
     result = case_result(
@@ -148,11 +157,7 @@ def _compare_case(
         base=base.arm,
         other=other.arm,
         stats=stats,
-        method=pairing.STOPPED_EARLY
-        if base.stopped_early or other.stopped_early
-        else pairing.ONE_PROMPT
-        if len(prompts) == 1 and len(other.block.records) > 1
-        else pairing.METHOD,
+        method=_method(base, other, one_prompt=len(prompts) == 1 and len(other.block.records) > 1, nodes=nodes),
         same=same,
         distinct_prompts=len(prompts),
         notes=[
@@ -163,6 +168,13 @@ def _compare_case(
         drift=drift,
     )
     return result, stats
+
+
+def _method(base: Measured, other: Measured, *, one_prompt: bool, nodes: LogMean | None) -> str:
+    own = pairing.ONE_PROMPT if one_prompt else pairing.METHOD
+    if base.stopped_early or other.stopped_early:
+        own = pairing.STOPPED_EARLY
+    return own + (pairing.OF_NODES if nodes else "")
 
 
 def _repeated(other: Measured) -> list[str]:

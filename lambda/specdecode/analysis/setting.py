@@ -42,7 +42,7 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
         *_prompts(comparison),
         Fact("Load", _load(comparison)),
         *objective(comparison),
-        Fact("How sure", _sure(best)),
+        Fact("How sure", _sure(best, comparison)),
     )
 
 
@@ -145,7 +145,7 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
     return (Fact("SLO", text),)
 
 
-def _sure(pair: Pair | None) -> str:
+def _sure(pair: Pair | None, comparison: Comparison) -> str:
     """What the intervals cover and what they do not."""
     if pair is None:
         return "nothing was compared"
@@ -154,7 +154,10 @@ def _sure(pair: Pair | None) -> str:
     kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
     few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
     short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: of others nothing is said."
+    left_out = "another day, node or machine load is not in it"
+    if comparison.parts:
+        over, left_out = f"{over} and a third of what the nodes differ by", "another day or machine load is not in it"
     return (
-        f"each 95% interval is over {over}, in this one run: another day, node or machine load is not in it "
+        f"each 95% interval is over {over}, in this one run: {left_out} "
         f"(repeat the run, then: specdecode compare RUN RUN …).{short if few else ''}"
     )

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from specdecode.analysis.measured import AtLevel
+from specdecode.analysis.node_noise import between_nodes
 from specdecode.analysis.pairs import compare_pair, rounds_beside
 from specdecode.analysis.result import HEADLINE, CaseResult, Pair
 from specdecode.analysis.work_result import TEXT_KEPT, Category, CategoryAtLevel, PromptGain, Work
@@ -41,7 +42,14 @@ def _categories(
 ) -> tuple[Category, ...]:
     base, other = experiment.variant(pair.baseline), experiment.variant(pair.variant)
     more = [
-        compare_pair(experiment=experiment, base=base, other=other, arms=at.beside(base.name, other.name), drift=1.0)
+        compare_pair(
+            experiment=experiment,
+            base=base,
+            other=other,
+            arms=at.beside(base.name, other.name),
+            drift=1.0,
+            nodes=between_nodes(at),
+        )
         for at in levels[1:]
     ]
     compared = [{result.case: result for result in each.cases} if each else {} for each in (pair, *more)]

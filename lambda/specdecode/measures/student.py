@@ -199,6 +199,22 @@ def combine(parts: Sequence[LogMean], weights: Sequence[float]) -> LogMean:
     return LogMean(centre, variance, variance * variance / spread, n, early)
 
 
+def with_shared(found: LogMean, shared: LogMean) -> LogMean:
+    """`found` with a noise of mean 0 that all its values share, so that their spread does not show it. As it is where
+    it has no interval. One that was looked at early has the variance that gives the same interval at the end; the sum
+    has the third cumulant of its values.
+    """
+    own = found
+    if found.early and found.df > 0:
+        wider = anytime_errors(found.n, found.df) / t_quantile(0.5 + NOMINAL / 2.0, found.df)
+        own = found._replace(variance=found.variance * wider**2, early=False)
+    if own.df <= 0 or not math.isfinite(own.variance):
+        return found
+    both = combine((own, shared), (1.0, 1.0))
+    share = own.variance / both.variance if both.variance else 1.0
+    return both._replace(skew=own.skew * share**1.5)
+
+
 def moderated(sides: Sequence[Sequence[LogMean]], *, assumed: float) -> LogMean:
     """The mean of one side's runs, or of the second side's over the first's, with what varies between runs in it.
 

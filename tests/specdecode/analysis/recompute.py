@@ -134,10 +134,11 @@ def bounds(mean: float, variance: float, df: float, level: float = 0.96) -> tupl
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
-def hall(values: list[float], t: float) -> tuple[float, float]:
+def hall(values: list[float], t: float, share: float = 1.0) -> tuple[float, float]:
     """How many standard errors the interval reaches below and above, from 12 prompts on: Hall (1992), by bisection."""
     n, mean, deviation = len(values), statistics.fmean(values), statistics.stdev(values)
     skew = n / ((n - 1) * (n - 2)) * sum(((v - mean) / deviation) ** 3 for v in values) if n > 2 and deviation else 0.0
+    skew *= share
 
     def g(x: float) -> float:
         return x + skew / math.sqrt(n) * (x * x / 3 + 1 / 6) + skew**2 * x**3 / 27 / n
@@ -152,11 +153,38 @@ def hall(values: list[float], t: float) -> tuple[float, float]:
     return (max(t, solve(t)), max(t, -solve(-t))) if n >= 12 else (t, t)
 
 
-def over_prompts(values: list[float], level: float = 0.96) -> tuple[float, float, float]:
+def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -> tuple[float, float, float]:
+    """`nodes`: the baseline's mean log on each of several. A third of what they vary by is added, of 2% at least."""
     n, mean = len(values), statistics.fmean(values)
-    error = math.sqrt(statistics.variance(values) / n)
-    below, above = hall(values, t_quantile(n - 1, level))
+    own = statistics.variance(values) / n
+    variance, df = beyond(own, n - 1, nodes)
+    below, above = hall(values, t_quantile(df, level), (own / variance) ** 1.5)
+    error = math.sqrt(variance)
     return math.exp(mean), math.exp(mean - below * error), math.exp(mean + above * error)
+
+
+def beyond(own: float, df: float, nodes: list[float]) -> tuple[float, float]:
+    """The variance of a mean with that of the nodes, and Satterthwaite's degrees of freedom."""
+    if len(nodes) < 2:
+        return own, df
+    more = apart(nodes)
+    return own + more, (own + more) ** 2 / (own**2 / df + more**2 / 10)
+
+
+def apart(nodes: list[float]) -> float:
+    return max(0.02**2, statistics.variance(nodes)) / 9 if nodes else 0.0
+
+
+def nodes_of(report: dict[str, Any], records: dict[Any, list[Record]]) -> list[float]:
+    """Mean log tokens/s of the baseline on each node, the cases with equal weight."""
+    found = []
+    for part in report["parts"]:
+        means = []
+        for case in report["experiment"]["workload"]["cases"]:
+            logs = by_prompt(records[part["baseline"], case["name"]], "request_output_throughput")
+            means.append(statistics.fmean(value for (_, unit), value in logs.items() if unit == part["unit"]))
+        found.append(statistics.fmean(means))
+    return found
 
 
 def drafted(report: dict[str, Any], variant: str) -> int | None:
@@ -209,7 +237,9 @@ def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records
         check.same(f"{name} steps of {size}", shares.get(size), count / steps.total())
 
 
-def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str], list[Record]]) -> None:
+def check_pair(
+    check: Check, pair: dict[str, Any], records: dict[tuple[str, str], list[Record]], nodes: list[float]
+) -> None:
     logs: dict[str, dict[str, list[float]]] = {}
     for case in pair["cases"]:
         name = f"{pair['variant']} vs {pair['baseline']}, {case['case']}"
@@ -221,7 +251,7 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
             found = differences(base, other, estimate["metric"])
             logs[case["case"]][estimate["metric"]] = found
             n = len(found)
-            ratio, low, high = over_prompts(found)
+            ratio, low, high = over_prompts(found, [] if estimate["metric"] == "tokens_per_step" else nodes)
             for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", n)):
                 check.same(f"{name} {estimate['metric']} {key}", estimate[key], value)
         twins = {(r.get("unit", 0), r["round"], r["index"]): r["output"] for r in base if r["error"] is None}
@@ -231,19 +261,22 @@ def check_pair(check: Check, pair: dict[str, Any], records: dict[tuple[str, str]
         check.same(f"{name} compared", case["equality"]["compared"], sum(a is not None for a, _ in pairs))
         check.same(f"{name} identical", case["equality"]["identical"], sum(a == b for a, b in pairs))
     for group in pair["groups"]:
-        check_group(check, pair["variant"], group, logs)
+        check_group(check, pair["variant"], group, logs, nodes)
 
 
-def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[str, dict[str, list[float]]]) -> None:
+def check_group(
+    check: Check, variant: str, group: dict[str, Any], logs: dict[str, dict[str, list[float]]], nodes: list[float]
+) -> None:
     """The mean of the prompt types; from five on an interval over types, and one for the next type."""
     many = len(group["judged"]) >= 5
     for estimate in group["speedups"]:
         means = [statistics.fmean(logs[case][estimate["metric"]]) for case in group["judged"]]
         name, n = f"{variant} {group['group']} {estimate['metric']}", len(means)
         check.same(f"{name} ratio", estimate["ratio"], math.exp(statistics.fmean(means)))
-        _, low, high = (
-            bounds(statistics.fmean(means), statistics.variance(means) / n, n - 1, 0.99) if many else (0, None, None)
-        )
+        shared = [] if estimate["metric"] == "tokens_per_step" else nodes
+        low = high = None
+        if many:
+            _, low, high = bounds(statistics.fmean(means), *beyond(statistics.variance(means) / n, n - 1, shared), 0.99)
         check.same(f"{name} low", estimate["low"], low)
         check.same(f"{name} high", estimate["high"], high)
         if estimate["metric"] == "request_output_throughput":
@@ -251,7 +284,12 @@ def check_group(check: Check, variant: str, group: dict[str, Any], logs: dict[st
             check.same(f"{name} smallest", group["range"]["low"], ends[0])
             check.same(f"{name} largest", group["range"]["high"], ends[1])
             if many:
-                _, low, high = bounds(statistics.fmean(means), statistics.variance(means) * (1 + 1 / n), n - 1, 0.975)
+                _, low, high = bounds(
+                    statistics.fmean(means),
+                    statistics.variance(means) * (1 + 1 / n) + apart(nodes),
+                    n - 1,
+                    0.975,
+                )
                 check.same(f"{name} next low", group["next"][0], low)
                 check.same(f"{name} next high", group["next"][1], high)
 
@@ -350,8 +388,9 @@ def recompute(folder: Path) -> Check:
     records = next(iter(by_load(folder, report).values()))
     for arm in report["arms"]:
         check_arm(check, report, arm, records[arm["variant"], arm["case"]])
+    nodes = nodes_of(report, records)
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:
-        check_pair(check, pair, records)
+        check_pair(check, pair, records, nodes)
         for arm in pair["arms"]:
             shared = set.intersection(
                 *(
