@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import STACKS, Assembly, synthesize
+from tests.conftest import Assembly, synthesize
 from tests.templates import Templates, as_list, dependencies
 
 pytestmark = pytest.mark.synth
@@ -27,7 +27,7 @@ def nightly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="module")
 def scheduled(nightly: Assembly) -> Templates:
-    return Templates({stack: nightly.raw(stack) for stack in STACKS})
+    return nightly.templates()
 
 
 def text_of(value: Any) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 from specdecode import names
 
-from tests.conftest import STACKS, Assembly, synthesize
+from tests.conftest import Assembly, synthesize
 from tests.templates import Templates, as_list
 
 pytestmark = pytest.mark.synth
@@ -46,7 +46,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="module")
 def choices(other: Assembly) -> Templates:
-    return Templates({stack: other.raw(stack) for stack in STACKS})
+    return other.templates()
 
 
 def test_nothing_is_unexplained_there_either(other: Assembly) -> None:
