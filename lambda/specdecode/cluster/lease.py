@@ -59,8 +59,8 @@ class Lease(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True)
 
     holders: tuple[Claim, ...] = Field((), alias="holder")
-    """Who holds a slot, in the order of getting it. Stored as `holder`: versions that knew one holder refuse a list as
-    damaged, and take none for nobody; what they stored is one claim, or null."""
+    """The runs that hold a slot, in the order in which they got it. Stored as `holder`. Older versions stored one claim
+    or null, which is still read; they refuse a list as damaged."""
     queue: tuple[Claim, ...] = ()
 
     @field_validator("holders", mode="before")
@@ -74,7 +74,7 @@ class Lease(BaseModel):
 
     @property
     def replicas(self) -> int:
-        """Nodes that this state is worth."""
+        """How many nodes should run: one for each holder."""
         return len(self.holders)
 
     @property
@@ -88,7 +88,7 @@ class Lease(BaseModel):
         return (*self.holders, *self.queue)
 
     def replicas_of(self, pool: str) -> int:
-        """Nodes of the NodePool `pool` that this state is worth."""
+        """How many nodes the NodePool `pool` should have: 1 if a run holds it, else 0."""
         return int(pool in self.pools)
 
     def held_by(self, run_id: str) -> bool:
@@ -99,7 +99,7 @@ class Lease(BaseModel):
         return tuple(claim for claim in self.holders if claim.kind == kind)
 
     def position(self, run_id: str) -> int | None:
-        """0 for a holder, 1 for the first of its kind in the queue, None for a stranger."""
+        """0 for a holder, 1 for the first of its kind in the queue, None for a run that does neither."""
         for claim in self.queue:
             if claim.run_id == run_id:
                 return [other.run_id for other in self.queue if other.kind == claim.kind].index(run_id) + 1
@@ -107,7 +107,7 @@ class Lease(BaseModel):
 
 
 def impossible(lease: Lease, *, slots: Sequence[str] = ONE_SLOT, now: datetime) -> str | None:
-    """What of `lease` cannot be true at `now` where there are `slots`, in words; None where everything can.
+    """Why `lease` cannot be true at `now` with these `slots`, in words; None if all of it can.
 
     Ages and limits are counted from its times, and a claim is asked after by its name.
     """
