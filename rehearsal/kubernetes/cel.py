@@ -1,6 +1,7 @@
 """The part of CEL that device selectors use: comparisons of a device's attributes, `&&`, `||`, `!`, `in`, semver.
 
 Anything else is refused by name (`Unsupported`) instead of being taken for true or false.
+Why no library: ADR 197.
 """
 
 import re

@@ -144,18 +144,27 @@ def advise(
 def calibrate(
     observations: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A
 ) -> tuple[float, float, float]:
-    """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior."""
+    """(a, c, v) of some measured arms: a from tokens per step, c and v by ridge regression towards the prior.
+
+    A step with k drafts takes 1 + k c + v of a plain step's time, and tokens_per_step / speed-up is that time: so
+    `extra` = k c + v is linear in (c, v), and two unknowns are solved for by the normal equations.
+    """
     seen = [item for item in observations if most.verified(item.k)]
     found = [acceptance_from_tokens(item.tokens_per_step, most.verified(item.k)) for item in seen]
     a = math.fsum(found) / len(found) if found else prior_a
+    # The prior stands in the sums as one observation each of c and of v, as certain as its spread says.
+    # Left side: [kk k1; k1 n] (c, v). Right side: (ky, y1).
     kk, k1, n = 1.0 / SPREAD_C**2, 0.0, 1.0 / SPREAD_V**2
     ky, y1 = PRIOR_C / SPREAD_C**2, PRIOR_V / SPREAD_V**2
     for item in observations:
         step = item.tokens_per_step / item.speedup
+        # The error is relative to the step's time: a longer step is known less well, and counts less.
         weight, extra = 1.0 / (SPREAD_STEP * step) ** 2, step - 1.0
         kk, k1, n = kk + weight * item.k**2, k1 + weight * item.k, n + weight
         ky, y1 = ky + weight * item.k * extra, y1 + weight * extra
+    # Never zero: the prior alone makes kk and n positive, and by Cauchy and Schwarz k1² stays below their product.
     determinant = kk * n - k1 * k1
+    # Cramer's rule. Noise can make a cost negative, which none is.
     return a, max(0.0, (ky * n - y1 * k1) / determinant), max(0.0, (kk * y1 - k1 * ky) / determinant)
 
 
