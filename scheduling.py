@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from specdecode.experiment import Experiment, ExperimentError, load, preset_names
-from specdecode.planning import Bill, Inventory, make_bill, make_plan
+from specdecode.planning import Bill, Inventory, make_bill, plan_run
 
 from constructs_lib.costs import capacity
 from constructs_lib.cron import firing
@@ -30,7 +30,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     terms, reference = capacity(settings), settings.schedule_experiment
     try:
         experiment = load(reference, capacity=terms)
-        bill = make_bill(make_plan(experiment, inventory=Inventory(), capacity=terms), terms)
+        bill = make_bill(plan_run(experiment, inventory=Inventory(), capacity=terms), terms)
     except ExperimentError as error:
         raise SettingsError(f"The settings cannot work:\n  - schedule_experiment: {error}") from None
     problems = list(_problems(settings, experiment, bill))
@@ -60,10 +60,10 @@ def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterato
     if settings.schedule == BLOCK:
         return
     often = firing(str(settings.schedule))
-    if often.hours_apart < bill.longest_node_hours:
+    if often.hours_apart < bill.longest_hours:
         yield (
             f"schedule: it starts a run {often.hours_apart:g} h after another, and one of {name} may hold the node for "
-            f"{bill.longest_node_hours:.1f} h: runs would queue up; start fewer, or shorten its deadlines"
+            f"{bill.longest_hours:.1f} h: runs would queue up; start fewer, or shorten its deadlines"
         )
     if (month := often.a_month * most) > settings.budget_usd:
         yield (

@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
+from specdecode import names
 
 from constructs_lib import pipeline_states, pipeline_watchdog
 from constructs_lib.acknowledgements import acknowledge_wildcards
@@ -90,6 +91,7 @@ class Pipeline(Construct):
         self._plan = parts["Plan"]
         self._allow_watchdog(parts["Watchdog"])
         self._allow_release(parts["ReleaseCapacity"])
+        self._allow_units(parts["MeasureUnits"])
         watchdog = pipeline_watchdog.WatchdogSchedule(
             self,
             "WatchdogSchedule",
@@ -149,15 +151,12 @@ class Pipeline(Construct):
         self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
     def _allow_watchdog(self, watchdog: PipelineFunction) -> None:
-        executions = Stack.of(self).format_arn(
-            service="states",
-            resource="execution",
-            resource_name=f"{self.state_machine.state_machine_name}:*",
-            arn_format=ArnFormat.COLON_RESOURCE_NAME,
-        )
+        executions, units = self._executions("*"), self._executions(names.unit_run_id("*", "*"))
         watchdog.function.add_environment("STATE_MACHINE_ARN", self.state_machine.state_machine_arn)
         watchdog.allow("states:DescribeExecution", resources=[executions])
+        watchdog.allow("states:StopExecution", resources=[units])
         watchdog.allow("states:ListExecutions", resources=[self.state_machine.state_machine_arn])
+        acknowledge_wildcards(watchdog.role, units, reason="The units of this machine's runs, whatever their names.")
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
 
     def _allow_release(self, release: PipelineFunction) -> None:
@@ -168,3 +167,20 @@ class Pipeline(Construct):
             actions=["states:ListExecutions"], resources=[self.state_machine.state_machine_arn]
         )
         iam.Policy(self, "ReleaseMayListRuns", roles=[release.role], statements=[statement])
+
+    def _allow_units(self, function: PipelineFunction) -> None:
+        """To start units, executions of the machine that the function is a step of: a policy of its own too."""
+        units = self._executions(names.unit_run_id("*", "*"))
+        may = {"states:StartExecution": self.state_machine.state_machine_arn, "states:DescribeExecution": units}
+        statements = [iam.PolicyStatement(actions=[action], resources=[arn]) for action, arn in may.items()]
+        policy = iam.Policy(self, "UnitsMayBeStarted", roles=[function.role], statements=statements)
+        acknowledge_wildcards(policy, units, reason="The units of this machine's runs, whatever their names.")
+
+    def _executions(self, run_ids: str) -> str:
+        """ARN of the machine's executions with such names."""
+        return Stack.of(self).format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{self.state_machine.state_machine_name}:{run_ids}",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )

@@ -22,6 +22,7 @@ NEVER_AGAIN = (
     "BenchmarkFailed",
     "AccuracyFailed",
     "TeardownStuck",
+    "UnitFailed",
     "ReportFailed",
     "InvalidManifest",
     "QuotaExceeded",

@@ -2,6 +2,7 @@
 
     Plan -> StageModels (-> CompileOnCpu) -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
          (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
+    several nodes: Plan -> StageModels -> MeasureUnits (a run for each) -> StopArms -> ReleaseCapacity -> …
     compile.on cpu: no Compile, unless an artifact does not load: Serve -> StopBeforeCompile -> Compile -> Serve
     servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
     any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
@@ -37,6 +38,7 @@ STEPS = {
     "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
     "TakeTurn": "Servers that already run need no node: wait until no other run loads such servers.",
     "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
+    "MeasureUnits": "Of a run on several nodes: start a run for each node's share of the arms, and wait for all.",
     "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
     "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
     "Compile": "Compile what has never been compiled with these settings, one model at a time.",
@@ -68,6 +70,7 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
             "adaptive": "{% $states.result.Payload.adaptive %}",
             "ahead": "{% $states.result.Payload.ahead %}",
             "endpoints": "{% $states.result.Payload.endpoints %}",
+            "units": "{% $states.result.Payload.units %}",
             "wave": 0,
         },
         following="Already running?",
@@ -79,9 +82,14 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "Default": "StageModels",
     }
     states |= waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke")
-    states |= waiting(
-        "StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Compile before?"
-    )
+    states |= waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?")
+    states["Several nodes?"] = {
+        "Type": "Choice",
+        "Comment": "Each node's share of the arms is a run of its own, an execution of this machine.",
+        "Choices": [{"Condition": "{% $units %}", "Next": "MeasureUnits"}],
+        "Default": "Compile before?",
+    }
+    states |= waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms")
     states["Compile before?"] = {
         "Type": "Choice",
         "Comment": "`compile.on: cpu` compiles without the node.",

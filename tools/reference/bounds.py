@@ -34,7 +34,10 @@ because of it, with default settings. A time counts from the moment of the cause
 Each bound is of one node, and each node is held by one run. With the setting `nodes`, so many runs go on side by side:
 the most that can be billed at once is that number of nodes, and one {cpu} for checks of the account (${cpu_price:.2f}
 an hour), which has a queue of its own. CPU nodes come beside them: those that stage models, and with `compile.on: cpu`
-up to {compilers} {compiler} for all runs together (${compilers_price:.2f} an hour)."""
+up to {compilers} {compiler} for all runs together (${compilers_price:.2f} an hour).
+
+A run on several nodes is a run for each: the bounds below hold for every one, and one that loses its node is made
+again, once."""
 
 WAITING = """## A step that waits
 

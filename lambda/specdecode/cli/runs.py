@@ -17,7 +17,7 @@ from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, agree, complain, say, say_json, stop_with
 from specdecode.cli.preflight import refuse_a_run_that_would_fail
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cli.runs_view import TERMINAL, clock, lines, new_run_id, pod_line
+from specdecode.cli.runs_view import TERMINAL, below_their_runs, clock, lines, new_run_id, pod_line
 from specdecode.names import DEFAULT_PRESET
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -107,7 +107,7 @@ def status(
         _follow(deployment, deployment.execution(run_id).run_id, interval=interval, as_json=as_json)
         return
     shown = watching.look(deployment, run_id)
-    pods = deployment.pods(shown.run_id) if shown.status not in TERMINAL else ()
+    pods = deployment.pods(shown.run_id, *(unit.run_id for unit in shown.units)) if shown.status not in TERMINAL else ()
     if as_json:
         seen = None if pods is None else [pod.model_dump(mode="json") for pod in pods]
         say_json({**asdict(shown), "pods": seen})
@@ -128,7 +128,8 @@ def stop(
     region: Region = None,
     profile: Profile = None,
 ) -> None:
-    """Stop a run, delete its workloads and give the node back. Waits until that is done.
+    """Stop a run, delete its workloads and give the node back. Waits until that is done. A run on several nodes is
+    stopped with all its units.
 
     Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It says whose run
     that is, and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If
@@ -146,9 +147,7 @@ def stop(
         if run_id is None:
             say("\n".join(lines(watching.look(deployment, found.run_id))))
             agree(f"Stop {found.run_id}?", yes=yes, ask=True, refused=f"{found.run_id} goes on")
-        deployment.stop(found.arn)
-        say(f"stopped {found.run_id}")
-    runs_release.give_back(deployment, wanted)
+    runs_release.give_back(deployment, wanted, *runs_release.stop_run(deployment, wanted, found))
 
 
 def list_runs(
@@ -158,13 +157,13 @@ def list_runs(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the runs, the newest first."""
+    """List the runs, the newest first; the units of a run on several nodes below it."""
     found = list(Deployment(stack=stack, region=region, profile=profile).executions(limit=limit))
     if as_json:
-        say_json([vars(item) for item in found])
+        say_json([{**vars(item), "unit_of": names.parent_of(item.run_id)} for item in found])
         return
-    for item in found:
-        say(f"{item.started}  {item.status:<10} {item.run_id}")
+    for item, indent in below_their_runs(found):
+        say(f"{item.started}  {item.status:<10} {indent}{item.run_id}")
     if not found:
         say("no run yet: start one with `specdecode run`")
 

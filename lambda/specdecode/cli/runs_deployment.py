@@ -127,10 +127,12 @@ class Deployment:
         answer = self._states.start_execution(stateMachineArn=self.machine, name=run_id, input=text)
         return str(answer["executionArn"])
 
-    def executions(self, *, limit: int) -> Iterator[Execution]:
-        """The newest first."""
+    def executions(self, *, limit: int, status: str | None = None) -> Iterator[Execution]:
+        """The newest first; with `status` those that have it."""
         pages = self._states.get_paginator("list_executions").paginate(
-            stateMachineArn=self.machine, PaginationConfig={"MaxItems": limit, "PageSize": min(limit, 100)}
+            stateMachineArn=self.machine,
+            PaginationConfig={"MaxItems": limit, "PageSize": min(limit, 100)},
+            **({"statusFilter": status} if status else {}),
         )
         for page in pages:
             for item in page["executions"]:
@@ -183,8 +185,13 @@ class Deployment:
         )
         return list(reversed(answer["events"]))
 
-    def stop(self, arn: str) -> None:
-        self._states.stop_execution(executionArn=arn, error="StoppedByUser", cause="specdecode stop")
+    def units(self, run_id: str) -> list[Execution]:
+        """The units of a run on several nodes that go on."""
+        going = self.executions(limit=1000, status="RUNNING")
+        return [one for one in going if names.parent_of(one.run_id) == run_id]
+
+    def stop(self, arn: str, *, error: str = "StoppedByUser") -> None:
+        self._states.stop_execution(executionArn=arn, error=error, cause="specdecode stop")
 
     def state(self, run_id: str) -> RunState | None:
         return load_state(self.store, run_id)
@@ -197,14 +204,14 @@ class Deployment:
         """The cluster now, by the inspect function."""
         return ClusterView.model_validate(self._must_invoke(self.outputs["InspectFunction"]))
 
-    def pods(self, run_id: str) -> tuple[PodView, ...] | None:
-        """The run's pods now; None where they cannot be had, which hides nothing else of the run."""
+    def pods(self, *run_ids: str) -> tuple[PodView, ...] | None:
+        """The runs' pods now; None where they cannot be had, which hides nothing else of the run."""
         try:
             seen = ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
         except FunctionFailed:
             return None
-        label = names.run_label(run_id)
-        return tuple(pod for pod in seen.pods if pod.run == label)
+        labels = {names.run_label(run_id) for run_id in run_ids}
+        return tuple(pod for pod in seen.pods if pod.run in labels)
 
     def reconcile(self) -> dict[str, Any]:
         """Run the watchdog once and wait for it; what it found and did. Raises FunctionFailed."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from specdecode import names
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_USAGE, complain, say, stop_with
-from specdecode.cli.runs_deployment import Deployment, FunctionFailed
+from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BACKSTOP_WINDOW_MINUTES
+from specdecode.runs.state import WITH_ITS_RUN
 from specdecode.runs.view import ClusterView
 
 ATTEMPTS = 30
@@ -43,13 +45,26 @@ def free(deployment: Deployment) -> None:
     holder = _only_holder(deployment.cluster())
     if holder is not None:
         found = deployment.find(holder)
-        if found is not None and found.status not in TERMINAL:
-            deployment.stop(found.arn)
-            say(f"stopped {holder}")
-        give_back(deployment, holder)
+        give_back(deployment, holder, *stop_run(deployment, holder, found))
         return
     _say_done(deployment, done)
     say(f"nobody holds a node; the node pools have {done['replicas']} replicas")
+
+
+def stop_run(deployment: Deployment, run_id: str, found: Execution | None) -> list[str]:
+    """Stop the run, where its execution `found` goes on, and then its units; their ids. The run first: it would start
+    others in their stead.
+    """
+    units = {unit.run_id for unit in deployment.units(run_id)}
+    if found is not None and found.status not in TERMINAL:
+        deployment.stop(found.arn)
+        say(f"stopped {run_id}")
+    for unit in deployment.units(run_id):  # some may be stopped already: the watchdog comes at once too
+        deployment.stop(unit.arn, error=WITH_ITS_RUN)
+        units.add(unit.run_id)
+    for unit_id in sorted(units):
+        say(f"stopped {unit_id}")
+    return sorted(units)
 
 
 def bring_to_zero(deployment: Deployment) -> None:
@@ -60,17 +75,22 @@ def bring_to_zero(deployment: Deployment) -> None:
 
 
 def _only_holder(seen: ClusterView) -> str | None:
-    """The run that holds a node, or None; ends the command with 2, naming them, where there are several."""
-    holders = [claim.run_id for claim in seen.lease.holders]
+    """The run that holds a node, or several by its units, or None; ends the command with 2, naming them, where there
+    are several runs.
+    """
+    held = [claim.run_id for claim in seen.lease.holders]
+    holders = list(dict.fromkeys(names.parent_of(run_id) or run_id for run_id in held))
     if len(holders) > 1:
         stops = "".join(f"\n  specdecode stop {run_id}" for run_id in holders)
-        raise stop_with(f"{len(holders)} runs hold a node each; nothing was stopped. Say which:{stops}", EXIT_USAGE)
+        what = "a node each" if len(holders) == len(held) else f"{len(held)} nodes"
+        raise stop_with(f"{len(holders)} runs hold {what}; nothing was stopped. Say which:{stops}", EXIT_USAGE)
     return holders[0] if holders else None
 
 
 def _going(deployment: Deployment) -> list[str]:
-    """Ids of the runs that go on, the newest first."""
-    return [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
+    """Ids of the runs that go on, the newest first; without the units of others of them."""
+    going = [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
+    return [run_id for run_id in going if names.parent_of(run_id) not in going]
 
 
 def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
@@ -84,13 +104,13 @@ def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
         )
 
 
-def give_back(deployment: Deployment, run_id: str) -> None:
-    """Run the watchdog until nothing stands for the run any more."""
+def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
+    """Run the watchdog until nothing stands for the run, or its `units`, any more."""
     done: dict[str, Any] = {}
     for _ in range(ATTEMPTS):
         done = _reconcile(deployment)
         seen = deployment.cluster()
-        if done["replicas"] is not None and not _stands(run_id, seen):
+        if done["replicas"] is not None and not _stands(run_id, units, seen):
             _tell(done)
             say(f"released; the node pools have {seen.replicas} replicas")
             return
@@ -99,10 +119,13 @@ def give_back(deployment: Deployment, run_id: str) -> None:
     raise stop_with(f"{run_id} still has workloads; the watchdog goes on (`specdecode capacity`)", EXIT_FAILED)
 
 
-def _stands(run_id: str, seen: ClusterView) -> bool:
-    """Whether the run holds, waits, or has pods."""
+def _stands(run_id: str, units: Sequence[str], seen: ClusterView) -> bool:
+    """Whether the run, or a unit of it, holds, waits, or has pods."""
     claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
-    return run_id in claims or any(pod.run == names.run_label(run_id) for pod in seen.pods)
+    labels = {names.run_label(each) for each in (run_id, *units)}
+    return any(run_id in (each, names.parent_of(each)) for each in claims) or any(
+        pod.run in labels for pod in seen.pods
+    )
 
 
 def _reconcile(deployment: Deployment) -> dict[str, Any]:

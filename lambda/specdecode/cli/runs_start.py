@@ -23,10 +23,11 @@ from specdecode.experiment import (
     load_preset,
     parse_overrides,
     preset_names,
+    rules,
 )
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import EndpointExperiment
-from specdecode.planning import Bill, Inventory, Plan, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Bill, Inventory, Plan, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs.state import StateDamaged
 
 
@@ -78,7 +79,8 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
 
 
 def estimate(deployment: Deployment, experiment: Experiment) -> tuple[Plan, Bill]:
-    """The plan with what lies in the bucket now, and its bill on this deployment's terms.
+    """The plan with what lies in the bucket now, and its bill on this deployment's terms. Ends the command with 2 where
+    the deployment cannot run it.
 
     Where the bucket may not be read, everything counts as missing.
     """
@@ -90,7 +92,9 @@ def estimate(deployment: Deployment, experiment: Experiment) -> tuple[Plan, Bill
         complain(f"the bucket cannot be read ({error.response['Error']['Code']}): the estimate counts all as missing")
         inventory = Inventory()
     try:
-        plan = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity)
+        if problems := rules.check(experiment, engine, capacity):
+            raise ExperimentError(problems)
+        plan = plan_run(experiment, inventory=inventory, engine=engine, capacity=capacity)
     except ExperimentError as error:
         raise stop_with(str(error), EXIT_USAGE) from None
     return plan, make_bill(plan, capacity)
@@ -119,9 +123,9 @@ def _what(wanted: Wanted, plan: Plan) -> str:
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
     if isinstance(plan.experiment, EndpointExperiment):
         return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
+    over = _many(len(plan.units), "node") if plan.is_shared else _many(waves, "wave")
     return (
-        f"{wanted.experiment.name}: {_many(waves, 'wave')}, {_many(models, 'model')} to stage, "
-        f"{_many(compiles, 'artifact')} to compile"
+        f"{wanted.experiment.name}: {over}, {_many(models, 'model')} to stage, {_many(compiles, 'artifact')} to compile"
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from specdecode import names
 from specdecode.cli.runs_deployment import Execution
 from specdecode.escape import line, plain
 from specdecode.experiment.capacity import TERMS, CapacityType
@@ -42,6 +44,8 @@ class RunView:
     """On what terms the deployment gets its node now."""
     started_by: str | None = None
     """ARN that the command line wrote into the run's request; None for one that was started in the console."""
+    units: tuple[RunView, ...] = ()
+    """Of a run on several nodes: those that have begun. Time and money of nodes are theirs together."""
 
 
 def view(
@@ -78,6 +82,32 @@ def view(
         capacity=capacity,
         started_by=state.started_by if state else None,
     )
+
+
+def with_units(shown: RunView, state: RunState, units: Sequence[RunView]) -> RunView:
+    """The run with its units: how many of them are measured, and what their nodes cost."""
+    held = [unit.node_s for unit in units if unit.node_s is not None]
+    spent = [unit.dollars for unit in units if unit.dollars is not None]
+    whole = sum(set(unit.arms) == set(unit.finished) for unit in state.units)
+    return replace(
+        shown,
+        wave=f"{whole} of {len(state.units)} units measured",
+        node_s=sum(held) if held else None,
+        dollars=sum(spent) if spent else None,
+        units=tuple(units),
+    )
+
+
+def below_their_runs(found: Sequence[Execution]) -> Iterator[tuple[Execution, str]]:
+    """The executions in their order, each unit below its run (where that is among them), with its indent."""
+    known = {item.run_id for item in found}
+    units: dict[str | None, list[Execution]] = defaultdict(list)
+    for item in reversed(found):
+        units[names.parent_of(item.run_id)].append(item)
+    for item in found:
+        if names.parent_of(item.run_id) not in known:
+            yield item, ""
+            yield from ((unit, "  ") for unit in units[item.run_id])
 
 
 def _progress(plan: Plan, measured: int, lost: int) -> str:
@@ -123,6 +153,8 @@ def lines(shown: RunView) -> list[str]:
         out.append(f"  started by  {line(shown.started_by.rpartition(':')[2])}")
     if shown.step:
         out.append(f"  step        {shown.step}" + (f": {line(shown.message)}" if shown.message else ""))
+    for unit in shown.units:
+        out.append(f"  unit        {_unit_line(unit)}")
     if shown.fallback:
         out.append(f"  compiled    {shown.fallback}")
     if shown.dollars is not None and shown.node_s is not None:
@@ -134,6 +166,13 @@ def lines(shown: RunView) -> list[str]:
     if shown.result:
         out += [f"  {key:<11} {line(str(value))}" for key, value in shown.result.items() if key != "run_id"]
     return out
+
+
+def _unit_line(unit: RunView) -> str:
+    """A unit in one line."""
+    spent = f", ${unit.dollars:.2f}" if unit.dollars is not None else ""
+    doing = f"{unit.step}{f': {unit.message}' if unit.message else ''}" if unit.step else unit.error or ""
+    return line(f"{unit.run_id} {unit.status} {clock(unit.elapsed_s)}{spent} {doing}".rstrip())
 
 
 def pod_line(pod: PodView) -> str:

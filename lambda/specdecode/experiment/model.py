@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
 
+from specdecode import names
 from specdecode.experiment import endpoints, shapes
 from specdecode.experiment.base import (
     MOST_DRAFTED,
@@ -102,6 +103,8 @@ class Experiment(Frozen, ABC):
     description: Prose = ""
     node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
     """Instance type of the node that all arms are measured on."""
+    nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
+    """Nodes that share the arms: each measures some, with their baselines, and is given back when it is done."""
     target: ModelRef
     variants: tuple[Variant, ...] = Field(min_length=1)
     workload: Workload

@@ -17,6 +17,9 @@ from specdecode.planning.plan import Plan
 STAGING_MB_A_SECOND = Range(low=50, high=500)
 """A guess of what all staging pods together fetch; no staging of this project in an account is known to us."""
 
+TRIES = 2
+"""Of a unit of a run on several nodes: one that loses its node is measured again on another, once."""
+
 
 class Bill(Frozen):
     """US dollars, hours and GB (10^9 bytes) of one run. Nothing here is looked up at AWS."""
@@ -31,7 +34,11 @@ class Bill(Frozen):
     more_rounds: Range
     """Node hours, of `node_hours`, that the rounds after the first take."""
     longest_node_hours: float
-    """If every step lasts until its deadline."""
+    """If every step lasts until its deadline; of several nodes together, each of which is lost and made again once."""
+    nodes: int = 1
+    """How many share the run."""
+    longest_hours: float
+    """The same until the last of them is given back."""
     staging_gb: float
     """Weights that come from the internet, through the NAT gateway."""
     staging: Range
@@ -52,7 +59,9 @@ class Bill(Frozen):
     @property
     def on_cpu_at_most(self) -> float:
         """Dollars for CPU nodes that compile, if every Job lasts until its deadline; 0 where none does."""
-        return self.compiling.on_cpu_at_most if self.compiling and self.compiling.chosen is CompileOn.CPU else 0
+        if self.compiling is None or self.compiling.chosen is not CompileOn.CPU:
+            return 0
+        return self.compiling.on_cpu_at_most * (TRIES if self.nodes > 1 else 1)
 
     @property
     def added(self) -> float:
@@ -77,14 +86,18 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         low=fetched * 1000 / STAGING_MB_A_SECOND.high / 3600, high=fetched * 1000 / STAGING_MB_A_SECOND.low / 3600
     )
     traffic = fetched * prices.NAT_TRAFFIC.usd
-    longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
+    longest = end = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) / 60
     most = longest * plan.price_per_node_hour
+    if plan.units:
+        end = TRIES * max(unit.longest_node_hours for unit in plan.units)
+        longest = TRIES * sum(unit.longest_node_hours for unit in plan.units)
+        most = TRIES * sum(unit.most for unit in plan.units)
     if plan.models_to_stage:
         most += (
             traffic
             + (plan.experiment.deadlines.staging + late_minutes(plan.poll_seconds)) / 60 * prices.STAGING_NODE_HIGH.usd
         )
-    if plan.compiling and plan.compiling.chosen is CompileOn.CPU:
+    if plan.compiling and plan.compiling.chosen is CompileOn.CPU and not plan.units:
         most += plan.compiling.on_cpu_at_most
     stored = sum(item.model.size_gib for item in plan.models)
     stored += sum(plan.served.weights_gib(plan.served.variant(item.arm.variant)) for item in plan.artifacts)
@@ -96,6 +109,8 @@ def make_bill(plan: Plan, capacity: Capacity) -> Bill:
         rounds=plan.experiment.rounds,
         more_rounds=plan.more_rounds,
         longest_node_hours=longest,
+        nodes=plan.experiment.nodes,
+        longest_hours=end,
         staging_gb=fetched,
         staging=Range(
             low=traffic + hours.low * prices.STAGING_NODE_LOW.usd,

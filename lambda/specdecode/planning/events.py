@@ -62,7 +62,7 @@ STOP_MINUTES = 15
 RELEASE_MINUTES = 15
 
 
-BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "Report")
+BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "MeasureUnits", "Report")
 """Steps without the node, the last one after it."""
 
 

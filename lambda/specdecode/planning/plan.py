@@ -77,6 +77,19 @@ class PlannedArtifact(Frozen):
     compiled: bool
 
 
+class PlannedUnit(Frozen):
+    """What one node of several measures, as a run of its own."""
+
+    arms: tuple[str, ...]
+    """Without the baselines that it measures beside them."""
+    waves: int
+    node_hours: Range
+    longest_node_hours: float
+    """If every step lasts until its deadline."""
+    most: float
+    """US dollars for that, and for what CPU nodes compile for it."""
+
+
 class Plan(Frozen):
     """Everything that is known before the first dollar is spent. Manifests are functions of it."""
 
@@ -84,7 +97,10 @@ class Plan(Frozen):
     experiment: AnyExperiment
     engine: Engine
     waves: tuple[Wave, ...]
-    """Of an adaptive sweep those of the steps so far; all that is estimated below counts the steps to come."""
+    """Of an adaptive sweep those of the steps so far; all that is estimated below counts the steps to come. None of a
+    run on several nodes: its units have them."""
+    units: tuple[PlannedUnit, ...] = ()
+    """Of a run on several nodes."""
     sweep: SweepPlan | None = None
     """Of an adaptive sweep."""
     models: tuple[PlannedModel, ...]
@@ -117,6 +133,11 @@ class Plan(Frozen):
         if not isinstance(self.experiment, ServedExperiment):
             raise TypeError(f"{self.experiment.name}: its arms are servers that already run")
         return self.experiment
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several nodes share the arms."""
+        return self.experiment.nodes > 1
 
     @property
     def models_to_stage(self) -> tuple[ModelRef, ...]:

@@ -14,11 +14,36 @@ from specdecode.runs.store import Store
 LARGEST = 8 << 20
 """Bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one would
 cost a function its memory."""
+WITH_ITS_RUN = "StoppedWithItsRun"
+"""Error of a unit that was stopped since its run ended: if that is redriven, the unit is measured again."""
 Document = TypeVar("Document", bound=BaseModel)
 
 
 class StateDamaged(Exception):
     """What is stored is no run's record or plan: trying again cannot help."""
+
+
+class RunUnit(BaseModel):
+    """A part of a run on several nodes: an ordinary run of some of its arms, with their baselines."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    number: int
+    """From 1; what its records say."""
+    run_id: str
+    arms: tuple[str, ...]
+    """Without the baselines."""
+    accept_cost: float
+    """US dollars that it may cost at most, of those that the whole run may."""
+    after: int | None = None
+    """The unit whose arms it measures again, since that one lost its node."""
+    status: str | None = None
+    """How its execution ended; None until then."""
+    error: str = ""
+    cause: str = ""
+    """Why it ended, where it did not succeed."""
+    finished: tuple[str, ...] = ()
+    """Those of `arms` that it measured whole; known at its end."""
 
 
 class RunState(BaseModel):
@@ -35,6 +60,8 @@ class RunState(BaseModel):
     resumed_from: str | None = None
     started_by: str | None = None
     """Who started it, as the request says; nobody has checked it."""
+    units: tuple[RunUnit, ...] = ()
+    """Of a run on several nodes."""
     held_since: AwareDatetime | None = None
     """When the run got the node; money counts from here."""
     pool: str | None = None

@@ -8,6 +8,7 @@ from specdecode import layout, manifests, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.resources import name_of
 from specdecode.cluster.teardown import run_selector
+from specdecode.planning import Arm
 from specdecode.planning.cost import compile_minutes
 from specdecode.tasks.acquire import require_node
 from specdecode.tasks.compile_ahead import compile_ahead
@@ -17,13 +18,14 @@ from specdecode.tasks.jobs import advance_job, keep_failed_logs
 from specdecode.tasks.losing import go_on_without
 from specdecode.tasks.made_elsewhere import made_elsewhere
 from specdecode.tasks.pace import attentive
-from specdecode.tasks.run import load_run, render_context
+from specdecode.tasks.run import Run, load_run, render_context
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.sessions import Sessions
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none. What another
+    run compiles comes last.
 
     With `ahead` the artifacts of all waves, on CPU nodes and without the node.
     """
@@ -41,13 +43,14 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
     if ending := _ending(rt.kube, given.run_id, still_to_do={arm.variant for arm in missing}):
         text = f"{ending} has stored its artifact and still holds its devices"
         return Progress(done=False, message=text, wait_s=run.plan.attentive_seconds)
-    for arm in missing:
+    waits: list[str] = []
+    for arm in _begun_first(missing, run, rt):
         job = manifests.compile_job(run.plan, arm, ctx)
         keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
         try:
-            if other := made_elsewhere(arm, run, rt, limit_min=run.plan.experiment.deadlines.compile):
-                text = f"{arm.variant}: {other} compiles the same artifact; this run waits for it"
-                return Progress(done=False, message=text, wait_s=run.plan.poll_seconds)
+            if other := made_elsewhere(arm, run, rt, limit_min=_limit_min(run, given.wave)):
+                waits.append(f"{arm.variant}: {other} compiles the same artifact; this run waits for it")
+                continue
             done, message, age = advance_job(
                 Sessions(rt, ctx, manifests.compile_rights(run.plan, arm)),
                 [job],
@@ -63,8 +66,26 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
             return Progress(done=False, message=f"{arm.variant}: {message}", wait_s=wait_s)
         if not rt.store.is_complete(layout.compiled_prefix(arm.fingerprint)):
             raise CompileFailed(f"the Job for {arm.variant} is complete but its artifact {arm.fingerprint} is not")
+    if waits:
+        return Progress(done=False, message="; ".join(waits), wait_s=run.plan.poll_seconds)
     is_back(run, given.wave, rt=rt)
     return Progress(done=True, message=f"{len(arms)} artifacts are ready")
+
+
+def _limit_min(run: Run, wave: int) -> int:
+    """Minutes for all that the wave compiles, and waits for meanwhile, one after the other."""
+    planned = [step.deadline_minutes for step in run.plan.steps if (step.name, step.wave) == ("Compile", wave)]
+    return max(run.plan.experiment.deadlines.compile, *planned, 0)
+
+
+def _begun_first(missing: list[Arm], run: Run, rt: Runtime) -> list[Arm]:
+    """`missing` with what this run compiles already before the rest: one at a time, though another run's Job for an arm
+    before it has failed meanwhile. What others compile is waited for when nothing else is left to do.
+    """
+    selector = f"{run_selector(run.state.run_id)},{names.COMPONENT_LABEL}=compile"
+    jobs = rt.kube.list("Job", namespace=names.NAMESPACE, selector=selector)
+    begun = {job["metadata"]["labels"].get(names.ARTIFACT_LABEL) for job in jobs}
+    return sorted(missing, key=lambda arm: arm.fingerprint not in begun)
 
 
 def _ending(kube: Kubernetes, run_id: str, *, still_to_do: set[str]) -> str | None:

@@ -84,6 +84,10 @@ class TeardownStuck(StepFailed):
     """Workloads did not go away."""
 
 
+class UnitFailed(StepFailed):
+    """A part of a run on several nodes failed; the others were measured, and the report has them."""
+
+
 class ReportFailed(StepFailed):
     """The measurements do not make a report."""
 

@@ -24,7 +24,7 @@ def made_elsewhere(arm: Arm, run: Run, rt: Runtime, *, limit_min: int) -> str | 
 
     The Job that was made first goes on. Two that were made between two looks see each other at the next, long before
     one of them has anything to store: the later one is deleted. CompileFailed when nothing has come of waiting and
-    compiling together within `limit_min`, the step's deadline: a wait costs no more than a compilation would.
+    compiling together within `limit_min`, the step's deadline: a wait costs no more than compilations would.
     """
     own = names.run_label(run.state.run_id)
     jobs = rt.kube.list("Job", namespace=names.NAMESPACE, selector=f"{names.ARTIFACT_LABEL}={arm.fingerprint}")

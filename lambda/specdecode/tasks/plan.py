@@ -12,7 +12,7 @@ from specdecode.analysis.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import CompileOn, EndpointExperiment, ServedExperiment, Sweep
-from specdecode.planning import Bill, Plan, SweepStep, make_bill, make_plan, needed_prefixes, read_inventory
+from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
 from specdecode.runs.store import Store
@@ -24,6 +24,7 @@ from specdecode.tasks.prompts import keep_sets, said
 from specdecode.tasks.request import experiment_of, parse_request
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 from specdecode.tasks.sweeping import grow
+from specdecode.tasks.units import check_id, check_length, first_units, inherited_units, unit_experiment
 
 
 class Planned(BaseModel):
@@ -38,6 +39,8 @@ class Planned(BaseModel):
     """Whether CPU nodes compile before the node is taken."""
     endpoints: bool
     """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
+    units: bool
+    """Whether several nodes share the arms, each in a run of its own that this one starts."""
     experiment: str
     plan: str
     """Where the whole plan lies."""
@@ -55,6 +58,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     _check_name(given, known)
     _check_told(rt)
     request = parse_request(given.input)
+    check_id(given.run_id, request)
     if known is None and request.resume is None and (found := rt.store.keys(layout.run_key(given.run_id, "raw/"))):
         raise InvalidExperiment(
             f"{len(found)} files of measurements lie below {rt.store.url(layout.run_prefix(given.run_id))} already and "
@@ -62,10 +66,14 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         )
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
     old = None
-    if request.resume is None:
+    if request.unit_of is not None:
+        experiment = unit_experiment(rt.store, request.unit_of, given.run_id)
+    elif request.resume is None:
         experiment = experiment_of(request, capacity=capacity)
     else:
         experiment, old = _resumed(rt.store, request.resume, capacity)
+    if experiment.nodes > 1:
+        check_length(given.run_id)
     if isinstance(experiment, ServedExperiment) and (closed := outside_window(capacity.of(experiment.node), rt.now())):
         raise CapacityUnavailable(closed)
     if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
@@ -74,8 +82,12 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
     sweep = _sweep_so_far(rt.store, experiment, request.resume)
+    units = inherited_units(rt.store, old) if old and experiment.nodes > 1 else ()
+    left = {variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished}
     try:
-        planned = make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
+        planned = plan_run(
+            experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep, arms=left
+        )
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
@@ -90,8 +102,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             started_at=now,
             resumed_from=request.resume,
             started_by=request.started_by,
+            units=first_units(given.run_id, planned, units),
         )
-        save_state(rt.store, inherit(rt.store, state, old) if old else state)
+        save_state(rt.store, inherit(rt.store, state, old) if old and not planned.is_shared else state)
     # Before capacity is taken it is known whether a resumed sweep needs any.
     planned = grow(given.run_id, rt)
     return Planned(
@@ -100,6 +113,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         adaptive=planned.sweep is not None,
         ahead=experiment.compile.on is CompileOn.CPU,
         endpoints=isinstance(experiment, EndpointExperiment),
+        units=planned.is_shared,
         experiment=experiment.name,
         plan=rt.store.url(layout.run_key(given.run_id, PLAN)),
         warnings=planned.warnings,

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, layout, names
-from specdecode.analysis import AtLevel, Comparison, RunContext, compare_measured, lm_eval_scores, measure
+from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
 from specdecode.analysis.accuracy import NoScores
 from specdecode.analysis.context import Accuracy, Failure
-from specdecode.analysis.datums import metric_data
 from specdecode.analysis.objective import carried
 from specdecode.analysis.report import documents
 from specdecode.experiment import Capacity
 from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.manifests.serve_command import served_model
-from specdecode.measures.accounting import accounting_of
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
-from specdecode.measures.publish import Datum, places
-from specdecode.measures.publish import metric_data as request_data
-from specdecode.measures.publish import publish as send
 from specdecode.planning import Plan
-from specdecode.records import SERVERS, RequestRecord, Servers, read_record
-from specdecode.runs.state import RunState, change_state
+from specdecode.records import RequestRecord, Servers, read_record
+from specdecode.runs.state import RunState
 from specdecode.runs.store import Store
-from specdecode.tasks import logs
 from specdecode.tasks.artifacts import compiled, served
+from specdecode.tasks.collect import collect, of_units, refuse_unmeasured
 from specdecode.tasks.errors import ReportFailed
-from specdecode.tasks.previous import last_good
 from specdecode.tasks.prompts import kept_sets
-from specdecode.tasks.run import Run, load_run
+from specdecode.tasks.publishing import ACCOUNTING, publish
+from specdecode.tasks.run import Run, load_run, read_servers
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
-ACCOUNTING = accounting_of("usage")
-"""The pipeline's; `specdecode bench --accounting` chooses another."""
 CONTENT_TYPES = {
     "json": "application/json; charset=utf-8",
     "html": "text/html; charset=utf-8",
@@ -62,12 +55,17 @@ class Reported(BaseModel):
 
 
 def report(given: StepInput, rt: Runtime) -> Reported:
+    """Write the run's report. Of a run on several nodes that of all its units: UnitFailed, once it is written, where an
+    arm is not measured. A unit publishes nothing: its run does.
+    """
     run = load_run(rt.store, given.run_id)
+    units = collect(run, rt.store)
     records = list(read_records(rt.store, given.run_id))
     if not records:
+        refuse_unmeasured(run, rt)
         raise ReportFailed(f"there is no record in {rt.store.url(layout.run_key(given.run_id, 'raw'))}/")
     experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
-    context = run_context(run.plan, run.state, rt, servers)
+    context = of_units(run_context(run.plan, run.state, rt, servers), run, units, rt)
     levels = measure(experiment=experiment, records=records, context=context)
     sets = kept_sets(rt.store, experiment, run_id=given.run_id)
     comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
@@ -83,6 +81,8 @@ def report(given: StepInput, rt: Runtime) -> Reported:
             for name, text in files.items():
                 key = layout.run_key(given.run_id, *folder, name)
                 rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
+    unpublished = () if names.parent_of(given.run_id) else publish(comparison, levels, run, units, rt)
+    refuse_unmeasured(run, rt)
     return Reported(
         run_id=given.run_id,
         verdict=comparison.answer,
@@ -91,7 +91,7 @@ def report(given: StepInput, rt: Runtime) -> Reported:
         summary=rt.store.url(layout.run_key(given.run_id, "report.json")),
         raw=rt.store.url(layout.run_key(given.run_id, "raw")) + "/",
         carried=tuple(map(carried, comparison.objective)),
-        unpublished=publish(comparison, levels, run, rt),
+        unpublished=unpublished,
     )
 
 
@@ -100,42 +100,6 @@ def console_page(bucket: str, key: str, region: str) -> str:
     host = "amazonaws.cn" if region.startswith("cn-") else "aws.amazon.com"
     query = urlencode({"region": region, "prefix": key})
     return f"https://{region}.console.{host}/s3/object/{bucket}?{query}"
-
-
-def publish(comparison: Comparison, levels: Sequence[AtLevel], run: Run, rt: Runtime) -> tuple[str, ...]:
-    """Send the comparison's figures, and once those of each wave's requests; what went wrong, in words.
-
-    A figure not sent fails no run: a run that is resumed sends it.
-    """
-    client = rt.clients("cloudwatch")
-    problems = send(_of_requests(comparison, levels, run), namespace=names.METRIC_NAMESPACE, client=client)
-    if not problems:
-        waves = tuple(wave.index for wave in run.plan.waves)
-        for run_id in filter(None, (run.state.run_id, run.state.resumed_from)):
-            change_state(rt.store, run_id, published=waves)
-    own = metric_data(comparison, previous=last_good(rt.store, comparison, before=run.state))
-    problems += send(own, namespace=names.METRIC_NAMESPACE, client=client)
-    if problems:
-        logs.info("unpublished", problems=problems)
-    return tuple(dict.fromkeys(problems))
-
-
-def _of_requests(comparison: Comparison, levels: Sequence[AtLevel], run: Run) -> Iterator[Datum]:
-    """Metrics of the requests of waves that no report has published before: all, unless the run was resumed."""
-    before = {
-        (arm.variant, wave.round) for wave in run.plan.waves if wave.index in run.state.published for arm in wave.arms
-    }
-    experiment = comparison.experiment
-    if before:
-        every = (record for at in levels for each in at.arms.values() for record in each.block.records)
-        fresh = [record for record in every if (record.variant, record.round) not in before]
-        levels = measure(experiment=experiment, records=fresh, context=comparison.context)
-    labels = {case.name: case.label for case in experiment.workload.cases}
-    for at in levels:
-        for (variant, case), measured in at.arms.items():
-            label = experiment.variant(variant).label
-            place = places(experiment, variant=label, case=labels[case], level=at.level)
-            yield from request_data(measured, accounting=ACCOUNTING, places=place)
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
@@ -150,14 +114,6 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
                 yield read_record(line)
             except ValidationError as error:
                 raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
-
-
-def read_servers(store: Store, run_id: str) -> Servers:
-    """What the benchmark learned of the servers; nothing where it wrote nothing that can be read."""
-    try:
-        return Servers.model_validate_json(store.read(layout.run_key(run_id, SERVERS)) or b"")
-    except ValidationError:
-        return Servers(run_id=run_id)
 
 
 def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> RunContext:

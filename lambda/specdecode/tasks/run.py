@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from specdecode import layout
 from specdecode.experiment import Capacity
 from specdecode.manifests import RenderContext
 from specdecode.planning import Plan, Wave
+from specdecode.records import SERVERS, Servers
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_document, load_state
 from specdecode.runs.store import Store
@@ -75,3 +78,11 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
         makes_nodes=not rt.is_guest,
         node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
     )
+
+
+def read_servers(store: Store, run_id: str) -> Servers:
+    """What the benchmark learned of the servers; nothing where it wrote nothing that can be read."""
+    try:
+        return Servers.model_validate_json(store.read(layout.run_key(run_id, SERVERS)) or b"")
+    except ValidationError:
+        return Servers(run_id=run_id)

@@ -12,8 +12,8 @@ from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_pr
 from specdecode.planning.sweep import FEW_STEPS
 from specdecode.runs import PLAN
 from specdecode.tasks.capacity import outside_window
-from specdecode.tasks.report import read_records, read_servers, run_context
-from specdecode.tasks.run import Run, load_run
+from specdecode.tasks.report import read_records, run_context
+from specdecode.tasks.run import Run, load_run, read_servers
 from specdecode.tasks.runtime import Runtime
 
 

@@ -20,11 +20,12 @@ from specdecode.cluster.lease import Claim, Lease
 from specdecode.cluster.lease_store import LeaseDamaged, LeaseStore
 from specdecode.cluster.resources import WORKLOAD_KINDS
 from specdecode.cluster.teardown import delete_workloads
-from specdecode.tasks import executions, logs, nodes
+from specdecode.tasks import executions, logs, nodes, units
 from specdecode.tasks.guarded import Guarded
 from specdecode.tasks.replicas import follow_lease, set_replicas
 from specdecode.tasks.runtime import Runtime, StepInput, run_step
 
+UNITS = "the units of runs that have ended"
 EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
 COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
 
@@ -39,6 +40,8 @@ class Reconciled(BaseModel):
 
     ended: tuple[str, ...] = ()
     """Runs that held or waited though their execution no longer runs."""
+    stopped: tuple[str, ...] = ()
+    """Units that were stopped since the run that they are of no longer runs."""
     cleaned: tuple[str, ...] = ()
     """Values of the run label whose workloads were deleted because no claim stands for them."""
     replicas: int | None = None
@@ -68,6 +71,9 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
         running = executions.running(rt, machine=_machine(rt))
+    stopped: tuple[str, ...] = ()
+    with parts.part(UNITS):
+        stopped = units.stop_left(rt, running or set(), machine=_machine(rt))
     lease, ended, wanted = _nodes(rt, running, parts)
     with parts.part(QUEUE):
         ended += _turns(rt, running, parts)
@@ -81,6 +87,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
+        stopped=stopped,
         cleaned=cleaned,
         replicas=None if wanted is None else wanted.replicas,
         nodes=None if count is None else count.total(),

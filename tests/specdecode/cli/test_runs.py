@@ -19,7 +19,7 @@ from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, vie
 from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import Capacity, load_engine, load_preset, to_yaml
 from specdecode.planning import Inventory, make_plan, needed_prefixes
-from specdecode.runs.state import RunState, StateDamaged
+from specdecode.runs.state import RunState, RunUnit, StateDamaged
 from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 from typer.testing import CliRunner
@@ -104,6 +104,11 @@ class FakeDeployment:
     def executions(self, *, limit: int) -> list[Execution]:
         return [RUNNING][:limit]
 
+    going_units: tuple[Execution, ...] = ()
+
+    def units(self, run_id: str) -> list[Execution]:
+        return list(self.going_units)
+
     def events(self, arn: str) -> list[dict[str, Any]]:
         return [entered("Serve"), exited("1 of 2 arms are ready")]
 
@@ -115,8 +120,8 @@ class FakeDeployment:
     def plan(self, run_id: str) -> Any:
         return PLAN
 
-    def stop(self, arn: str) -> None:
-        type(self).stopped = [arn]
+    def stop(self, arn: str, *, error: str = "StoppedByUser") -> None:
+        type(self).stopped = [*self.stopped, arn]
 
     def reconcile(self) -> dict[str, Any]:
         """As the watchdog does it: a run that goes on keeps the node."""
@@ -136,7 +141,7 @@ class FakeDeployment:
             pods=(POD,) if FakeDeployment.held else (),
         )
 
-    def pods(self, run_id: str) -> tuple[PodView, ...] | None:
+    def pods(self, *run_ids: str) -> tuple[PodView, ...] | None:
         FakeDeployment.asked_for_pods += 1
         return FakeDeployment.seen_pods
 
@@ -240,7 +245,7 @@ def test_run_shows_what_it_costs_and_asks_once(answering, says, code, started):
     assert "qwen3-32b: 2 waves, 2 models to stage, 2 artifacts to compile" in result.output
     assert "node      1.4 to 5.9 h, $52 to $212 at $35.76 an hour" in result.output
     assert "rounds    2; after the first: 16 to 88 min, $9.27 to $52.24 of it" in result.output
-    assert "at most   $377, if every step lasts until its deadline" in result.output
+    assert "at most   $378, if every step lasts until its deadline" in result.output
     assert result.output.count("Start it? [y/N]") == 1
     assert ("nothing was started" in result.output) == (not started)
 
@@ -255,14 +260,14 @@ def test_where_nobody_can_be_asked_run_wants_yes_and_says_so(command, arguments)
 def test_json_is_never_asked_even_at_a_terminal(answering):
     assert answering("run", "qwen3-32b", "--json", says="y\n").exit_code == 2
     result = answering("run", "qwen3-32b", "--json", "--yes", says="")
-    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(377, abs=1)
+    assert json.loads(result.stdout)["bill"]["most"] == pytest.approx(378, abs=1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "it could cost $2,754, if every step lasts until its deadline (more than $500): add --accept-cost 2754"),
-        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2754"),
+        ((), "it could cost $2,755, if every step lasts until its deadline (more than $500): add --accept-cost 2756"),
+        (("--accept-cost", "600"), "(--accept-cost 600 is not enough): add --accept-cost 2756"),
     ],
 )
 def test_a_run_that_could_cost_more_than_the_bound_needs_more_than_yes(command, arguments, words):
@@ -644,3 +649,70 @@ def test_an_experiment_too_large_for_an_execution_is_refused_in_words(capsys):
         made.start("r", {"experiment": {"workload": {"cases": [case] * 2000}}})
     assert refused.value.exit_code == 2 and len(sent) == 1
     assert "279 KiB" in capsys.readouterr().err
+
+
+UNITS = tuple(
+    Execution(run_id=f"r-n{number}", arn=f"arn:r-n{number}", status="RUNNING", started=STARTED, stopped=None)
+    for number in (1, 2)
+)
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """The run has two units, which hold a node each until they are stopped."""
+
+    def cluster(self):
+        claims = tuple(
+            Claim(run_id=unit.run_id, execution_arn=unit.arn, queued_at=NOW, held_since=NOW, pool=pool)
+            for unit, pool in zip(UNITS, ("trn2", "trn2-2"), strict=True)
+            if unit.arn not in self.stopped
+        )
+        return ClusterView(lease=Lease(holders=claims), replicas=len(claims), nodes=(), pods=())
+
+    monkeypatch.setattr(FakeDeployment, "going_units", UNITS)
+    monkeypatch.setattr(FakeDeployment, "cluster", cluster)
+
+
+@pytest.mark.parametrize("arguments", [("stop", "r"), ("stop", "--yes"), ("capacity", "--release")])
+def test_a_run_on_several_nodes_is_stopped_before_its_units_and_with_them(command, shared, arguments):
+    result = command(*arguments)
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r", "arn:r-n1", "arn:r-n2"])
+    assert "stopped r-n2" in result.output
+
+
+def test_units_that_outlived_their_run_are_stopped_by_its_name(command, shared):
+    FakeDeployment.looks = 5
+    result = command("stop", "r")
+    assert (result.exit_code, FakeDeployment.stopped) == (0, ["arn:r-n1", "arn:r-n2"])
+    assert "r has already ended" in result.output
+
+
+def test_units_are_listed_below_their_run(command, monkeypatch):
+    other = Execution(**{**vars(RUNNING), "run_id": "other"})
+    alone = Execution(**{**vars(RUNNING), "run_id": "older-n1"})
+    newest_first = [other, UNITS[1], UNITS[0], RUNNING, alone]
+    monkeypatch.setattr(FakeDeployment, "executions", lambda self, *, limit: newest_first)
+    shown = [text.partition("RUNNING")[2].removeprefix("    ") for text in command("list").output.splitlines()]
+    assert shown == ["other", "r", "  r-n1", "  r-n2", "older-n1"]
+    found = {item["run_id"]: item["unit_of"] for item in json.loads(command("list", "--json").stdout)}
+    assert found == {"other": None, "r-n2": "r", "r-n1": "r", "r": None, "older-n1": "older"}
+
+
+def test_status_shows_each_unit_and_what_their_nodes_cost_together(command, monkeypatch):
+    units = tuple(
+        RunUnit(number=n, run_id=f"r-n{n}", arms=("sd",), accept_cost=1, finished=("sd",) * (n == 1)) for n in (1, 2)
+    )
+    later = RunUnit(number=3, run_id="r-n3", arms=("x",), accept_cost=1)
+    states = {unit.run_id: STATE.model_copy(update={"run_id": unit.run_id}) for unit in units}
+    states["r"] = STATE.model_copy(update={"held_since": None, "units": (*units, later)})
+    executions = {each.run_id: each for each in (RUNNING, *UNITS)}
+    monkeypatch.setattr(FakeDeployment, "state", lambda self, run_id: states[run_id])
+    monkeypatch.setattr(FakeDeployment, "find", lambda self, run_id: executions.get(run_id))
+    monkeypatch.setattr(FakeDeployment, "execution", lambda self, run_id: executions[run_id or "r"])
+    result = command("status", "r")
+    assert "1 of 3 units measured" in result.output
+    assert "unit        r-n1 RUNNING" in result.output and "unit        r-n2 RUNNING" in result.output
+    assert "Serve: 1 of 2 arms are ready" in result.output and "r-n3" not in result.output
+    shown = json.loads(command("status", "r", "--json").stdout)
+    assert shown["dollars"] == pytest.approx(sum(unit["dollars"] for unit in shown["units"]))
+    assert shown["node_s"] > 7000

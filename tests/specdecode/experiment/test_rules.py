@@ -39,6 +39,7 @@ BROKEN = {
         "compile.on",
         "0.29.0-sdk2.33.0: no source is known here",
     ),
+    "nodes": ("qwen3-32b", {"nodes": 2}, None, "nodes", "2 nodes have one arm to share"),
     "node-engine": ("qwen3-32b", {"node": "m7i.4xlarge"}, None, "node", "a m7i.4xlarge has none"),
     "model-family": ("qwen3-32b", {"target.family": "gemma3"}, None, "target", "serves no gemma3"),
     "method-supported": ("qwen3-32b", {"engine": "0.16.0-sdk2.31.1"}, None, "variants.sd.speculation.method", "fork"),
@@ -259,6 +260,32 @@ def test_what_a_step_yields_is_said_of_servers_that_already_run_only():
     (problem,) = problems("qwen3-32b", {"variants.sd.speculation.most_tokens_per_step": "k+1"})
     assert problem.rule == "draft-verified" and problem.field == "variants.sd.speculation.most_tokens_per_step"
     assert "0.9.1-sdk2.26.1's file says what its step yields (k)" in problem.message
+
+
+TUNING = {"sweep": "grid", "nodes": 4}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "capacity", "says", "fix"),
+    [
+        ({**TUNING, "sweep": "adaptive"}, {}, "an adaptive sweep measures one arm after the other", "sweep: grid"),
+        (TUNING, {"nodes": 1}, "this deployment has one node, not 4", "set it to 1 or less"),
+        (TUNING, {"nodes": 3}, "this deployment has 3 nodes, not 4", "set it to 3 or less"),
+    ],
+)
+def test_nodes_that_cannot_share_the_arms_are_one_clear_message(overrides, capacity, says, fix):
+    terms = Capacity(node="trn2.48xlarge", **capacity) if capacity else Capacity()
+    with pytest.raises(ExperimentError) as caught:
+        load_preset("qwen3-32b-tuning", overrides=overrides, capacity=terms)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.field) == ("nodes", "nodes")
+    assert says in problem.message and fix in problem.fix
+
+
+def test_as_many_nodes_as_the_deployment_has_are_taken_and_nobody_guesses_how_many_there_are():
+    terms = Capacity(node="trn2.48xlarge", nodes=4)
+    assert load_preset("qwen3-32b-tuning", overrides=TUNING, capacity=terms).nodes == 4
+    assert load_preset("qwen3-32b-tuning", overrides=TUNING).nodes == 4
 
 
 def test_no_rule_is_untested():

@@ -85,15 +85,32 @@ class FakeS3:
 
 
 class FakeStates:
-    """Executions by ARN with their status."""
+    """Executions by ARN with their status, and how those ended that failed."""
 
     def __init__(self) -> None:
         self.executions: dict[str, str] = {}
+        self.ends: dict[str, dict[str, str]] = {}
+        self.started: list[dict[str, str]] = []
+
+    def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, str]:
+        """Idempotent while one of that name and input runs, as Step Functions is."""
+        given = {"stateMachineArn": stateMachineArn, "name": name, "input": input}
+        arn = f"{stateMachineArn.replace('stateMachine', 'execution')}:{name}"
+        if arn in self.executions and (self.executions[arn] != "RUNNING" or given not in self.started):
+            raise client_error("ExecutionAlreadyExists")
+        if arn not in self.executions:
+            self.executions[arn] = "RUNNING"
+            self.started.append(given)
+        return {"executionArn": arn}
+
+    def stop_execution(self, *, executionArn: str, error: str, cause: str) -> None:
+        self.executions[executionArn] = "ABORTED"
+        self.ends[executionArn] = {"error": error, "cause": cause}
 
     def describe_execution(self, *, executionArn: str) -> dict[str, str]:
         if executionArn not in self.executions:
             raise client_error("ExecutionDoesNotExist")
-        return {"status": self.executions[executionArn]}
+        return {"status": self.executions[executionArn], **self.ends.get(executionArn, {})}
 
     def get_paginator(self, operation: str) -> Any:
         class Pages:

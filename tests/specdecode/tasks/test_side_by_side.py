@@ -187,31 +187,49 @@ def test_a_holder_of_a_node_that_the_deployment_does_not_have_is_damage_and_no_f
         world.rt.lease.read()
 
 
-def test_one_run_waits_for_the_other_s_compilation_and_uses_its_artifact():
+def test_one_run_compiles_what_the_other_does_not_and_then_waits_for_its_artifact():
     world = two_at_work()
     world.trouble["compile"] = lambda pod: None  # goes on
     assert "started" in compiling.compile_arms(world.given("run-1"), world.rt).message
+    first = made_by(world)
+    beside = compiling.compile_arms(world.given("run-2"), world.rt)
+    assert not beside.done and "started" in beside.message
+    both = made_by(world)
+    assert len(both) == 2 and both.items() >= first.items() and set(both.values()) == {"run-1", "run-2"}
+    (own,) = [job for job in compile_jobs(world) if job["metadata"]["labels"][names.RUN_LABEL] == "run-2"]
+    own["status"] = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+    world.s3.objects[f"compiled/{own['metadata']['labels'][names.ARTIFACT_LABEL]}/COMPLETE.json"] = b"{}"
+    world.cluster.objects["Pod", names.NAMESPACE, f"{own['metadata']['name']}-0"]["status"] = {"phase": "Succeeded"}
     waiting = compiling.compile_arms(world.given("run-2"), world.rt)
     assert not waiting.done and "run-1 compiles the same artifact" in waiting.message
-    assert len(compile_jobs(world)) == 1
     world.trouble.clear()
     world.finish("Compile", "run-1")
     world.finish("Compile", "run-2")
-    assert {job["metadata"]["labels"][names.RUN_LABEL] for job in compile_jobs(world)} == {"run-1"}
+    assert made_by(world) == both
 
 
-def test_a_run_that_waited_in_vain_compiles_itself_and_not_without_end():
+def test_a_run_that_waited_in_vain_compiles_itself_one_at_a_time_and_not_without_end():
     world = two_at_work()
     world.trouble["compile"] = lambda pod: None
     compiling.compile_arms(world.given("run-1"), world.rt)
-    compiling.compile_arms(world.given("run-2"), world.rt)
     (job,) = compile_jobs(world)
+    compiling.compile_arms(world.given("run-2"), world.rt)
     world.cluster.remove("Job", job["metadata"]["name"])  # run-1 was stopped
+    assert "running" in compiling.compile_arms(world.given("run-2"), world.rt).message
+    (own,) = compile_jobs(world)
+    world.s3.objects[f"compiled/{own['metadata']['labels'][names.ARTIFACT_LABEL]}/COMPLETE.json"] = b"{}"
+    world.cluster.remove("Job", own["metadata"]["name"])
     assert "started" in compiling.compile_arms(world.given("run-2"), world.rt).message
-    limit = compiling.load_run(world.rt.store, "run-2").plan.experiment.deadlines.compile
+    limit = 2 * compiling.load_run(world.rt.store, "run-2").plan.experiment.deadlines.compile
     world.time += timedelta(minutes=limit + 1)
     with pytest.raises(CompileFailed, match=f"was not made within {limit} min"):
         compiling.compile_arms(world.given("run-2"), world.rt)
+
+
+def made_by(world: World) -> dict[str, str]:
+    """Fingerprint -> run whose Job makes it."""
+    labels = [job["metadata"]["labels"] for job in compile_jobs(world)]
+    return {label[names.ARTIFACT_LABEL]: label[names.RUN_LABEL] for label in labels}
 
 
 def test_two_compilations_that_began_between_two_looks_become_one():
@@ -219,11 +237,12 @@ def test_two_compilations_that_began_between_two_looks_become_one():
     world.trouble["compile"] = lambda pod: None
     compiling.compile_arms(world.given("run-1"), world.rt)
     (first,) = compile_jobs(world)
-    labels = {**first["metadata"]["labels"], names.RUN_LABEL: "run-2"}
+    labels, artifact = {**first["metadata"]["labels"], names.RUN_LABEL: "run-2"}, made_by(world).popitem()[0]
     later = {**first["metadata"], "name": "later", "labels": labels}
     world.cluster.put({**first, "metadata": {**later, "creationTimestamp": "2027-01-01T00:00:00Z"}})
-    assert "run-1 compiles" in compiling.compile_arms(world.given("run-2"), world.rt).message
-    assert [job["metadata"]["name"] for job in compile_jobs(world)] == [first["metadata"]["name"]]
+    compiling.compile_arms(world.given("run-2"), world.rt)
+    made = [job for job in compile_jobs(world) if job["metadata"]["labels"][names.ARTIFACT_LABEL] == artifact]
+    assert [job["metadata"]["name"] for job in made] == [first["metadata"]["name"]]
 
 
 def warning(kind: str, name: str, message: str) -> KubeObject:

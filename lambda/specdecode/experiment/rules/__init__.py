@@ -10,7 +10,19 @@ from specdecode.experiment.endpoints import Document
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
 from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
-from specdecode.experiment.rules import alike, compiling, endpoints, engine, inputs, load, native, node, prompts, sweep
+from specdecode.experiment.rules import (
+    alike,
+    compiling,
+    endpoints,
+    engine,
+    inputs,
+    load,
+    native,
+    node,
+    nodes,
+    prompts,
+    sweep,
+)
 from specdecode.experiment.rules.case import Case, EndpointCase, Finding, ServedCase
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
@@ -26,6 +38,7 @@ OF_THE_DOCUMENT: Rules[Document] = {
 OF_BOTH: Rules[Case] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (load.compare_to, "a comparison has two arms"),
+    "nodes": (nodes.several, "docs/how-to/several-nodes.md"),
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
     "prompt-set": (prompts.sets, "assets/prompts/sets"),

@@ -1,0 +1,31 @@
+"""Rules of a run on several nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from specdecode.experiment.model import EndpointExperiment, Sweep
+from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.shares import shares
+
+
+def several(case: Case) -> Iterator[Finding]:
+    """There are as many nodes, and something to measure for each."""
+    experiment, capacity = case.experiment, case.capacity
+    if experiment.nodes == 1:
+        return
+    if isinstance(experiment, EndpointExperiment):
+        yield "nodes", "the arms are servers that already run, and no node is taken for them", "leave nodes out"
+        return
+    if experiment.sweep is Sweep.ADAPTIVE:
+        message = "an adaptive sweep measures one arm after the other, each chosen from those before it: on one node"
+        yield "nodes", message, "leave nodes out, or write sweep: grid, which measures all arms"
+    if capacity.node is not None and experiment.shape.has_devices and experiment.nodes > capacity.nodes:
+        has = "one node" if capacity.nodes == 1 else f"{capacity.nodes} nodes"
+        yield "nodes", f"this deployment has {has}, not {experiment.nodes}", f"set it to {capacity.nodes} or less"
+    if not experiment.shape.has_devices:
+        yield "nodes", f"there is one {experiment.node} for checks of the account", "leave nodes out"
+    if len(parts := shares(experiment, experiment.nodes)) < experiment.nodes:
+        has = "one arm" if len(parts) == 1 else f"{len(parts)} arms"
+        message = f"{experiment.nodes} nodes have {has} to share; arms that are compared with each other stay together"
+        yield "nodes", message, f"set it to {len(parts)} or less" if len(parts) > 1 else "leave nodes out"

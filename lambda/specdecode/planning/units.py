@@ -1,0 +1,171 @@
+"""The plan of a run on several nodes: each node's part is planned as a run of its own, and the whole is their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+
+from specdecode.experiment.capacity import Capacity
+from specdecode.experiment.engine import Engine
+from specdecode.experiment.model import EndpointExperiment, Experiment, Frozen, Sweep
+from specdecode.experiment.shares import share_of, shares
+from specdecode.planning.bill import make_bill
+from specdecode.planning.compiling import CompileCost
+from specdecode.planning.cost import CostPart, LevelCost, Range, total
+from specdecode.planning.events import QUEUE_LIMIT, STOP_MINUTES, Step, choose_looks, worst_case_events
+from specdecode.planning.inventory import Inventory
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit, make_plan
+from specdecode.planning.sweep import SweepStep
+
+COUNTS = (1, 2, 4, 8)
+"""Numbers of nodes that a plan compares."""
+
+
+def plan_run(
+    experiment: Experiment,
+    *,
+    inventory: Inventory,
+    engine: Engine | None = None,
+    capacity: Capacity | None = None,
+    now: datetime | None = None,
+    sweep: tuple[SweepStep, ...] = (),
+    arms: Collection[str] | None = None,
+) -> Plan:
+    """The plan of `experiment` on as many nodes as it asks for. `arms`: the compared ones that are still to measure, on
+    several nodes.
+
+    A part's models count as staged: the whole run stages them, once. Raises ExperimentError as make_plan does.
+    """
+    if experiment.nodes == 1:
+        return make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
+    staged = Inventory(prefixes=inventory.prefixes | {model.prefix for model in experiment.staged})
+    parts = shares(experiment, experiment.nodes, arms=arms)
+    plans = [
+        make_plan(share_of(experiment, part), inventory=staged, engine=engine, capacity=capacity, now=now)
+        for part in parts or shares(experiment, 1)
+    ]
+    first = plans[0]
+    terms = (capacity or Capacity()).of(experiment.node)
+    units = tuple(_unit(part, plan, terms) for part, plan in zip(parts, plans, strict=False))
+    if not parts:  # nothing is left to measure
+        plans = [first.model_copy(update={"node_hours": Range(low=0, high=0), "cost": Range(low=0, high=0)})]
+    hours = total(plan.node_hours for plan in plans)
+    longest = max((unit.longest_node_hours for unit in units), default=0)
+    waiting = 2 * (QUEUE_LIMIT.total_seconds() / 3600 + longest)
+    staging = next(step for step in first.steps if step.name == "StageModels")
+    steps = (
+        Step(name="Plan"),
+        staging,
+        Step(name="MeasureUnits", deadline_minutes=round(60 * waiting)),
+        Step(name="StopArms", deadline_minutes=STOP_MINUTES),
+        Step(name="ReleaseCapacity"),
+        Step(name="Report"),
+    )
+    looks = choose_looks(steps)
+    artifacts: dict[str, PlannedArtifact] = {}
+    for item in (item for plan in plans for item in plan.artifacts):
+        artifacts.setdefault(item.fingerprint, item)
+    return first.model_copy(
+        update={
+            "experiment": experiment,
+            "waves": (),
+            "units": units,
+            "models": tuple(
+                PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
+                for model in experiment.staged
+            ),
+            "artifacts": tuple(artifacts.values()),
+            "steps": steps,
+            "poll_seconds": looks.poll_s,
+            "attentive_seconds": looks.attentive_s,
+            "worst_case_events": worst_case_events(steps, poll_s=looks.poll_s, attentive_s=looks.attentive_s),
+            "node_hours": hours,
+            "more_rounds": total(plan.more_rounds for plan in plans),
+            "cost": total(plan.cost for plan in plans),
+            "compiling": _compiling([plan.compiling for plan in plans if plan.compiling]),
+            "parts": _parts(plans),
+            "levels": _levels(plans),
+            "assumptions": (
+                *first.assumptions,
+                f"{len(units)} nodes at once; where fewer are free, parts of the run wait in the queue",
+            ),
+            "warnings": tuple(dict.fromkeys(text for plan in plans for text in plan.warnings)),
+        }
+    )
+
+
+class ByNodes(Frozen):
+    """What a run would take on a number of nodes, all of them there at once."""
+
+    nodes: int
+    hours: Range
+    """Until the last node is given back."""
+    cost: Range
+    """US dollars for all of them."""
+
+
+def by_nodes(
+    experiment: Experiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
+) -> tuple[ByNodes, ...]:
+    """For each of `counts` that the arms are enough for, and the experiment's own number. Arms that run already and
+    adaptive sweeps are of one.
+    """
+    one = (
+        isinstance(experiment, EndpointExperiment)
+        or experiment.sweep is Sweep.ADAPTIVE
+        or not experiment.shape.has_devices
+    )
+    most = 1 if one else len(shares(experiment, len(experiment.variants)))
+    asked = sorted({*(count for count in counts if count <= most), experiment.nodes})
+    found = []
+    for count in asked:
+        plan = plan_run(experiment.model_copy(update={"nodes": count}), inventory=inventory, capacity=capacity)
+        spans = [unit.node_hours for unit in plan.units] or [plan.node_hours]
+        hours = Range(low=max(span.low for span in spans), high=max(span.high for span in spans))
+        found.append(ByNodes(nodes=count, hours=hours, cost=plan.cost))
+    return tuple(found)
+
+
+def best_nodes(rows: Sequence[ByNodes], capacity: Capacity) -> ByNodes:
+    """The cheapest on demand; the fastest on nodes that are paid for anyway."""
+    if capacity.type == "on-demand":
+        return min(rows, key=lambda row: (row.cost.high, row.nodes))
+    return min((row for row in rows if row.nodes <= capacity.nodes), key=lambda row: (row.hours.high, row.nodes))
+
+
+def _unit(arms: tuple[str, ...], plan: Plan, capacity: Capacity) -> PlannedUnit:
+    bill = make_bill(plan, capacity)
+    return PlannedUnit(
+        arms=arms,
+        waves=len(plan.waves),
+        node_hours=plan.node_hours,
+        longest_node_hours=bill.longest_node_hours,
+        most=bill.most,
+    )
+
+
+def _compiling(costs: Sequence[CompileCost]) -> CompileCost | None:
+    if not costs:
+        return None
+    return costs[0].model_copy(
+        update={
+            "artifacts": sum(cost.artifacts for cost in costs),
+            "here": total(cost.here for cost in costs),
+            "on_cpu": total(cost.on_cpu for cost in costs),
+            "on_cpu_at_most": sum(cost.on_cpu_at_most for cost in costs),
+        }
+    )
+
+
+def _parts(plans: Sequence[Plan]) -> tuple[CostPart, ...]:
+    return tuple(
+        item[0].model_copy(update={"node_hours": total(part.node_hours for part in item)})
+        for item in zip(*(plan.parts for plan in plans), strict=True)
+    )
+
+
+def _levels(plans: Sequence[Plan]) -> tuple[LevelCost, ...]:
+    return tuple(
+        item[0].model_copy(update={"node_hours": total(level.node_hours for level in item)})
+        for item in zip(*(plan.levels for plan in plans), strict=True)
+    )
