@@ -114,11 +114,11 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     }
     for name, following, catch in (
         ("Compile", "Serve", None),
-        ("Serve", "Smoke", [{"ErrorEquals": ["ArtifactRefused"], "Next": "StopBeforeCompile"}, TO_DIAGNOSIS]),
+        ("Serve", "Smoke", _caught("ArtifactRefused", "StopBeforeCompile")),
         ("StopBeforeCompile", "Compile", None),
         ("Smoke", "Benchmark", None),
         ("Benchmark", "Accuracy?", None),
-        ("Accuracy", "StopArms", [{"ErrorEquals": ["AccuracyFailed"], "Next": "StopArms"}, TO_DIAGNOSIS]),
+        ("Accuracy", "StopArms", _caught("AccuracyFailed", "StopArms")),
         ("StopArms", "Sweep?", None),
     ):
         states |= waiting(
@@ -175,6 +175,10 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
         "StartAt": "Plan",
         "States": states | _after_failure(functions),
     }
+
+
+def _caught(error: str, following: str) -> list[dict[str, Any]]:
+    return [{"ErrorEquals": [error], "Next": following}, TO_DIAGNOSIS]
 
 
 def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:

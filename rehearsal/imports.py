@@ -28,7 +28,7 @@ def models(experiment: Experiment) -> Iterator[ModelRef]:
 
 def check(experiment: Experiment) -> None:
     """Raise tools.Unusable, with a line for each, if it needs models that this repository does not have."""
-    image = load_engine(experiment.engine).image
+    image = load_engine(experiment.images_of).image
     if image in tools.IMAGES and not (tools.IMAGES[image] / ".models").exists():
         raise tools.Unusable(f"'{experiment.name}' needs vLLM, which is not installed yet: make rehearse ENGINE=vllm")
     missing = [model.id for model in models(experiment) if not (_folder(model) / "config.json").is_file()]

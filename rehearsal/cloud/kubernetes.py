@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 JSON = Mapping[str, Any]
 
@@ -58,7 +58,7 @@ class Kubernetes:
         context = ssl.create_default_context(cafile=str(self.ca_file))
         try:
             with urllib.request.urlopen(request, context=context, timeout=120) as response:  # noqa: S310
-                return json.loads(response.read() or b"{}")
+                return cast(dict[str, Any], json.loads(response.read() or b"{}"))
         except urllib.error.HTTPError as error:
             text = error.read().decode(errors="replace")
             with contextlib.suppress(ValueError, KeyError, TypeError):

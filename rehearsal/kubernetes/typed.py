@@ -121,8 +121,8 @@ def _no_item(kind: str, item: Any) -> str:
 
 
 def _expected(declared: Json) -> str:
-    names = declared["type"] if isinstance(declared["type"], list) else [declared["type"]]
-    return _NAMES.get(names[0], names[0])
+    names: list[str] = declared["type"] if isinstance(declared["type"], list) else [declared["type"]]
+    return _NAMES.get(names[0]) or names[0]
 
 
 def _shown(value: Any, expected: str) -> str:

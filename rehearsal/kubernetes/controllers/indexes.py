@@ -39,7 +39,7 @@ def missing(job: Json, *, succeeded: Iterable[Json], present: Iterable[Json]) ->
 
 def template(job: Json, index: int) -> Json:
     """The Job's template as the pod of that index gets it."""
-    found = copy.deepcopy(job["spec"]["template"])
+    found: Json = copy.deepcopy(job["spec"]["template"])
     for kind in ("annotations", "labels"):
         found["metadata"].setdefault(kind, {})[ANNOTATION] = str(index)
     for container in (*found["spec"].get("initContainers", ()), *found["spec"]["containers"]):
