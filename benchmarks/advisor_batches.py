@@ -1,4 +1,4 @@
-"""What it costs to ask the advisor for several arms at once, as a sweep on several nodes does.
+"""What it costs to ask the advisor for several arms at once, for as many nodes.
 
     python benchmarks/advisor_batches.py [--sweeps 2000] [--first 20000] [--write]
 
@@ -51,7 +51,7 @@ class Course(NamedTuple):
 
 
 def follow(one: Sweep, *, nodes: int, most: MostTokens = MostTokens.K_PLUS_1) -> Course:
-    """The whole sweep, as `analysis.sweep.next_steps` takes it."""
+    """The whole sweep."""
     candidates = [Candidate(draft, k) for draft in one.drafts for k in KS]
     seen: list[Observation] = []
     ask = partial(_advise, candidates, most)

@@ -9,7 +9,7 @@ import pytest
 from specdecode.analysis.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.cluster import lease as leases
 
-from benchmarks import advisor_batches, client_levels, node_pool, node_pool_sizes, rehearsal_load
+from benchmarks import advisor_batches, client_levels, node_effects, node_pool, node_pool_sizes, rehearsal_load
 from tests.docs.markdown import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -151,3 +151,15 @@ def test_several_arms_at_once_find_arms_as_good_in_fewer_hours() -> None:
         assert row["with_compile"] < steps * one["with_compile"] and row["compiles"] < compiles * one["compiles"]
     again = advisor_batches.judged(4, first=found["first"], count=40)
     assert abs(again["compiles"] - four["compiles"]) < 1 and again["within_3_percent"] >= 0.85
+
+
+def test_verdicts_hold_where_nodes_differ() -> None:
+    """With arms that differ by up to a quarter of what nodes do; of half as much the table says what it costs."""
+    page, found = (ROOT / "docs" / "metrics.md").read_text(), results("nodes")
+    assert node_effects.tables(found) in page and found["runs"] == 2000
+    held = [row for row in found["verdicts"] if row["share"] == 0.25]
+    assert len(held) == 18 and all(row["wrong"] <= 0.05 for row in held)
+    apart = [row for row in held if row["spread"] == 0.05 and row["true"] == 1.0]
+    assert all(row["wrong_by_one_baseline"] > 0.3 for row in apart), "what a baseline of another node would do"
+    again = node_effects.verdicts(nodes=4, spread=0.05, share=0.25, true=1.0, runs=20)
+    assert again["wrong"] <= 0.08 < again["wrong_by_one_baseline"]

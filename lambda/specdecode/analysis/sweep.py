@@ -140,78 +140,48 @@ def k_by_load(found: LoadsAdvice) -> str:
 
 
 def advise_batch(
-    experiment: Experiment, comparisons: Sequence[Comparison] = (), *, count: int, group: str = "all"
-) -> tuple[Belief, ...]:
-    """The next `count` arms that are worth a compile at the same time, fewer where fewer are worth it."""
-    seen = observations(comparisons, group=group)
-    return _batch(experiment, candidates(experiment), seen, count=count, prior_a=PRIORS[group])
-
-
-def _batch(
     experiment: Experiment,
-    left: Sequence[Candidate],
-    seen: Mapping[Level, Sequence[Observation]],
+    comparisons: Sequence[Comparison] = (),
     *,
     count: int,
-    in_flight: Sequence[Candidate] = (),
-    prior_a: float = PRIOR_A,
+    group: str = "all",
+    in_flight: Sequence[str] = (),
 ) -> tuple[Belief, ...]:
+    """The next `count` arms that are worth a compile at the same time, fewer where fewer are worth it. `in_flight`:
+    arms of the experiment that are on their way elsewhere.
+    """
+    arms, prior = candidates(experiment), PRIORS[group]
+    going = [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
+
     def again(imagined: Mapping[Level, Sequence[Observation]]) -> LoadsAdvice:
         known = {level: found for level, found in imagined.items() if found}
-        return _advise(experiment, left, known, prior_a=prior_a)
+        return _advise(experiment, arms, known, prior_a=prior)
 
-    begun = seen or {experiment.workload.levels[0]: ()}
-    return next_batch(again, begun, count=count, in_flight=in_flight, most=kind(experiment), prior_a=prior_a)
+    seen = observations(comparisons, group=group) or {experiment.workload.levels[0]: []}
+    return next_batch(again, seen, count=count, in_flight=going, most=kind(experiment), prior_a=prior)
 
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
-    """What an adaptive sweep on one node measures next: `next_steps` of one."""
-    return next_steps(experiment, comparisons, lost=lost)[0]
+    """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
+    `lost`: arms that cannot be compiled or served.
 
-
-def next_steps(
-    experiment: Experiment,
-    comparisons: Sequence[Comparison],
-    *,
-    count: int = 1,
-    lost: Collection[str] = (),
-    in_flight: Sequence[str] = (),
-) -> tuple[SweepStep, ...]:
-    """What an adaptive sweep measures next, on `count` nodes at the same time. `comparisons`: one for each measured
-    step, of that step's records alone; `lost`: arms that cannot be compiled or served; `in_flight`: arms that other
-    nodes are at.
-
-    Compiles where they are worth it, `count` at most and no arm twice; else again arms that cannot be told from the
-    best; else one step without an arm, which ends the sweep. While others are in flight there may be none. Of several
-    loads all count alike: what is worth it is worth it on average over them.
+    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing. Of several loads
+    all count alike: what is worth it is worth it on average over them.
     """
     if not all(observations([comparison]) for comparison in comparisons):
-        return (SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline."),)
+        return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
     seen = observations(comparisons)
-    times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
+    measured = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
-    left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
-    by_name = {variant.name: at for at, variant in known.items() if variant}
-    going = [by_name[name] for name in in_flight if name in by_name]
+    left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
     advice = _advise(experiment, left, seen).together
-    if advice.compile_next is not None:
-        chosen = _batch(experiment, left, seen, count=count, in_flight=going)
-        arms = [belief.candidate for belief in chosen]
-        reasons = [advice.reason if at.candidate == advice.compile_next else beside(at) for at in chosen]
-    else:
-        again = [at for at in advice.measure_again if (own := known[at]) and own.name not in {*lost, *in_flight}]
-        arms = sorted(again, key=lambda candidate: times[candidate])[:count]
-        reasons = [
-            f"Measure {at.draft} with k={at.k} again, without a compile: it cannot be told from the best yet."
-            for at in arms
-        ]
-    named = [(known[at], reason) for at, reason in zip(arms, reasons, strict=True)]
-    steps = tuple(SweepStep(arm=variant.name, reason=reason) for variant, reason in named if variant)
-    return steps if steps or going else (SweepStep(arm=None, reason=advice.reason),)
-
-
-def beside(belief: Belief) -> str:
-    """Why an arm is compiled beside others that are on their way."""
-    draft, k = belief.candidate
-    expected = f"{belief.speedup:.2f}× expected ({belief.low:.2f}–{belief.high:.2f})"
-    return f"Compile {draft} with k={k} at the same time: {expected}, with the others on their way."
+    chosen, reason = advice.compile_next, advice.reason
+    again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
+    if chosen is None and again:
+        times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
+        chosen = min(again, key=lambda candidate: times[candidate])
+        reason = (
+            f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
+        )
+    variant = variant_of(experiment, chosen) if chosen else None
+    return SweepStep(arm=variant.name if variant else None, reason=reason)

@@ -147,6 +147,10 @@ def advise(
         int,
         typer.Option("--next", min=1, max=names.MOST_NODES, help="Arms to compile at the same time, on as many nodes."),
     ] = 1,
+    in_flight: Annotated[
+        list[str] | None,
+        typer.Option("--in-flight", metavar="ARM", help="An arm that another run is at: it is not proposed."),
+    ] = None,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -171,7 +175,17 @@ def advise(
             f"nothing can be learned for {experiment.name} from runs that measured otherwise:\n{told}", EXIT_USAGE
         )
     advice = advise_sweep(experiment, measured, group=group.value)
-    batch = advise_batch(experiment, measured, count=at_once, group=group.value) if at_once > 1 else ()
+    speculative = [variant.name for variant in experiment.variants if variant.speculation]
+    if strange := [name for name in in_flight or () if name not in speculative]:
+        raise stop_with(
+            f"--in-flight {', '.join(strange)}: no such arm with speculation in {experiment.name}. It has "
+            f"{', '.join(speculative)}",
+            EXIT_USAGE,
+        )
+    asked = at_once > 1 or bool(in_flight)
+    batch = (
+        advise_batch(experiment, measured, count=at_once, group=group.value, in_flight=in_flight or ()) if asked else ()
+    )
     document = show.advice_document(advice, experiment, batch)
     if as_json:
         say_json(document)

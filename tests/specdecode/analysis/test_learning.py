@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from specdecode.analysis import Comparison, compare
 from specdecode.analysis.alike import not_learnable
-from specdecode.analysis.sweep import advice_sentence, next_step, next_steps, observations
-from specdecode.experiment.model import Experiment, Load, Method, ModelRef, Sweep
+from specdecode.analysis.sweep import advice_sentence, advise_batch, next_step, observations
+from specdecode.experiment.model import Experiment, Load, Method, ModelRef
 from specdecode.records import EngineCounters, ErrorKind, RequestError, RequestRecord
 
 from tests.specdecode.analysis.simulate import context, experiment, run
@@ -94,39 +94,12 @@ def test_a_sweep_ends_with_an_arm_of_which_nothing_can_be_learned() -> None:
     assert step.arm is None and "cannot be compared" in step.reason
 
 
-def test_several_nodes_measure_several_arms_and_none_that_is_on_its_way() -> None:
-    sweep = experiment(ks=tuple(range(2, 14)), requests=12).model_copy(update={"sweep": Sweep.ADAPTIVE})
-    steps = next_steps(sweep, (), count=4)
-    assert steps[0] == next_step(sweep, ()) and steps[:2] == next_steps(sweep, (), count=2)
-    arms = [step.arm for step in steps]
-    assert len(set(arms)) == 4 and None not in arms
-    assert all("at the same time" in step.reason for step in steps[1:])
-    rest = next_steps(sweep, (), count=2, in_flight=[arm for arm in arms[:2] if arm])
-    assert [step.arm for step in rest] == arms[2:], "two nodes are at the first two"
-    lost = next_steps(sweep, (), count=4, lost=[str(arms[0])])
-    assert arms[0] not in [step.arm for step in lost]
-
-
-@pytest.mark.parametrize(
-    ("ks", "again"), [((3, 7, 11), ["sd-k3", "sd-k7"]), ((6, 7, 8), [None])], ids=["two alike", "one is the best"]
-)
-def test_a_sweep_on_several_nodes_ends_when_nothing_is_worth_it_and_nothing_is_on_its_way(
-    ks: tuple[int, ...], again: list[str | None]
-) -> None:
-    """All is measured: arms that cannot be told apart are measured again, as many as there are nodes, or it ends."""
-    sweep = experiment(ks=ks, requests=12).model_copy(update={"sweep": Sweep.ADAPTIVE})
-    names = [variant.name for variant in sweep.variants if variant.compare_to]
-    found = [
-        compare(
-            experiment=sweep,
-            records=[record for record in run(sweep) if record.variant in ("base", name)],
-            context=context(run_id=name),
-        )
-        for name in names
-    ]
-    assert [step.arm for step in next_steps(sweep, found, count=4)] == again
-    going = next_steps(sweep, found, count=4, in_flight=names[:1])
-    assert [step.arm for step in going] == [name for name in again if name not in (None, names[0])], "or wait for it"
+def test_a_batch_of_arms_has_none_that_is_on_its_way() -> None:
+    sweep = experiment(ks=tuple(range(2, 14)), requests=12)
+    names = [f"sd-k{each.candidate.k}" for each in advise_batch(sweep, count=4)]
+    assert 3 <= len(set(names)) == len(names) <= 4, "as many as are worth it"
+    rest = [f"sd-k{each.candidate.k}" for each in advise_batch(sweep, count=2, in_flight=names[:1])]
+    assert rest == names[1:3], "another node is at the first"
 
 
 def like(**changes: object) -> Experiment:

@@ -258,6 +258,11 @@ def test_advise_says_what_to_compile_at_once_on_several_nodes(folder: Path) -> N
     assert call("advise", "qwen3-32b-tuning", "--next", "4").stdout.count("At the same time") == 1
     alone = json.loads(call("advise", "qwen3-32b-tuning", "--json").stdout)
     assert alone["compile_at_once"] == [] and alone["compile_next"]["k"] == found[0]["k"]
+    away = ("--in-flight", found[0]["variant"])
+    rest = json.loads(call("advise", "qwen3-32b-tuning", "--next", "2", *away, "--json").stdout)["compile_at_once"]
+    assert [item["variant"] for item in rest] == [item["variant"] for item in found[1:3]]
+    told = call("advise", "qwen3-32b-tuning", "--in-flight", "sd-99", code=2).stderr
+    assert "no such arm" in told and str(found[0]["variant"]) in told
 
 
 def test_import_makes_a_report_of_llmperf_results(tmp_path: Path) -> None:
