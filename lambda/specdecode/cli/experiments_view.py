@@ -11,6 +11,7 @@ import yaml
 from rich.table import Table
 
 from specdecode.cli.cost_view import cost_lines, money, span
+from specdecode.cli.nodes_view import units_table
 from specdecode.experiment import Engine, Experiment
 from specdecode.experiment.model import EndpointVariant, ServedExperiment, Serving
 from specdecode.planning import Bill, Plan
@@ -100,12 +101,12 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
         *(f"warning   {line}" for line in plan.warnings),
         *_accepting(plan, bill),
     ]
-    return [*([] if elsewhere else [missing]), waves, "\n".join(lines)]
+    return [*([] if elsewhere else [missing]), units_table(plan) if plan.is_shared else waves, "\n".join(lines)]
 
 
 def _apart_lines(plan: Plan) -> list[str]:
     """Arms that are compared with what another wave measured."""
-    if not (found := apart(plan.experiment, plan.waves)):
+    if not (found := [name for unit in plan.units for name in unit.apart] or apart(plan.experiment, plan.waves)):
         return []
     return [
         f"waves     {', '.join(found)}: never on the node together with the arm that they are compared with; what "
@@ -117,7 +118,7 @@ def _part_lines(plan: Plan) -> list[str]:
     """What each group of cases takes of the node, where there are several."""
     if len(plan.parts) < 2:
         return []
-    rounds = max(wave.round for wave in plan.waves) + 1
+    rounds = max((wave.round + 1 for wave in plan.waves), default=plan.experiment.rounds)
     return [
         f"part      {part.group}: {part.cases} cases, {part.requests} requests an arm"
         + (f" and round ({rounds} rounds)" if rounds > 1 else "")

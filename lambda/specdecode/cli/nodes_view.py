@@ -8,7 +8,17 @@ from rich.table import Table
 
 from specdecode.cli.cost_view import money, span
 from specdecode.experiment import Capacity
-from specdecode.planning import ByNodes, best_nodes
+from specdecode.planning import ByNodes, Plan, best_nodes
+
+
+def units_table(plan: Plan) -> Table:
+    """Which node measures what."""
+    table = Table(title="Units (each on a node of its own, with the baselines of its arms)")
+    for column in ("unit", "arms", "waves", "hours"):
+        table.add_column(column, overflow="fold")
+    for number, unit in enumerate(plan.units, start=1):
+        table.add_row(str(number), ", ".join(unit.arms), str(unit.waves), span(unit.node_hours))
+    return table
 
 
 def nodes_lines(rows: Sequence[ByNodes], capacity: Capacity, *, nodes: int) -> Iterator[Table | str]:

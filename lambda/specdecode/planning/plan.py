@@ -83,6 +83,8 @@ class PlannedUnit(Frozen):
     arms: tuple[str, ...]
     """Without the baselines that it measures beside them."""
     waves: int
+    apart: tuple[str, ...] = ()
+    """Those that are never on the node together with the arm that they are compared with."""
     node_hours: Range
     longest_node_hours: float
     """If every step lasts until its deadline."""

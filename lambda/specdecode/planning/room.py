@@ -61,7 +61,7 @@ def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
 def apart(experiment: Experiment, waves: Sequence[Wave]) -> tuple[str, ...]:
     """Variants that no wave has beside the one that they are compared with, where arms share the node."""
     together = [{arm.variant for arm in wave.arms} for wave in waves]
-    if experiment.sweep is Sweep.ADAPTIVE or max(map(len, together)) == 1:
+    if experiment.sweep is Sweep.ADAPTIVE or max(map(len, together), default=1) == 1:
         return ()
     return tuple(
         v.name for v in experiment.variants if v.compare_to and not any({v.name, v.compare_to} <= w for w in together)

@@ -15,6 +15,7 @@ from specdecode.planning.cost import CostPart, LevelCost, Range, total
 from specdecode.planning.events import QUEUE_LIMIT, STOP_MINUTES, Step, choose_looks, worst_case_events
 from specdecode.planning.inventory import Inventory
 from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit, make_plan
+from specdecode.planning.room import apart
 from specdecode.planning.sweep import SweepStep
 
 COUNTS = (1, 2, 4, 8)
@@ -138,6 +139,7 @@ def _unit(arms: tuple[str, ...], plan: Plan, capacity: Capacity) -> PlannedUnit:
     return PlannedUnit(
         arms=arms,
         waves=len(plan.waves),
+        apart=apart(plan.experiment, plan.waves),
         node_hours=plan.node_hours,
         longest_node_hours=bill.longest_node_hours,
         most=bill.most,

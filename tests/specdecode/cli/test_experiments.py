@@ -215,3 +215,34 @@ def test_a_plan_of_several_loads_shows_what_each_takes(run):
     text = run("plan", "qwen3-32b-load").output
     assert "load      8 at a time: 64 requests an arm and round: 1.4 to 8.5 min, $0.81 to $5.08" in text
     assert "\nload  " not in run("plan", "rehearsal").output
+
+
+@pytest.mark.parametrize(
+    ("terms", "best"),
+    [
+        ((), "nodes     1: cheapest on demand"),
+        (
+            ("--nodes", "4", "--block-start", "2099-12-01T00:00:00", "--block-end", "2099-12-03T00:00:00"),
+            "nodes     4: fastest, on nodes that are paid for (--set nodes=4)",
+        ),
+    ],
+)
+def test_a_plan_says_what_several_nodes_take_and_how_many_to_take(run, terms, best):
+    arguments = ("plan", "qwen3-32b-tuning", "--set", "sweep=grid", "--set", "nodes=2", *terms)
+    shown = run(*arguments).output
+    assert "if every step lasts until its deadline, and every unit loses its node once" in shown
+    assert best in shown and "2 (this plan)" in shown and "Units (each on a node of its own" in shown
+    planned = json.loads(run(*arguments, "--json").stdout)
+    assert [row["nodes"] for row in planned["by_nodes"]] == [1, 2, 4, 8]
+    assert len(planned["units"]) == 2 and planned["waves"] == []
+
+
+def test_a_plan_for_one_node_shows_its_waves_and_no_units(run):
+    assert "Units" not in run("plan", "qwen3-32b").output
+
+
+def test_more_nodes_than_the_deployment_has_are_refused_by_plan(run):
+    arguments = ("qwen3-32b-tuning", "--set", "sweep=grid", "--set", "nodes=4")
+    text = run("plan", *arguments, "--nodes", "2", code=2).stderr
+    assert "this deployment has 2 nodes, not 4" in text
+    assert "valid" in run("validate", *arguments).output

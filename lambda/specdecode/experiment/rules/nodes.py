@@ -20,7 +20,11 @@ def several(case: Case) -> Iterator[Finding]:
     if experiment.sweep is Sweep.ADAPTIVE:
         message = "an adaptive sweep measures one arm after the other, each chosen from those before it: on one node"
         yield "nodes", message, "leave nodes out, or write sweep: grid, which measures all arms"
-    if capacity.node is not None and experiment.shape.has_devices and experiment.nodes > capacity.nodes:
+    if (
+        (capacity.node is not None or capacity.nodes > 1)
+        and experiment.shape.has_devices
+        and experiment.nodes > capacity.nodes
+    ):
         has = "one node" if capacity.nodes == 1 else f"{capacity.nodes} nodes"
         yield "nodes", f"this deployment has {has}, not {experiment.nodes}", f"set it to {capacity.nodes} or less"
     if not experiment.shape.has_devices:
