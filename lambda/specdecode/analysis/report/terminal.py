@@ -22,6 +22,7 @@ COLOURS = {
 HEADERS = ("prompts", "", "verdict", "speed-up (95% CI)", "TPOT", "tokens/step", "same output", "$/1M tokens")
 
 
+GAP = "  "
 NARROW = 100
 """Columns below which a table has no frame, no kind of prompt, and no column without a figure."""
 
@@ -40,7 +41,7 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
         parts.append(_table(title, rows, [case.verdict for case in pair.cases], colour=colour, width=width))
     if comparison.parts:
         cells = [[line(cell) for cell in row] for row in nodes.rows(comparison)]
-        parts.append(_plain_table("The nodes", [line(text) for text in nodes.headers(comparison)], cells))
+        parts.append(_plain_table("The nodes", [line(text) for text in nodes.headers(comparison)], cells, width=width))
     notes = [f"note: {line(note)}" for note in comparison.notes]
     notes += [f"to settle: {line(who)} in {line(case)}: {line(what)}" for who, case, what in comparison.open_questions]
     notes += [f"failed: {line(failure.stage)}: {line(failure.message)}" for failure in comparison.context.failures]
@@ -56,7 +57,7 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
 def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
     """Each curve as a table, and k by load; empty of a run of one load."""
     parts = [
-        _plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve))
+        _plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve), width=width)
         for curve in curves.shown(comparison)
     ]
     for found in comparison.schedule:
@@ -71,7 +72,7 @@ def by_work(comparison: Comparison, *, width: int = 120) -> list[str]:
     for found in comparison.work:
         parts.append(_fill(line(work.sentence(found)), width))
         rows = [[line(cell) for cell in work.row(category)] for category in found.categories]
-        parts.append(_plain_table(f"{line(found.variant)} by kind of work", list(work.HEADERS), rows))
+        parts.append(_plain_table(f"{line(found.variant)} by kind of work", list(work.HEADERS), rows, width=width))
     return parts
 
 
@@ -114,7 +115,7 @@ def _table(
         from rich.table import Table
         from rich.text import Text
     except ImportError:
-        return _plain_table(title, HEADERS, rows)
+        return _plain_table(title, HEADERS, rows, width=width)
     narrow = width < NARROW
     shown = [n for n, header in enumerate(HEADERS) if not narrow or (header and any(row[n] != NONE for row in rows))]
     table = Table(title=Text(title), title_justify="left", box=SIMPLE_HEAD if narrow else HEAVY_HEAD)
@@ -129,7 +130,18 @@ def _table(
     return out.getvalue()
 
 
-def _plain_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _plain_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> str:
+    """Columns that do not fit follow below, beside the first one again: no line is wrapped by the terminal."""
     widths = [max(len(row[n]) for row in (headers, *rows)) for n in range(len(headers))]
-    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)) for row in (headers, *rows)]
-    return "\n".join((title, lines[0], "  ".join("-" * size for size in widths), *lines[1:])) + "\n"
+    blocks = [[0]]
+    for column in range(1, len(headers)):
+        if len(blocks[-1]) > 1 and sum(widths[n] + len(GAP) for n in blocks[-1]) + widths[column] > width:
+            blocks.append([0])
+        blocks[-1].append(column)
+    return "\n".join([title, *(_block(shown, widths, headers, rows) for shown in blocks)])
+
+
+def _block(shown: Sequence[int], widths: Sequence[int], headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    rules = ["-" * size for size in widths]
+    lines = (GAP.join(row[n].ljust(widths[n]) for n in shown).rstrip() for row in (headers, rules, *rows))
+    return "\n".join(lines) + "\n"
