@@ -101,20 +101,22 @@ def measured_blocks(run: Run) -> Iterator[tuple[str, int]]:
             yield from ((arm.variant, wave.round) for arm in wave.arms)
 
 
-def stop_left(rt: Runtime, running: Collection[str], *, machine: str) -> tuple[str, ...]:
-    """Stop those of the `running` units whose run has ended: nobody would read what they measure. Their ids."""
+def left_alone(rt: Runtime, running: Collection[str], *, machine: str) -> tuple[str, ...]:
+    """Those of the `running` units whose run has ended: nobody would read what they measure."""
     parents = {unit: parent for unit in sorted(running) if (parent := names.parent_of(unit)) is not None}
     # The list may lag: a run that it lacks is looked up by name.
     asked = sorted(set(parents.values()).difference(running))
     gone = {parent for parent in asked if not executions.goes_on(rt, parent, machine=machine)}
-    left = tuple(unit for unit, parent in parents.items() if parent in gone)
-    for unit in left:
-        rt.clients("stepfunctions").stop_execution(
-            executionArn=executions.arn_of(unit, machine=machine),
-            error=WITH_ITS_RUN,
-            cause="the run that it is a unit of has ended",
-        )
-    return left
+    return tuple(unit for unit, parent in parents.items() if parent in gone)
+
+
+def stop(rt: Runtime, unit: str, *, machine: str) -> None:
+    """End a unit whose run has ended."""
+    rt.clients("stepfunctions").stop_execution(
+        executionArn=executions.arn_of(unit, machine=machine),
+        error=WITH_ITS_RUN,
+        cause="the run that it is a unit of has ended",
+    )
 
 
 def run_of(store: Store, unit: RunUnit) -> Run | None:

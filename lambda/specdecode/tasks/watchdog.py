@@ -71,9 +71,9 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     running: set[str] | None = None
     with parts.part(EXECUTIONS):
         running = executions.running(rt, machine=_machine(rt))
-    stopped: tuple[str, ...] = ()
-    with parts.part(UNITS):
-        stopped = units.stop_left(rt, running or set(), machine=_machine(rt))
+    stopped = _stop_units(rt, running or set(), parts)
+    if running is not None:  # so that no node is handed to a unit that has just been stopped
+        running -= set(stopped)
     lease, ended, wanted = _nodes(rt, running, parts)
     with parts.part(QUEUE):
         ended += _turns(rt, running, parts)
@@ -87,7 +87,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         cleaned = _clean_orphans(rt)
     found = Reconciled(
         ended=tuple(claim.run_id for claim in ended),
-        stopped=stopped,
+        stopped=tuple(stopped),
         cleaned=cleaned,
         replicas=None if wanted is None else wanted.replicas,
         nodes=None if count is None else count.total(),
@@ -134,6 +134,18 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
         else:
             followed = follow_lease(rt.pools, rt.lease, known=lease)
     return lease, ended, followed
+
+
+def _stop_units(rt: Runtime, running: set[str], parts: Guarded) -> list[str]:
+    """Units that run though their run has ended; one that cannot be stopped keeps no other."""
+    stopped, left = list[str](), tuple[str, ...]()
+    with parts.part(UNITS):
+        left = units.left_alone(rt, running, machine=_machine(rt))
+    for unit in left:
+        with parts.part(UNITS):
+            units.stop(rt, unit, machine=_machine(rt))
+            stopped.append(unit)
+    return stopped
 
 
 def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:

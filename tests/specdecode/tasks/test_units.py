@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from specdecode import layout, names
 from specdecode.experiment import Capacity
-from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, load_state
-from specdecode.tasks import measure_units, plan, release, report, watchdog
+from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
+from specdecode.tasks import acquire, measure_units, plan, release, report, watchdog
 from specdecode.tasks.errors import InvalidExperiment, UnitFailed
 from specdecode.tasks.runtime import Progress
 
+from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.test_side_by_side import SideBySide
 from tests.specdecode.tasks.world import MACHINE, arn
 
@@ -248,6 +249,53 @@ def test_units_do_not_outlive_their_run_and_are_measured_again_if_it_is_redriven
     assert not world.look().done
     assert world.started[2:] == ["run-n3", "run-n4"]
     assert {unit.error for unit in world.state().units[:2]} == {WITH_ITS_RUN}
+
+
+def test_no_node_is_handed_to_a_unit_that_is_stopped_in_the_same_look(world):
+    """One unit holds, the other waits, another run has the other node: both leave in one look, and the node goes."""
+    world.begin("other")
+    world.finish("AcquireCapacity", "other")
+    world.begin_units()
+    world.look()
+    for unit in ("run-n1", "run-n2"):
+        request = next(json.loads(given["input"]) for given in world.states.started if given["name"] == unit)
+        plan.plan(world.given(unit, input=request), world.rt)
+        world.finish("StageModels", unit)
+        acquire.acquire(world.given(unit), world.rt)
+    assert [claim.run_id for claim in world.rt.lease.read().claims] == ["other", "run-n1", "run-n2"]
+    world.states.executions[arn("run")] = "ABORTED"
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert set(found.stopped) == set(found.ended) == {"run-n1", "run-n2"}
+    assert [claim.run_id for claim in world.rt.lease.read().claims] == ["other"]
+    assert world.held == {"trn2": 1, "trn2-2": 0, "cpu": 0}
+
+
+def test_a_unit_that_cannot_be_stopped_keeps_no_other_and_a_person_is_told(world):
+    world.begin_units()
+    world.look()
+    world.states.executions[arn("run")] = "ABORTED"
+    stop = world.states.stop_execution
+
+    def deny(*, executionArn: str, **given: Any) -> None:
+        if executionArn == arn("run-n1"):
+            raise client_error("AccessDenied", "StopExecution", 403)
+        stop(executionArn=executionArn, **given)
+
+    world.states.stop_execution = deny
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert found.stopped == ("run-n2",) and "AccessDenied" in found.problems[0]
+
+
+def test_a_unit_whose_run_has_no_readable_record_ends_before_it_costs(world):
+    world.begin_units()
+    world.look()
+    world.s3.objects[layout.run_key("run", "state.json")] = b"{"
+    request = json.loads(world.states.started[0]["input"])
+    with pytest.raises((InvalidExperiment, StateDamaged)):
+        plan.plan(world.given("run-n1", input=request), world.rt)
+    with pytest.raises(StateDamaged):
+        world.look()
+    assert world.rt.lease.read().claims == () and world.started == ["run-n1", "run-n2"]
 
 
 def test_a_run_that_waits_to_be_redriven_keeps_its_units(world):
