@@ -73,10 +73,24 @@ def benchmark(
     url: str, *, levels: tuple[int, ...], requests: int, output_tokens: int, folder: Path
 ) -> tuple[Cost, list[RequestRecord], list[dict]]:
     """One run of `python -m specdecode.benchmark` at one load or several: its cost, its records and the truth."""
+    spec = specification(levels=levels, requests=requests, output_tokens=output_tokens, folder=folder)
+    (folder / "spec.json").write_text(spec.model_dump_json())
+    truth(url)
+    command = [sys.executable, "-m", "specdecode.benchmark", "--spec", "spec.json", "--arm", f"base={url}"]
+    cost, output = run(command, cwd=folder, env={"PYTHONPATH": str(ROOT / "lambda")})
+    if cost.code:
+        raise RuntimeError(output)
+    (raw,) = (folder / "results" / "raw" / "base").iterdir()
+    lines = raw.read_text().splitlines()
+    return cost, [RequestRecord.model_validate_json(line) for line in lines], truth(url)
+
+
+def specification(*, levels: tuple[int, ...], requests: int, output_tokens: int, folder: Path) -> BenchmarkSpec:
+    """What the client is told; its prompts, each another, lie in `folder`."""
     most = max(requests, 2 * max(levels))
     prompts = folder / "prompts.jsonl"
     prompts.write_text("".join(json.dumps({"prompt": f"request {number}"}) + "\n" for number in range(most)))
-    spec = BenchmarkSpec(
+    return BenchmarkSpec(
         run_id="truth",
         experiment="truth",
         wave=0,
@@ -93,15 +107,6 @@ def benchmark(
             timeout_s=120,
         ),
     )
-    (folder / "spec.json").write_text(spec.model_dump_json())
-    truth(url)
-    command = [sys.executable, "-m", "specdecode.benchmark", "--spec", "spec.json", "--arm", f"base={url}"]
-    cost, output = run(command, cwd=folder, env={"PYTHONPATH": str(ROOT / "lambda")})
-    if cost.code:
-        raise RuntimeError(output)
-    (raw,) = (folder / "results" / "raw" / "base").iterdir()
-    lines = raw.read_text().splitlines()
-    return cost, [RequestRecord.model_validate_json(line) for line in lines], truth(url)
 
 
 def paired(records: Sequence[RequestRecord], true: Sequence[dict]) -> list[tuple[RequestRecord, dict]]:

@@ -253,6 +253,7 @@ class Server:
         return [
             {
                 "prompt_sha256": stream.prompt_sha256,
+                "arrived_s": stream.arrived,
                 "tokens": stream.tokens,
                 "sent_s": [at - stream.arrived for at in stream.sent],
             }

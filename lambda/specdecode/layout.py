@@ -2,9 +2,9 @@
 
     models/<slug>@<revision>/   compiled/<fingerprint>/   imports/<name>/   prompts/<set>@<sha256>.jsonl
     prompts/counted/<sha256>.json
-    runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…, raw/<variant>/<case>.jsonl, servers.json,
-                   conversations/<case>.json, llmperf/…, accuracy/<variant>.json, report.html, report.md, report.json,
-                   diagnostics/…}
+    runs/<run id>/{experiment.yaml, plan.json, state.json, prompts/…, raw/<variant>/<case>.jsonl, raw/@clients/…,
+                   servers.json, conversations/<case>.json, llmperf/…, accuracy/<variant>.json, report.html, report.md,
+                   report.json, diagnostics/…}
     state/capacity.json         who holds the node, who waits
     state/endpoints.json        who loads servers that already run, who waits
     state/damaged/…             a queue's document that could not be read, as it was
@@ -42,6 +42,9 @@ def compiled_prefix(fingerprint: str) -> str:
     return f"compiled/{fingerprint}/"
 
 
+NOTES = "raw/@clients/"
+"""Folder of a run in which the clients of a level tell each other when to begin (specdecode.benchmark.meeting). It is
+where its benchmark pods may write; no name of an arm has an @."""
 PROMPTS = "prompts/"
 
 

@@ -108,6 +108,8 @@ PIPELINE_GROUP = "specdecode:pipeline"
 WORKDIR = "/specdecode"
 """workingDir of every container; every volume is mounted below it, commands use paths relative to it."""
 
+JOB_UID = "JOB_UID"
+"""Variable with the uid of the Job that a pod is of."""
 API_KEY_VARIABLE = "OPENAI_API_KEY"
 """Environment variable with the API key of every arm that has none of its own."""
 

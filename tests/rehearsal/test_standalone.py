@@ -23,8 +23,15 @@ from rehearsal.processes import Processes
 from tests.rehearsal.kubernetes.conftest import Double, kubectl_binary, start  # noqa: F401 (fixture)
 
 BUCKET = "one-of-the-users"
-SET = {"workload.rounds": 1, "workload.cases": ["repeat-line"], "workload.requests": 2, "workload.output_tokens": 16}
-"""Enough for every step; too little to measure anything."""
+SET = {
+    "workload.rounds": 1,
+    "workload.cases": ["repeat-line"],
+    "workload.requests": 4,
+    "workload.output_tokens": 16,
+    "workload.concurrency": 2,
+    "workload.streams_per_client": 1,
+}
+"""Enough for every step, with two clients; too little to measure anything."""
 AWS = """\
 #!{python}
 # `aws s3 sync s3://BUCKET/PREFIX FOLDER`: all that the comments need of the AWS CLI
@@ -149,8 +156,11 @@ def test_what_the_comments_say_brings_the_answer(bare: Bare) -> None:
     assert "repeat-line: about" in said
     answer = json.loads(shell("specdecode report results/mine --json\n", bare))
     assert answer["run_id"] == "mine"
-    measured = {path.name for path in (bare.folder / "results" / "mine" / "raw").iterdir()}
-    assert measured == {variant.name for variant in load_preset("rehearsal").variants}
+    raw = bare.folder / "results" / "mine" / "raw"
+    for variant in load_preset("rehearsal").variants:
+        found = [json.loads(line) for file in raw.glob(f"{variant.name}/*.jsonl") for line in file.open()]
+        sent = sorted((each["client"], each["index"]) for each in found if not each["warmup"])
+        assert sent == [(0, 0), (0, 2), (1, 1), (1, 3)], "each client its share of one Indexed Job"
     assert bare.double.get(f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims")["items"] == []
 
     shell("kubectl delete namespace specdecode --wait=false\n", bare)

@@ -29,6 +29,12 @@ FILES = (
     (("state.json",), "every step", "what a later step, the command line or the report must know"),
     (("prompts", "SET@SHA256.jsonl"), "Plan", "the sets of prompts that do not ship, as they were sent"),
     (("raw", "VARIANT", "CASE.jsonl"), "benchmark pod", "one line a request with the time of every chunk: the source"),
+    (
+        ("raw", "VARIANT", "CASE@CLIENT.jsonl"),
+        "benchmark pod",
+        "the same of a second client, where a level takes several",
+    ),
+    (("raw", "@clients", "JOB", "…"), "benchmark pod", "notes by which such clients begin and end a level together"),
     (("servers.json",), "benchmark pod", "how each server answers, and its own counters of speculation"),
     (
         ("conversations", "CASE.json"),

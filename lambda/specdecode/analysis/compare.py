@@ -31,7 +31,8 @@ from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
 from specdecode.measures.drafts import ESTIMATED
 from specdecode.measures.load_time import load_seconds
 from specdecode.measures.timeline import timeline
-from specdecode.records import RequestRecord
+from specdecode.measures.together import apart
+from specdecode.records import RequestRecord, raw_file
 
 
 def compare(
@@ -108,8 +109,12 @@ def compare_measured(
         schedule=schedules(experiment=experiment, levels=levels, pairs=pairs, curves=over),
         cost=_run_cost(context, arms),
         parts=parts,
-        notes=_notes(experiment, context, first, moved, [*about_nodes(parts, pairs)]),
-        files=tuple(f"raw/{variant}/{case}.jsonl" for variant, case in arms),
+        notes=_notes(experiment, context, first, moved, [*about_nodes(parts, pairs)]) + _together(levels),
+        files=tuple(
+            raw_file(variant, case, client)
+            for (variant, case), each in arms.items()
+            for client in sorted({0, *(record.client for record in each.block.records)})
+        ),
     )
     return comparison.model_copy(
         update={"advice": advice_sentence(comparison), "recommendation": recommendation(comparison)}
@@ -230,6 +235,11 @@ def _notes(
                 f"({item.cause}): {meaning}"
             )
     return tuple(notes)
+
+
+def _together(levels: Sequence[AtLevel]) -> tuple[str, ...]:
+    """Loads that several clients were to measure together and did not."""
+    return tuple(apart(record for at in levels for each in at.arms.values() for record in each.block.records))
 
 
 def _impossible(arms: Mapping[Key, Measured]) -> list[str]:

@@ -29,7 +29,8 @@ SCHEMA_VERSION: Literal[2] = 2
 RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
 """Usable as the name of a folder."""
 
-RawFile = Annotated[str, StringConstraints(pattern=r"^raw/[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$")]
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+RawFile = Annotated[str, StringConstraints(pattern=rf"^raw/{_NAME}/{_NAME}(@[0-9]+\.jsonl)?$")]
 """Path of a file with raw records below a run's folder; the report links to it."""
 
 

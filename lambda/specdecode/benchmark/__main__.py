@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest, endpoints_of, problems_of
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.launch import EXIT_BAD_INPUT, EXIT_FAILED, launch
+from specdecode.benchmark.meeting import Meeting
 from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.place import place_of
 from specdecode.benchmark.prompts import FETCHED, fetched_sets
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.escape import line
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         endpoints = _endpoints(args.arm, spec)
         if args.upload:
             S3Folder(args.upload)
+        meeting = _meeting(args.client, args.meet, spec)
     except ValueError as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, S3Error) as error:
         print(f"error: {line(str(error))}", file=sys.stderr)
         return EXIT_FAILED
-    options = Options(folder=args.out, upload=args.upload)
+    options = Options(folder=args.out, upload=args.upload, meeting=meeting)
     return launch(spec, endpoints, options, max_error_rate=args.max_error_rate)[0]
 
 
@@ -48,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results (default: results)")
     parser.add_argument("--upload", metavar="S3_URI", help="s3://bucket/runs/<run id>/")
+    parser.add_argument("--client", type=int, default=0, help="which of the clients this is, from 0 on (default: 0)")
+    parser.add_argument(
+        "--meet", metavar="PLACE", help="folder or s3://… prefix, new for each Job, that all clients see; none: alone"
+    )
     parser.add_argument(
         "--max-error-rate", type=float, default=0.1, help="share of failed requests that is still success (0.1)"
     )
@@ -77,6 +84,14 @@ def _spec(path: Path) -> BenchmarkSpec:
         raise BadRequest(f"cannot read the specification: {error}") from None
     except ValidationError as error:
         raise BadRequest(f"{path}: {problems_of(error)}") from None
+
+
+def _meeting(client: int, place: str | None, spec: BenchmarkSpec) -> Meeting | None:
+    if not 0 <= client < spec.most_clients:
+        raise BadRequest(f"--client {client}: the load of the specification takes {spec.most_clients}, from 0 on")
+    if client and place is None:
+        raise BadRequest(f"--client {client}: give --meet, the place where the clients leave notes for each other")
+    return Meeting(place=place_of(place), client=client) if place else None
 
 
 def _endpoints(arms: Sequence[str], spec: BenchmarkSpec) -> dict[str, Endpoint]:

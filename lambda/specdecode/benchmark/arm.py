@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest
 from specdecode.benchmark.counters import SpeculationCounters, read_counters
+from specdecode.benchmark.group import Barrier
 from specdecode.benchmark.histories import Histories
 from specdecode.benchmark.load import LoadPlan, run_load
 from specdecode.benchmark.probe import ArmFacts
@@ -33,11 +34,12 @@ class LoadedArm:
         plan: LoadPlan,
         skip: set[int],
         warm: bool,
+        barrier: Barrier,
         deliver: Deliver,
         histories: Histories,
     ) -> SpeculationCounters | None:
         """Warm up if it is not `warm`, then send the requests whose index is not in `skip`; the engine's counters of
-        the measured ones.
+        the measured ones. Of several clients one warms up and reads the counters: of all their requests (`barrier`).
 
         `prompts` holds one for each request of the largest level and after them one for each warm-up request, so that
         no warm-up shows a server that caches prefixes what is measured after it. The turns of a conversation are sent
@@ -71,21 +73,23 @@ class LoadedArm:
                 await send(index, prompt, scheduled)
                 scheduled = None
 
-        if not warm:
+        if not warm and barrier.leads:
             concurrency = min(plan.concurrency, max(workload.warmup_requests, 1))
             warmup = LoadPlan(requests=workload.warmup_requests, concurrency=concurrency)
             await run_load(warmup, send_warmup, indices=iter(range(workload.warmup_requests)))
-        before = await read_counters(self.client.endpoint) if self.facts.metrics else None
+        before = await read_counters(self.client.endpoint) if self.facts.metrics and barrier.leads else None
         arrivals = _arrivals(measured if plan.requests is None else measured[: plan.requests])
         if plan.rate is not None:
             plan = replace(plan, rate=plan.rate * len(arrivals) / sum(map(len, arrivals)))
         if endless:
             numbers = iter(range(2**31))
         else:
+            arrivals = plan.share.of(arrivals, concurrency=None if plan.rate is not None else plan.concurrency)
             arrivals = [left for each in arrivals if (left := [index for index in each if index not in skip])]
             plan = replace(plan, requests=len(arrivals))
             numbers = iter(range(len(arrivals)))
-        await run_load(plan, send_conversation, indices=numbers)
+        async with barrier.together():
+            await run_load(plan, send_conversation, indices=numbers)
         after = await read_counters(self.client.endpoint) if before is not None else None
         return after.since(before) if before is not None and after is not None else None
 

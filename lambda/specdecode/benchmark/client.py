@@ -14,6 +14,7 @@ from specdecode.benchmark.answer import Answer, AnswerError, error_in_body
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.http1 import HttpError, ResponseParser
+from specdecode.benchmark.share import ALL, Share
 from specdecode.benchmark.sse import EventTooLong, SseParser
 from specdecode.benchmark.transport import connect
 from specdecode.escape import clip, plain
@@ -59,6 +60,7 @@ class Client:
     session: int
     clock: Clock
     loop_lag: LoopLag
+    share: Share = ALL
 
     async def request(self, plan: PlannedRequest, deliver: Deliver, scheduled_s: float | None = None) -> None:
         """Send `plan`; `deliver` is called in every case, even when this task is cancelled.
@@ -152,6 +154,8 @@ class Client:
             usage_problem=answer.usage_problem,
             events=answer.events,
             session=self.session,
+            client=self.share.client,
+            clients=self.share.clients,
         )
 
 

@@ -19,6 +19,8 @@ class Delivery:
 
     results: Results
     upload: str | None
+    leads: bool = True
+    """One of several clients that load together writes what is known of the servers."""
     earlier: Servers | None = None
     """What other processes of this run (waves, rounds) learned of the servers before."""
     _s3: S3Folder | None = field(init=False, default=None)
@@ -53,7 +55,7 @@ class Delivery:
 
     def keep(self, servers: Servers) -> None:
         """Write what is known of the servers; it is uploaded with the next block, or at the end."""
-        if servers != self._kept:
+        if self.leads and servers != self._kept:
             self._pending.add(self.results.write(SERVERS, servers.model_dump_json(indent=1)))
             self._kept = servers
 

@@ -46,10 +46,11 @@ class Enough:
         """How many requests to have sent on every arm: again and again, until its speed-up is settled.
 
         A later round sends those of the round before it, so that each request is measured as often as the others.
+        A level that several clients load sends all: what one of them sees settles nothing for the others.
         """
         load = self._spec.workload
         most = load.requests_of(case, level)
-        if load.requests.precision is None:
+        if load.requests.precision is None or self._spec.clients(level) > 1:
             yield most
         elif before := self._of_earlier_rounds(case.name, level):
             yield before

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 
 from specdecode.benchmark.endpoint import Endpoint
+from specdecode.benchmark.meeting import NotTogether
 from specdecode.benchmark.outcome import Options, Outcome, failed_beyond
 from specdecode.benchmark.probe import ArmNotReady
 from specdecode.benchmark.progress import progress_for
@@ -28,19 +29,33 @@ def launch(
     with progress_for() as progress:
         try:
             outcome = asyncio.run(_until_signal(Benchmark(spec, endpoints, options, progress)))
-        except (BadPrompts, BadResults) as error:
-            progress.message(f"error: {error}")
-            return EXIT_BAD_INPUT, None
-        except ArmNotReady as error:
-            progress.message(f"error: {error}")
-            return EXIT_FAILED, None
         except asyncio.CancelledError:
             progress.message(f"stopped; what was measured is in {options.folder}")
             return EXIT_FAILED, None
+        except Exception as error:
+            code = _code(cause := _cause(error))
+            if code is None:
+                raise
+            progress.message(f"error: {cause}")
+            return code, None
         failures = [*failed_beyond(outcome, max_error_rate), *outcome.problems]
         for failure in failures:
             progress.message(f"error: {failure}")
         return (EXIT_FAILED if failures else EXIT_OK), outcome
+
+
+def _cause(error: Exception) -> Exception:
+    """What went wrong first, where the tasks of a load raised it."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _code(cause: Exception) -> int | None:
+    """The exit code of what a person is told in a line; None: nobody expected it."""
+    if isinstance(cause, BadPrompts | BadResults):
+        return EXIT_BAD_INPUT
+    return EXIT_FAILED if isinstance(cause, ArmNotReady | NotTogether) else None
 
 
 async def _until_signal(benchmark: Benchmark) -> Outcome:

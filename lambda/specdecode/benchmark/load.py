@@ -9,7 +9,10 @@ import resource
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
+
+from specdecode.benchmark.share import ALL, Share
 
 Send = Callable[[int, float | None], Awaitable[None]]
 """Sends request `index`; the second argument is when it was due on the monotonic clock (open loop), else None."""
@@ -29,6 +32,8 @@ class LoadPlan:
     ramp_s: float = 0.0
     """Concurrency or rate grows from nothing to its full value over that time."""
     seed: int = 11111
+    share: Share = ALL
+    """Of several clients: which of the streams, or of the arrivals, are this one's."""
     most_open: int = 1000
     """Open loop: requests under way at most. Those that are due beyond it wait, and their wait is in their times."""
 
@@ -71,7 +76,7 @@ async def _closed_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> No
             await send(index, None)
 
     async with asyncio.TaskGroup() as group:
-        for number in range(plan.concurrency):
+        for number in range(plan.share.streams(plan.concurrency)):
             group.create_task(worker(number))
 
 
@@ -91,7 +96,7 @@ async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None
             slots.release()
 
     async with asyncio.TaskGroup() as group:
-        for number, due_s in enumerate(arrival_times(plan)):
+        for number, due_s in enumerate(_own_times(plan)):
             if (plan.requests is not None and number >= plan.requests) or (
                 plan.duration_s is not None and due_s >= plan.duration_s
             ):
@@ -105,6 +110,11 @@ async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None
                 await asyncio.sleep(delay)
             await slots.acquire()
             group.create_task(send_and_leave(index, due))
+
+
+def _own_times(plan: LoadPlan) -> Iterator[float]:
+    """Every client draws all arrivals and takes its own, so that all together are the one process that is wanted."""
+    return islice(arrival_times(plan), plan.share.client, None, plan.share.clients)
 
 
 def arrival_times(plan: LoadPlan) -> Iterator[float]:

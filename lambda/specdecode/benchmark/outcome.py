@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from specdecode.benchmark.meeting import Meeting
 from specdecode.records import Servers
 
 
@@ -16,6 +17,8 @@ class Options:
 
     folder: Path
     upload: str | None = None
+    meeting: Meeting | None = None
+    """With the other clients, where levels take several; None: this one is alone."""
     duration_s: float | None = None
     """Instead of the workload's number of requests."""
     arrivals: Literal["poisson", "constant"] = "poisson"

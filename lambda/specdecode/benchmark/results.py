@@ -1,4 +1,4 @@
-"""A run's folder: raw records as they come, and what was measured before (`raw/<variant>/<case>.jsonl`)."""
+"""A run's folder: raw records as they come, and what was measured before (`records.raw_file`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.records import ErrorKind, RequestRecord, read_record
+from specdecode.records import ErrorKind, RequestRecord, raw_file, read_record
 
 SPECIFICATION = "benchmark.json"
 
@@ -49,14 +49,18 @@ def release_folder(folder: Path) -> bool:
 
 
 class Results:
-    """Appends records; each is on disk, in one piece, before the next is taken."""
+    """Appends records; each is on disk, in one piece, before the next is taken.
 
-    def __init__(self, folder: Path, *, run_id: str) -> None:
+    `client`: whose they are, of several that load together.
+    """
+
+    def __init__(self, folder: Path, *, run_id: str, client: int = 0) -> None:
         self.folder = folder
         self._run_id = run_id
+        self._client = client
 
     def raw_path(self, variant: str, case: str) -> Path:
-        return self.folder / "raw" / variant / f"{case}.jsonl"
+        return self.folder / raw_file(variant, case, self._client)
 
     def append(self, record: RequestRecord) -> None:
         path = self.raw_path(record.variant, record.case)
@@ -64,11 +68,11 @@ class Results:
         with path.open("ab") as file:
             file.write(record.model_dump_json().encode() + b"\n")
 
-    def load(self, variant: str, case: str) -> list[RequestRecord]:
-        """What was measured before. A line that a kill cut short is dropped, and so are cancelled requests: those
-        are to be measured again. Raises BadResults.
+    def load(self, variant: str, case: str, client: int | None = None) -> list[RequestRecord]:
+        """What was measured before, by this client or another. A line that a kill cut short is dropped, and so are
+        cancelled requests: those are to be measured again. Raises BadResults.
         """
-        path = self.raw_path(variant, case)
+        path = self.folder / raw_file(variant, case, self._client if client is None else client)
         if not path.exists():
             return []
         records: list[RequestRecord] = []

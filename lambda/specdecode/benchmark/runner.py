@@ -7,6 +7,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.block_counters import BlockCounters
@@ -14,8 +15,10 @@ from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.conversations import Conversations, talking
 from specdecode.benchmark.delivery import Delivery
+from specdecode.benchmark.earlier import Measured, earlier
 from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import Enough
+from specdecode.benchmark.group import Clients
 from specdecode.benchmark.histories import file_of
 from specdecode.benchmark.load import LoadPlan, most_open
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
@@ -23,14 +26,15 @@ from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.recorder import Recorder
-from specdecode.benchmark.results import Results, measured_indices
+from specdecode.benchmark.results import Results
 from specdecode.benchmark.schedule import LoadBlock, blocks
+from specdecode.benchmark.share import ALL
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
 from specdecode.measures.client import HELD_BACK_S, fell_behind, held_back
-from specdecode.records import RequestRecord, Servers, SetFacts
+from specdecode.records import RequestRecord, Servers, SetFacts, raw_file
 
 
 class Benchmark:
@@ -43,13 +47,14 @@ class Benchmark:
         self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: LoadProgress
     ) -> None:
         self._spec, self._endpoints, self._options, self._progress = spec, endpoints, options, progress
-        self._results = Results(options.folder, run_id=spec.run_id)
+        self._group = Clients(spec=spec, meeting=options.meeting)
+        self._results = Results(options.folder, run_id=spec.run_id, client=self._group.client)
         self._counter, self._not_exact = token_counter(spec.tokenizer)
         self._notes: list[str] = []
-        self._delivery = Delivery(results=self._results, upload=options.upload)
+        self._delivery = Delivery(results=self._results, upload=options.upload, leads=self._group.client == 0)
         self._problems: list[str] = []
         self._arms: dict[str, LoadedArm] = {}
-        self._measured: dict[tuple[str, str], dict[str, set[int]]] = {}
+        self._measured: Measured = {}
         self._clock = Clock()
         self._session = 0
         self._counted = BlockCounters()
@@ -60,17 +65,20 @@ class Benchmark:
         self._sets: tuple[SetFacts, ...] = ()
 
     async def run(self) -> Outcome:
-        """Raises ArmNotReady, BadPrompts, BadResults; everything else that goes wrong is in the outcome."""
+        """Raises ArmNotReady, BadPrompts, BadResults, NotTogether; all else that goes wrong is in the outcome."""
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._sets = sets_of(workload)
         measured = {name: asked[: len(asked) - workload.warmup_requests] for name, asked in prompts.items()}
-        names = [*self._raw_names(), *map(file_of, talking(measured))]
+        others = [self._raw_names(client) for client in range(self._spec.most_clients)]
+        names = [*(name for each in others for name in each), *map(file_of, talking(measured))]
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
-        self._go_on()
+        await self._go_on()
         self._talks = Conversations(self._spec, self._results, measured)
         if self._not_exact:
             self._progress.message(self._not_exact)
+        for told in self._group.told():
+            self._note(told)
         loop_lag = LoopLag()
         watching = asyncio.create_task(loop_lag.watch())
         try:
@@ -89,9 +97,9 @@ class Benchmark:
                 await self._block(block, cases[block.case], prompts[block.case])
             for told in self._talks.unasked():
                 self._note(told)
-        except asyncio.CancelledError:
+        except BaseException:
             self._delivery.keep(self._servers())
-            self._delivery.rescue(self._raw_names())
+            self._delivery.rescue(self._raw_names(self._group.client))
             raise
         finally:
             watching.cancel()
@@ -119,24 +127,16 @@ class Benchmark:
         """Of the order of the levels: another in each round, the same when the round is resumed."""
         return self._spec.workload.seed + self._spec.round
 
-    def _raw_names(self) -> list[str]:
-        return [f"raw/{arm.variant}/{case.name}.jsonl" for arm in self._spec.arms for case in self._spec.workload.cases]
+    def _raw_names(self, client: int) -> list[str]:
+        cases = self._spec.workload.cases
+        return [raw_file(arm.variant, case.name, client) for arm in self._spec.arms for case in cases]
 
-    def _go_on(self) -> None:
+    async def _go_on(self) -> None:
         """Take up what was measured before: which requests, by how many processes, and when the first began."""
-        begun = self._started_at
-        for arm in self._spec.arms:
-            for case in self._spec.workload.cases:
-                earlier = self._results.load(arm.variant, case.name)
-                levels = [level.name for level in self._spec.workload.levels]
-                self._measured[arm.variant, case.name] = measured_indices(
-                    earlier, round_=self._spec.round, levels=levels
-                )
-                for record in earlier:
-                    self._enough.add(record)
-                    self._session = max(self._session, record.session + 1)
-                    begun = min(begun, record.started_at - record.sent_s)
-        self._clock = Clock(already_s=self._started_at - begun)
+        before = earlier(self._results, self._spec, self._enough)
+        self._measured = before.measured
+        already_s = max(0.0, self._started_at - before.began) if before.began else 0.0
+        self._session, self._clock = await self._group.begin(session=before.session, already_s=already_s)
 
     async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
         """All arms before the first is loaded: an arm that does not answer must not cost the others' time."""
@@ -164,6 +164,8 @@ class Benchmark:
             )
 
     async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
+        if self._group.share(block.level) is None:
+            return
         for look, requests in enumerate(self._enough.looks(case, block.level)):
             for arms in block.turns if look % 2 == 0 or block.led else reversed(block.turns):
                 gc.collect()
@@ -181,10 +183,11 @@ class Benchmark:
         self, arm: LoadedArm, case: TestCase, level: Level, prompts: list[Prompt], asked: int, most_open: int
     ) -> None:
         workload, options = self._spec.workload, self._options
-        variant = arm.client.variant
+        variant, share = arm.client.variant, self._group.share(level) or ALL
         requests = None if options.duration_s else asked
         measured = self._measured[variant, case.name][level.name]
-        skip = {index for index in measured if requests is None or index < requests}
+        own = share.of(range(asked), concurrency=level.concurrency)
+        skip = measured & set(own) if requests else set(measured)
         plan = LoadPlan(
             requests=requests,
             concurrency=level.concurrency or 1,
@@ -193,6 +196,7 @@ class Benchmark:
             duration_s=options.duration_s,
             ramp_s=options.ramp_s,
             seed=workload.seed,
+            share=share,
             most_open=most_open,
         )
 
@@ -202,8 +206,16 @@ class Benchmark:
             measured.add(record.index)
             self._progress.record(record)
 
-        self._progress.begin(variant, case.name, self._shown(level), requests=requests, measured=len(skip))
-        if requests is None or len(skip) < requests:
+        left = len(own) - len(skip) if requests else 1
+        barrier = await self._group.barrier(
+            share, variant=variant, case=case.name, level=level, already=len(skip), left=left
+        )
+        if barrier.arrival.late and left:
+            self._progress.message(f"{barrier.block}: began without this client, and so its times will be doubtful")
+        session = arm.client.session + barrier.arrival.late
+        arm = replace(arm, client=replace(arm.client, share=share, session=session))
+        self._progress.begin(variant, case.name, self._shown(level), requests=requests and len(own), measured=len(skip))
+        if barrier.arrival.left or share.clients > 1:
             async with Recorder(keep).running() as recorder:
                 counters = await arm.load(
                     case=case,
@@ -212,13 +224,16 @@ class Benchmark:
                     workload=workload,
                     plan=plan,
                     skip=skip,
-                    warm=(variant, case.name, level.name) in self._warm,
+                    warm=(variant, case.name, level.name) in self._warm or not barrier.arrival.left,
+                    barrier=barrier,
                     deliver=recorder.add,
                     histories=self._talks.of(case.name),
                 )
             self._warm.add((variant, case.name, level.name))
             block = variant, case.name, self._spec.round, level.name
-            self._counted.add(block, counters, already=len(skip), now=len(measured))
+            now = len(measured) if share.clients == 1 else asked
+            if barrier.arrival.left:
+                self._counted.add(block, counters, already=barrier.arrival.already, now=now)
         self._progress.end(variant, case.name)
 
     def _shown(self, level: Level) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 CONTENT_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json"}
 
@@ -48,11 +48,18 @@ class S3Folder:
 
     def put(self, name: str, path: Path) -> None:
         """Store a file, read while it is sent. Raises S3Error."""
+        with path.open("rb") as file:
+            self._put(name, file)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Store a few bytes. Raises S3Error."""
+        self._put(name, content)
+
+    def _put(self, name: str, body: bytes | BinaryIO) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         kind = CONTENT_TYPES.get(name[name.rfind(".") :], "application/octet-stream")
         try:
-            with path.open("rb") as file:
-                self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=file, ContentType=kind)
+            self._client.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=body, ContentType=kind)
         except (BotoCoreError, ClientError, RuntimeError) as error:
             raise S3Error(f"cannot write {self.uri}{name}: {error}") from None

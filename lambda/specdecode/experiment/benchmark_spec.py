@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from specdecode.experiment.clients import clients_of, most_clients
+from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen, Name, Workload
 from specdecode.experiment.most_tokens import MostTokens
 
@@ -50,3 +52,12 @@ class BenchmarkSpec(Frozen):
     tokenizer: str | None = None
     """Path of the model's folder (with tokenizer.json), relative to the working directory, for prompts of an exact
     length; None: the length of a prompt is estimated from its characters."""
+
+    def clients(self, level: Level) -> int:
+        """Clients that measure a level together."""
+        return clients_of(self.workload, level, arms=len(self.arms))
+
+    @property
+    def most_clients(self) -> int:
+        """Of the level that takes most: the pods of the Job."""
+        return most_clients(self.workload, arms=len(self.arms))

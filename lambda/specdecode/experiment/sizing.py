@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.experiment import capacity as node
+from specdecode.experiment.clients import each_client, most_clients
 from specdecode.experiment.engine import Engine, Reads
 from specdecode.experiment.model import Experiment, ServedExperiment
 
@@ -36,20 +37,22 @@ def lacking(experiment: Experiment, needs: Needs) -> list[tuple[str, float, floa
 def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Needs:
     """Of a wave of the `arms` heaviest arms, with the benchmark and what the node needs for itself."""
     heaviest = heaviest_gib(experiment)[:arms]
-    serving, benchmark, monitor = engine.resources.serving, engine.resources.benchmark, node.MONITOR
+    serving, monitor = engine.resources.serving, node.MONITOR
+    clients = most_clients(experiment.workload, arms=arms)
+    benchmark = each_client(engine.resources.benchmark, clients)
     monitors = len(heaviest) if experiment.serving.neuron_metrics else 0
     copies = node.COPY_MARGIN * sum(heaviest) if experiment.shape.has_nvme else 0
     return (
-        len(heaviest) * serving.cpu + monitors * monitor.cpu + benchmark.cpu + node.RESERVED_CPU,
+        len(heaviest) * serving.cpu + monitors * monitor.cpu + clients * benchmark.cpu + node.RESERVED_CPU,
         sum(map(serving.memory_request_gib, heaviest))
         + monitors * monitor.memory_gib
-        + benchmark.memory_gib
+        + clients * benchmark.memory_gib
         + node.RESERVED_MEMORY_GIB
         + _mount_buffers_gib(experiment, engine, arms=len(heaviest)),
         sum(map(serving.ephemeral_request_gib, heaviest))
         + copies
         + monitors * monitor.ephemeral_gib
-        + benchmark.ephemeral_gib,
+        + clients * benchmark.ephemeral_gib,
     )
 
 

@@ -15,7 +15,7 @@ from pydantic import (
 
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.cases import TestCase
-from specdecode.experiment.level import PER_STREAM, Concurrencies, Level, Rates
+from specdecode.experiment.level import MOST_AT_A_TIME, PER_STREAM, Concurrencies, Level, Rates
 from specdecode.experiment.slo import Slo
 
 MOST_REQUESTS = 100_000
@@ -91,6 +91,9 @@ class Workload(Frozen):
     levels of a curve. The first is the one that tables and verdicts are about."""
     rate: Rates | None = None
     """Open loop: requests per second instead of `concurrency`; Poisson arrivals. A list measures each of them."""
+    streams_per_client: int = Field(default=256, ge=1, le=MOST_AT_A_TIME)
+    """Requests under way that one client measures; a level of more is shared by several. 256 is the most at which one
+    kept its error bounds (docs/benchmarks.md). Lower it where a report marks a level as doubtful."""
     warmup_requests: int = Field(default=1, ge=0, le=1000)
     """Requests before each case that are sent and not measured."""
     temperature: float = Field(default=0.0, ge=0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from specdecode import layout, names
 from specdecode.exits import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.experiment.clients import each_client
 from specdecode.experiment.model import EndpointExperiment, EndpointVariant
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
@@ -31,6 +32,12 @@ from specdecode.planning import Arm, Plan, Wave, first_served
 from specdecode.planning.events import ACCURACY_MINUTES
 from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
 from specdecode.records import CONVERSATIONS, SERVERS
+
+JOB_UID: KubeObject = {
+    "name": names.JOB_UID,
+    "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
+}
+"""Tells the clients of this Job from those of one before it. Kubernetes puts the label on the pods of every Job."""
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
@@ -61,17 +68,25 @@ def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
 
 
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
-    """ConfigMap with the specification, and the Job, both called `wave_name(wave, "benchmark", ctx)`."""
+    """ConfigMap with the specification, and the Job, both called `wave_name(wave, "benchmark", ctx)`.
+
+    Where a level takes several clients, the Job is an indexed one with a pod for each.
+    """
     name = wave_name(wave, "benchmark", ctx)
     own = labels(ctx, "benchmark", wave=wave.index)
+    spec = benchmark_spec(plan, wave, ctx)
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": meta(name, own),
-        "data": {"spec.json": benchmark_spec(plan, wave, ctx).model_dump_json(indent=2)},
+        "data": {"spec.json": spec.model_dump_json(indent=2)},
     }
     arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
     arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
+    clients = spec.most_clients
+    if clients > 1:
+        notes = layout.run_key(ctx.run_id, layout.NOTES)
+        arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
     volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
     if not _runs_elsewhere(plan):  # for the tokenizer
         claim = {"claimName": names.model_pv("models"), "readOnly": True}
@@ -80,8 +95,8 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         image=plan.engine.tools_reference,
         script=bundle_script("specdecode.benchmark", arguments),
         env=bundle_env(ctx) | ENV,
-        secret_env=client_env(plan, wave.arms, ctx),
-        resources=plan.engine.resources.benchmark,
+        references=[*client_env(plan, wave.arms, ctx), *([JOB_UID] if clients > 1 else [])],
+        resources=each_client(plan.engine.resources.benchmark, clients),
         mounts=[
             MOUNT,
             *({"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in volumes),
@@ -99,15 +114,22 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         finds_services=not _runs_elsewhere(plan),
     )
     deadline = plan.experiment.deadlines.benchmark
-    return [
-        config,
-        job(name=name, labels=own, template=template, retries=2, deadline_minutes=deadline, permanent_exits=PERMANENT),
-    ]
+    made = job(
+        name=name,
+        labels=own,
+        template=template,
+        retries=2,
+        deadline_minutes=deadline,
+        permanent_exits=PERMANENT,
+        indexes=clients,
+    )
+    return [config, made]
 
 
 def benchmark_rights(ctx: RenderContext) -> Rights:
-    """Prompts, records and conversations of this run, and what is known of its servers; no plan, state or report."""
-    own = tuple(layout.run_key(ctx.run_id, *part) for part in (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,)))
+    """Prompts, records, and conversations of this run, and what is known of its servers; no plan, state or report."""
+    parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
+    own = tuple(layout.run_key(ctx.run_id, *part) for part in parts)
     return Rights(reads=(*own, layout.run_key(ctx.run_id, layout.PROMPTS) + "*"), writes=own)
 
 
@@ -177,7 +199,7 @@ def _client_job(
         image=image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
         env=bundle_env(ctx) | ENV,
-        secret_env=client_env(plan, arms, ctx),
+        references=client_env(plan, arms, ctx),
         resources=plan.engine.resources.benchmark,
         mounts=[MOUNT],
         read_only_root=True,

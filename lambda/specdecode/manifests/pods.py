@@ -45,7 +45,7 @@ def container(
     script: str,
     env: Mapping[str, str],
     given: Mapping[str, str] | None = None,
-    secret_env: Sequence[KubeObject] = (),
+    references: Sequence[KubeObject] = (),
     resources: Resources,
     weights_gib: float = 0.0,
     scratch: str = "",
@@ -55,14 +55,14 @@ def container(
 ) -> KubeObject:
     """A container of a pod, the main one but for a `name` in `more`.
 
-    `given`: variables from the experiment and its engine; `env` and `secret_env` (whose values come from Secrets) are
-    ours, come last, and take the place of given ones of their names. `scratch`: what the names of the volumes for the
-    working directory and /tmp begin with. `more`: probes, ports and the like.
+    `given`: variables from the experiment and its engine; `env` and `references` (whose values come from Secrets, or
+    from the pod itself) are ours, come last, and take the place of given ones of their names. `scratch`: what the names
+    of the volumes for the working directory and /tmp begin with. `more`: probes, ports and the like.
     """
     own: list[KubeObject] = [
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         *({"name": key, "value": literal(value)} for key, value in env.items()),
-        *secret_env,
+        *references,
     ]
     taken = {variable["name"] for variable in own}
     requests = {
@@ -185,9 +185,11 @@ def job(
     retries: int,
     deadline_minutes: int,
     permanent_exits: Sequence[int] = (),
+    indexes: int = 1,
 ) -> KubeObject:
     """A Job of a step that waits `deadline_minutes` for it. It runs its pod once, again after a failure up to `retries`
-    times, and never after `permanent_exits`.
+    times, and never after `permanent_exits`. With several `indexes` it runs a pod for each at once, and the failures of
+    all count together.
     """
     stop = {
         "podFailurePolicy": {
@@ -209,8 +211,9 @@ def job(
         "spec": {
             "backoffLimit": retries,
             "activeDeadlineSeconds": (deadline_minutes + JOB_GRACE_MINUTES) * 60,
-            "completions": 1,
-            "parallelism": 1,
+            "completions": indexes,
+            "parallelism": indexes,
+            **({"completionMode": "Indexed"} if indexes > 1 else {}),
             "ttlSecondsAfterFinished": 86400,
             **(stop if permanent_exits else {}),
             "template": template,

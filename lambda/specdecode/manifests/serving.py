@@ -74,7 +74,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         script=_script(plan, arm, copied=copied),
         env={**OFFLINE, **_artifact_env(engine)},
         given=serving_env(experiment, variant, engine),
-        secret_env=server_env(arm, ctx),
+        references=server_env(arm, ctx),
         resources=_with_room(engine.resources.serving, copied, weights_gib),
         weights_gib=weights_gib,
         mounts=[

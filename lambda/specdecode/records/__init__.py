@@ -1,7 +1,7 @@
 """What a benchmark leaves: a record of every request, and what it learned of the servers. Nothing in it is computed."""
 
 from specdecode.records.packed import PackedChunks, read_record
-from specdecode.records.request import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord
+from specdecode.records.request import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord, raw_file
 from specdecode.records.servers import CONVERSATIONS, SERVERS, BlockKey, EngineCounters, ServerFacts, Servers, SetFacts
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "ServerFacts",
     "Servers",
     "SetFacts",
+    "raw_file",
     "read_record",
 ]

@@ -1,4 +1,4 @@
-"""The raw record of one request: a line of runs/<run id>/raw/<variant>/<case>.jsonl, and nothing derived."""
+"""The raw record of one request: a line of a file below runs/<run id>/raw/ (`raw_file`), and nothing derived."""
 
 from __future__ import annotations
 
@@ -16,8 +16,18 @@ Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
 """A record that is read back may come from anybody: figures that no run has are refused."""
 MOST_TURNS = 100
 """Turns of a conversation (specdecode.prompts)."""
+MOST_CLIENTS = 1000
+"""Clients of a level; an experiment has fewer (specdecode.experiment.clients)."""
 MOST_POSITIONS = 64
 """Drafted tokens of a step that are told apart."""
+
+
+def raw_file(variant: str, case: str, client: int = 0) -> str:
+    """Where a client's records lie in a run's folder: `raw/base/one.jsonl`, `raw/base/one@1.jsonl` …
+
+    No name of a case has an @.
+    """
+    return f"raw/{variant}/{case}{f'@{client}' if client else ''}.jsonl"
 
 
 class ErrorKind(StrEnum):
@@ -140,7 +150,11 @@ class RequestRecord(BaseModel):
     events: Count = 0
     """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
     session: Count = 0
-    """Which process of the run measured it: 0, or 1, 2 … after a run was resumed."""
+    """Which process of the run measured it: 0, or 1, 2 … after a run was resumed. Several clients count as one."""
+    client: Annotated[int, Field(ge=0, lt=MOST_CLIENTS)] = 0
+    """Which of its level's clients sent it."""
+    clients: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] = 1
+    """How many loaded together at its level; each sent its share of the requests."""
     client_lag_s: Seconds = 0.0
     """Largest delay of the client's own event loop while this request ran."""
     time_doubt_s: Seconds = 0.0

@@ -45,6 +45,8 @@ def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
     for each in units:
         base = layout.run_prefix(each.unit.run_id)
         for key in store.keys(base + "raw/"):
+            if not key.endswith(".jsonl"):
+                continue  # notes of clients
             if lines := _records(store.read(key) or b"", each, run_id=run.state.run_id):
                 files[target + key[len(base) :]].append(lines)
         for key in store.keys(base + "accuracy/"):

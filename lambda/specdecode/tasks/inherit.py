@@ -21,6 +21,8 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
     base, target = layout.run_prefix(old.run_id), layout.run_prefix(state.run_id)
     whole = _measured_blocks(store, old)
     for key in store.keys(base + "raw/"):
+        if not key.endswith(".jsonl"):
+            continue  # notes of clients: of a Job that has ended
         data = _records(store.read(key) or b"", run_id=state.run_id, whole=whole)
         store.write(target + key[len(base) :], data, content_type="application/x-ndjson")
     for folder in ("accuracy", CONVERSATIONS):

@@ -144,6 +144,13 @@ BROKEN = {
     "device-memory": ("llama-3.1-405b", {"target.size_gib": 1600}, None, "variants.base", "1536 GiB of device memory"),
     "fits-node": ("llama-3.1-405b", {"target.size_gib": 1100}, None, "engine", "GiB of memory"),
     "lengths": ("qwen3-32b", {"workload.output_tokens": 1000}, None, "workload.output_tokens", "exceed max_model_len"),
+    "clients": (
+        "qwen3-32b",
+        {"workload.concurrency": [1, 40], "workload.streams_per_client": 2},
+        None,
+        "workload.concurrency",
+        "40 at a time takes 20 clients, and 16 is the most",
+    ),
     "greedy": ("qwen3-32b", {"workload.temperature": 0.7}, None, "workload.temperature", "greedily"),
     "thinking": ("qwen3-32b", {"workload.thinking": None}, None, "workload.thinking", "thinks by default"),
     "prompt-text": (

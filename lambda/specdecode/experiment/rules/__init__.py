@@ -39,6 +39,7 @@ OF_BOTH: Rules[Case] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (load.compare_to, "a comparison has two arms"),
     "nodes": (nodes.several, "docs/how-to/several-nodes.md"),
+    "clients": (load.clients, "specdecode.experiment.clients, docs/benchmarks.md"),
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
     "prompt-set": (prompts.sets, "assets/prompts/sets"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from specdecode.experiment.clients import MOST_CLIENTS, clients_of
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
 
 
@@ -38,6 +39,16 @@ def lengths(case: ServedCase) -> Iterator[Finding]:
     if load.input_tokens + load.output_tokens > room:
         message = f"{load.input_tokens} tokens in and {load.output_tokens} out exceed max_model_len {room}"
         yield "workload.output_tokens", message, "shorten them, or raise serving.max_model_len (a new compile)"
+
+
+def clients(case: Case) -> Iterator[Finding]:
+    experiment = case.experiment
+    for level in experiment.workload.levels:
+        needed = clients_of(experiment.workload, level, arms=min(experiment.side_by_side, len(experiment.variants)))
+        if needed > MOST_CLIENTS:
+            message = f"{level} takes {needed} clients, and {MOST_CLIENTS} is the most"
+            fix = "measure a smaller load, or raise workload.streams_per_client (256 are within docs/benchmarks.md)"
+            yield "workload.concurrency" if level.rate is None else "workload.rate", message, fix
 
 
 def greedy(case: ServedCase) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from specdecode.experiment.clients import clients_of
 from specdecode.experiment.model import EndpointExperiment, Experiment, Load, PromptKind, ServedExperiment, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
@@ -55,7 +56,14 @@ def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tu
     """Why the prompts of a case cannot be sent as the workload says, and what to do; None where they can."""
     load, given = experiment.workload, prompt.prompts
     rows = tuple(sent(found.of(given.category, given.length), load.requests_of(prompt))) if given else ()
-    if load.load is Load.SIMULTANEOUS and (row := next((row for row in rows if len(row.turns) > 1), None)):
+    row = next((row for row in rows if len(row.turns) > 1), None)
+    if row and (shared := next((level for level in load.levels if clients_of(load, level, arms=1) > 1), None)):
+        message = (
+            f"{row.id} is a conversation, and its next turn holds an answer that one client heard; {shared} takes "
+            "several clients"
+        )
+        return message, "measure conversations at a smaller load, or raise workload.streams_per_client"
+    if row and load.load is Load.SIMULTANEOUS:
         message = (
             f"{row.id} is a conversation, and its next turn holds the first arm's answer, which is not there while all "
             "arms are loaded at once"

@@ -1,0 +1,40 @@
+"""How many clients a level takes: more load than one measures truthfully is shared by several (ADR 192)."""
+
+from __future__ import annotations
+
+import math
+
+from specdecode.experiment.level import Level
+from specdecode.experiment.resources import Resources
+from specdecode.experiment.workload import Load, Workload
+
+CHUNKS_PER_STREAM = 50
+"""Chunks a second of each stream with which docs/benchmarks.md measures the client: one every 20 ms."""
+MOST_CLIENTS = 16
+"""`MOST_AT_A_TIME` streams at 256 a client."""
+CLIENT_CPU = 2.0
+"""CPUs of each of several clients: one for its event loop, one for what it does beside it (uploads, the session)."""
+
+
+def clients_of(workload: Workload, level: Level, *, arms: int) -> int:
+    """Clients that load `arms` together at `level`; one does where it is within `workload.streams_per_client`.
+
+    Of an open loop the number of open streams is not known before. What costs a client is chunks: it is given no more
+    of them a second than that many streams have.
+    """
+    at_once = arms if workload.load is Load.SIMULTANEOUS else 1
+    if level.rate is None:
+        streams = level.concurrency or 1
+        return min(streams, math.ceil(streams * at_once / workload.streams_per_client))
+    tokens = max(map(workload.output_tokens_of, workload.cases))
+    return math.ceil(level.rate * at_once * tokens / (workload.streams_per_client * CHUNKS_PER_STREAM))
+
+
+def most_clients(workload: Workload, *, arms: int) -> int:
+    """Of the level that takes most."""
+    return max(clients_of(workload, level, arms=arms) for level in workload.levels)
+
+
+def each_client(benchmark: Resources, clients: int) -> Resources:
+    """What the pod of each of `clients` asks for. `benchmark`: what that of a single one does."""
+    return benchmark if clients == 1 else benchmark.model_copy(update={"cpu": min(benchmark.cpu, CLIENT_CPU)})

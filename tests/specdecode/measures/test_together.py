@@ -1,0 +1,79 @@
+"""Several clients' records as one load: the worst client counts, and a load that was not common is marked."""
+
+from __future__ import annotations
+
+from specdecode.measures.arm import measure_arm
+from specdecode.measures.client import doubtful
+from specdecode.measures.together import apart, apart_share
+from specdecode.records import RequestRecord
+
+from tests.specdecode.benchmark.making import record
+
+
+def load(
+    client: int, *, begins: float = 0.0, requests: int = 50, clients: int = 2, **more: object
+) -> list[RequestRecord]:
+    """A client's requests of 1 s, one after the other."""
+    return [
+        record(
+            (0.1, 0.6, 1.0),
+            level="c512",
+            index=2 * number + client,
+            sent_s=begins + number,
+            client=client,
+            clients=clients,
+            **more,
+        )
+        for number in range(requests)
+    ]
+
+
+def test_clients_that_loaded_together_are_one_load() -> None:
+    merged = load(0) + load(1, begins=0.01)
+    assert apart(merged) == [] and not doubtful(merged)
+    measured = measure_arm(merged)
+    assert measured.arm.requests == 100 and measured.arm.load_seconds == 50.01
+    assert measured.arm.output_throughput == 300 / 50.01, "the tokens of both, over the time from first to last"
+
+
+def test_a_client_that_came_late_or_ended_early() -> None:
+    (said,) = apart(load(0) + load(1, begins=5.0))
+    assert said == (
+        "The load on base/case at c512 is doubtful: for 18% of its time not all of its 2 clients were sending."
+    )
+    assert apart(load(0) + load(1, requests=40)) and doubtful(load(0) + load(1, requests=40))
+    assert apart(load(0) + load(1, begins=1.0)) == [], "4% of the time"
+
+
+def test_a_client_without_a_record() -> None:
+    (said,) = apart(load(0, clients=3) + load(2, clients=3))
+    assert said == "The load on base/case at c512 is doubtful: of its 3 clients there is no record of 1."
+    assert doubtful(load(0))
+
+
+def test_sessions_are_laid_side_by_side_each_on_its_own() -> None:
+    again = [each.model_copy(update={"session": 1, "index": each.index + 100}) for each in load(0) + load(1)]
+    assert apart(load(0) + load(1) + again) == [], "the second began at the same second of its own clock"
+    alone = load(1, requests=10, begins=60.0, session=1)
+    assert apart_share([*load(0), *load(1, requests=40), *alone], 2) == 1 - 40 / 60
+
+
+def test_rounds_and_arms_are_judged_apart() -> None:
+    late = load(0, round=1) + load(1, begins=20.0, round=1)
+    (said,) = apart(load(0) + load(1) + late)
+    assert "base/case at c512 in round 2" in said
+
+
+def test_the_worst_client_counts() -> None:
+    """2% of the chunks of one in four clients are 0.5% of all chunks, and make the load doubtful."""
+    clean = [each for client in (0, 1, 2) for each in load(client, clients=4)]
+    lags = [
+        each.model_copy(update={"time_doubt_s": 0.02, "doubtful_chunks": 1}) if number < 3 else each
+        for number, each in enumerate(load(3, clients=4))
+    ]
+    assert doubtful(clean + lags) and not doubtful(clean + load(3, clients=4))
+
+
+def test_one_client_is_as_it_was() -> None:
+    single = [each.model_copy(update={"clients": 1}) for each in load(0)]
+    assert apart(single) == [] and not doubtful(single)
