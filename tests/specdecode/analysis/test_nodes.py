@@ -14,10 +14,13 @@ from specdecode.analysis import Comparison, compare
 from specdecode.analysis.context import DeviceGroup, RunPart
 from specdecode.analysis.report import documents, render_terminal
 from specdecode.analysis.result import Pair
+from specdecode.experiment.slo import Slo
 from specdecode.records import EngineCounters, RequestRecord
 
 from tests.specdecode.analysis import recompute
 from tests.specdecode.analysis.simulate import context, experiment, on_nodes, request, run
+from tests.specdecode.analysis.simulate_load import Server, loads
+from tests.specdecode.analysis.simulate_load import run as run_loads
 
 KS = (3, 7, 11)
 NODES = (RunPart(unit=1, node="ip-10-0-1-1"), RunPart(unit=2, node="ip-10-0-1-2"))
@@ -228,6 +231,34 @@ def test_dollars_of_two_nodes_are_not_compared() -> None:
     assert "The cheapest" not in found.recommendation, "it is the recommended one"
     other = compared(two((1.0, 2.0))).recommendation
     assert other and "The cheapest is sd-k3" in other and "of what base costs on the same node" in other
+
+
+def test_over_the_load_each_arm_is_compared_on_its_own_node() -> None:
+    """The second node is 6% slower: curve and crossover are those of two nodes alike."""
+    tested = loads((1, 4, 16, 32), ks=(3, 5), slo=Slo(tpot_s=0.021, share=0.7))
+    arm = Server(base_s=0.026, per_sequence_s=0.0022, k=5, acceptance=0.55)
+
+    def of(slow: float) -> Comparison:
+        first = run_loads(tested, {"base": Server(), "sd-k3": arm}, seed=3)
+        second = run_loads(tested, {"base": Server().slower(slow), "sd-k5": arm.slower(slow)}, seed=4)
+        records = [
+            each.model_copy(update={"unit": number}) for number, own in ((1, first), (2, second)) for each in own
+        ]
+        return compare(experiment=tested, records=records, context=context(parts=NODES))
+
+    alike, apart = of(1.0), of(1.06)
+    for before, after in zip(alike.curve, apart.curve, strict=True):
+        assert [point.speedup.ratio for point in after.points] == pytest.approx(
+            [point.speedup.ratio for point in before.points], rel=1e-6
+        )
+        assert [found.direction for found in after.crossovers] == [found.direction for found in before.crossovers]
+        assert [found.load for found in after.crossovers] == pytest.approx(
+            [found.load for found in before.crossovers], rel=0.02
+        )
+    slow, fast = (next(curve for curve in apart.curve if curve.variant == name) for name in ("sd-k5", "sd-k3"))
+    assert slow.points[0].base.tpot_p50 == pytest.approx(1.06 * (fast.points[0].base.tpot_p50 or 0), rel=0.02)
+    assert "At your SLO" not in apart.answer, "what arms of two nodes carry is not compared"
+    assert {each.variant for each in apart.objective} == {"base", "sd-k3", "sd-k5"}
 
 
 def test_an_independent_script_finds_the_same_figures(tmp_path: Path) -> None:
