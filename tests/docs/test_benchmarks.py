@@ -122,6 +122,7 @@ def test_the_tables_of_queues_are_the_measured_ones_and_nobody_is_passed_over() 
     assert alone["runs"] == mixed["runs"] == 1000
     ours = [row for row in mixed["rows"] if row["rule"] == node_pool_sizes.RULES[0]]
     assert [(row["passed_over"], row["wrong"], row["left"]) for row in [*alone["rows"], *ours]] == [(0, 0, 0)] * 12
+    assert f"at most {max(row['most_waiting'] for row in ours)} claims waited" in page.replace("\n", " ")
     for row in ours:
         assert row["idle"] == 0 and sum(of["gave_up"] for of in row["sizes"]) == 0 and row["most_waiting"] < 300
         others = [other for other in mixed["rows"] if other["load"] == row["load"] and other is not row]
