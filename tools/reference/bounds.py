@@ -61,7 +61,10 @@ NOTES = """## What this project cannot bound
 - A Capacity Block is paid for in advance, whole. EC2 ends its instances 30 minutes before its end, and a run is
   refused {drain} minutes before.
 - An execution ends after {days:g} days at the latest. No step lasts that long; the alarm `StuckRun` and the backstop
-  come first."""
+  come first.
+- In a [Karpenter of yours](../how-to/own-cluster.md#nodes-of-its-karpenter) the backstop ends instances, and cannot
+  keep the next one from being launched: with watchdog and Kubernetes API away while a pool has a replica, that is a
+  node's price an hour until a person acts, who is told after 15 minutes."""
 
 
 @dataclass(frozen=True)
