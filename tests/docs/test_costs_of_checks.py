@@ -1,4 +1,4 @@
-"""docs/how-to/check-your-account.md says what the plans say."""
+"""README and docs/how-to/check-your-account.md say what the plans say."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ def test_the_figures_of_the_page_are_those_of_the_plans(preset: str, price: floa
         high=bill.node.high, most=bill.most, resting=bill.resting_per_hour,
     )  # fmt: skip
     assert text in PAGE
+
+
+def test_the_readme_says_what_the_plans_say() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    large, check = (
+        make_bill(make_plan(load_preset(name), inventory=Inventory(), capacity=Capacity()), Capacity())
+        for name in ("qwen3-32b", "account-check")
+    )
+    price, node = large.price_per_node_hour, large.node
+    assert f"({price:.2f} an hour, only during the run) | {node.low:.0f} to {node.high:.0f}" in readme
+    assert f", at most {large.most:.0f} |" in readme
+    assert f"| about 1, at most {check.most:.0f} |" in readme
+    assert f"| {large.resting_per_hour:.2f} an hour (" in readme
