@@ -10,14 +10,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from specdecode.runs.state import WITH_ITS_RUN, RunUnit, change_state
+from specdecode import layout
+from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, change_state
 from specdecode.tasks import executions
 from specdecode.tasks.errors import CapacityUnavailable, NodeLost
 from specdecode.tasks.run import Run, load_run
 from specdecode.tasks.runtime import Progress, Runtime, StepInput, run_step
 from specdecode.tasks.units import finished_arms, next_unit
+from specdecode.untrusted import Unreadable, parse_json
 
 ANOTHER_NODE_HELPS = (NodeLost.__name__, CapacityUnavailable.__name__, WITH_ITS_RUN)
+NODE_LOST = "node-lost"
+"""Row of assets/diagnosis.yaml: servers may be seen to fail before their node is seen to be gone."""
 
 
 def measure_units(given: StepInput, rt: Runtime) -> Progress:
@@ -32,7 +36,7 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
         if unit.status is None:
             asked[unit.run_id] = executions.described(rt, unit.run_id, machine=machine)
         units.append(_looked_at(unit, asked.get(unit.run_id), rt))
-    for lost in [unit for unit in units if _is_tried_again(unit, units)]:
+    for lost in [unit for unit in units if _is_tried_again(unit, units, rt)]:
         units.append(next_unit(given.run_id, tuple(units), lost))
     change_state(rt.store, given.run_id, units=tuple(units))
     for unit in units:
@@ -57,11 +61,23 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, rt: Runtime) -> RunU
     )
 
 
-def _is_tried_again(unit: RunUnit, units: list[RunUnit]) -> bool:
+def _is_tried_again(unit: RunUnit, units: list[RunUnit], rt: Runtime) -> bool:
     """Once, and only where another node could help."""
     left = set(unit.arms).difference(unit.finished)
     again = any(other.after == unit.number for other in units)
-    return bool(left) and not again and unit.after is None and unit.error in ANOTHER_NODE_HELPS
+    return bool(left and unit.error) and not again and unit.after is None and _another_node_helps(unit, rt)
+
+
+def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:
+    """By how the unit ended, or by what its diagnosis found."""
+    if unit.error in ANOTHER_NODE_HELPS:
+        return True
+    data = rt.store.read(layout.run_key(unit.run_id, "diagnostics", "diagnosis.json"), at_most=LARGEST)
+    try:
+        found = parse_json(data or b"{}")
+    except Unreadable:
+        return False
+    return isinstance(found, dict) and found.get("row") == NODE_LOST
 
 
 def _start(unit: RunUnit, run: Run, rt: Runtime, *, machine: str) -> None:

@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 from specdecode import layout, names
-from specdecode.experiment import Capacity
+from specdecode.experiment import Capacity, assets_dir
 from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
 from specdecode.tasks import acquire, measure_units, plan, release, report, watchdog
 from specdecode.tasks.errors import InvalidExperiment, UnitFailed
@@ -179,6 +180,21 @@ def test_a_unit_that_lost_its_node_measures_the_rest_and_its_baseline_on_another
     report.report(world.given("run"), world.rt)
     units = {(variant, unit) for variant, unit, _ in world.merged()}
     assert units == {("base", 1), ("sd-k2", 1), ("base", 2), ("sd-k6", 2), ("sd-k8", 2), ("base", 3), ("sd-k4", 3)}
+
+
+@pytest.mark.parametrize(
+    ("found", "again"), [(b'{"row": "node-lost"}', True), (b'{"row": "arm-died"}', False), (b"{", False), (None, False)]
+)
+def test_a_unit_whose_servers_were_seen_to_fail_before_their_node_is_tried_again_too(world, found, again):
+    world.begin_units()
+    world.look()
+    if found is not None:
+        world.s3.objects[layout.run_key("run-n1", "diagnostics", "diagnosis.json")] = found
+    world.end("run-n1", "FAILED", error="BenchmarkFailed", cause="The node went away under the run.")
+    assert not world.look().done
+    assert world.started[2:] == (["run-n3"] if again else [])
+    rows = yaml.safe_load((assets_dir() / "diagnosis.yaml").read_text("utf-8"))["causes"]
+    assert measure_units.NODE_LOST in {row["name"] for row in rows}
 
 
 def test_a_unit_that_fails_for_another_reason_fails_the_run_after_its_report(world):
