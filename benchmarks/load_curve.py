@@ -7,7 +7,8 @@ loads, and hands the records to `compare` as the benchmark would.
 
 - a crossover at about 14 requests: how often it is within 10% of the true one, and how often its interval holds it;
 - none (the arm is faster at every load, slower at every load, or the same at all): how often one is claimed;
-- three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load;
+- three arms (k = 0, 2 and 6): how often the schedule is at most 2% slower than the best arm at every load, and how
+  often a k that it calls the fastest is not;
 - the same where all requests of an arm at a load share noise, with one round and with two.
 
 `--write` puts the figures into benchmarks/results/load_curve.json and the tables into docs/metrics.md.
@@ -74,7 +75,9 @@ def measure(runs: int) -> dict[str, Any]:
         name: sum(bool(simulated(seed, {5: arm}).curve[0].crossovers) for seed in range(runs)) / runs
         for name, arm in NONE.items()
     }
-    lost = [lost_by_schedule(simulated(seed, SEVERAL)) for seed in range(runs)]
+    several = [simulated(seed, SEVERAL) for seed in range(runs)]
+    lost = [lost_by_schedule(each) for each in several]
+    called = [called_the_fastest(each) for each in several]
     return {
         "runs": runs,
         "requests": REQUESTS,
@@ -84,6 +87,8 @@ def measure(runs: int) -> dict[str, Any]:
         "claimed_without": claimed,
         "schedule_within_2_percent": sum(each <= 0.02 for each in lost) / runs,
         "schedule_worst": max(lost),
+        "called_the_fastest": sum(any(each) for each in called) / runs,
+        "wrongly_called": sum(not all(each) for each in called) / runs,
         "noisy": [noisy(runs, *row) for row in NOISY],
     }
 
@@ -147,6 +152,21 @@ def lost_by_schedule(comparison: Comparison) -> float:
     return max(lost)
 
 
+def called_the_fastest(comparison: Comparison) -> list[bool]:
+    """Of each k that is called the fastest, whether it is so at every measured load of its range."""
+    (schedule,) = comparison.schedule
+    return [
+        all(
+            max(gains, key=lambda k: gains[k]) == own.k
+            for level in LEVELS
+            if own.first <= level <= own.last
+            for gains in [{k: true_gain(BASE, arm, level) for k, arm in {0: BASE, **SEVERAL}.items()}]
+        )
+        for own in schedule.ranges
+        if own.rivals == ()
+    ]
+
+
 def table(results: dict[str, Any]) -> str:
     """The figures as docs/metrics.md prints them."""
     rows = [
@@ -163,6 +183,10 @@ def table(results: dict[str, Any]) -> str:
         f"| schedule of k = 0, 2 and 6: at most 2% slower than the best arm at every load "
         f"| {results['schedule_within_2_percent']:.1%} |"
     )
+    rows += [
+        f"| … some k is called the fastest of its range | {results['called_the_fastest']:.1%} |",
+        f"| … and is not, at some load of the range | {results['wrongly_called']:.1%} |",
+    ]
     head = "shared noise | loads | rounds | equal arms: one is claimed | crossover: one is found | within 10% | held"
     rows += ["", f"| {head} |", f"|{'--:|' * 7}"]
     for row in results["noisy"]:
