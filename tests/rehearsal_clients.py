@@ -74,7 +74,7 @@ def test_two_clients_measure_a_level_together(cloud: Cloud) -> None:
 
 
 def test_a_client_that_dies_is_made_anew_and_the_level_is_marked(cloud: Cloud) -> None:
-    run = cloud.start("one-dies", TWO | {"workload.requests": 200, "workload.output_tokens": 256})
+    run = cloud.start("one-dies", TWO | {"workload.requests": 60, "workload.output_tokens": 192})
     cloud.until(lambda: cloud.kept(run, *layout.NOTES.rstrip("/").split("/")) and began(cloud, run), what="the load")
     victim = next(pod for pod in cloud.pods("benchmark") if pod["metadata"]["labels"][INDEX] == "1")
     assert any("running" in status["state"] for status in container_statuses(victim))
@@ -83,7 +83,7 @@ def test_a_client_that_dies_is_made_anew_and_the_level_is_marked(cloud: Cloud) -
     assert end.status == "SUCCEEDED", end.cause
     found = merged(cloud, run, "base") + merged(cloud, run, "sd")
     for variant in ("base", "sd"):
-        assert Counter(record.index for record in found if record.variant == variant) == dict.fromkeys(range(200), 1)
+        assert Counter(record.index for record in found if record.variant == variant) == dict.fromkeys(range(60), 1)
     notes = [note for note in report_of(cloud, run)["notes"] if "at c4 is doubtful" in note]
     assert notes, "no request is missing, and who reads the report knows that it was no load of four"
     cloud.at_rest()

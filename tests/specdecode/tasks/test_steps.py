@@ -162,8 +162,10 @@ def test_a_resumed_run_sends_again_what_failed_in_a_wave_that_broke_off(tmp_path
     world.run_through("run-1", until="Smoke")
     first = [record(run_id="run-1", index=0), record(run_id="run-1", index=1, error=ErrorKind.RESET)]
     world.s3.objects["runs/run-1/raw/base/case.jsonl"] = lines_of(first) + b'{"run_id": "run-1", "ind'
+    world.s3.objects["runs/run-1/raw/@clients/uid/begun.json"] = b'{"session": 0}'
     world.s3.objects["runs/run-1/servers.json"] = b'{"run_id": "run-1", "counters": [1]}'
     world.plan("run-2", {"resume": "run-1"})
+    assert not any("/@clients/" in key for key in world.s3.objects if key.startswith("runs/run-2/"))
     (kept,) = taken_over(world, tmp_path)
     assert kept == first[0].model_copy(update={"run_id": "run-2"})
     assert json.loads(world.s3.objects["runs/run-2/servers.json"]) == {"run_id": "run-2", "counters": [1]}
