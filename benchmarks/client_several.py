@@ -31,7 +31,7 @@ from benchmarks.reference.ours import errors_of, paired, specification
 from benchmarks.reference.processes import ROOT, reference_server, truth
 
 RESULTS = Path(__file__).parent / "results" / "client_several.json"
-LEVELS = ((64, 1), (64, 2), (64, 4), (256, 1), (256, 2), (256, 4), (512, 1), (512, 2), (512, 4))
+LEVELS = tuple((streams, clients) for streams in (16, 64, 256, 512) for clients in (1, 2, 4))
 """Streams and clients."""
 START, END = "<!-- table of benchmarks/client_several.py -->", "<!-- end of the table of several clients -->"
 
