@@ -101,7 +101,7 @@ def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes():
         for k in range(2, 8)
     ]
     document = {"extends": "rehearsal", "name": "many", "compile": {"on": "cpu"}, "variants": [base, *more]}
-    world.plan(request={"experiment": document})
+    world.plan(request={"experiment": document, "accept_cost": 600})
     world.finish("StageModels")
     world.trouble["compile"] = lambda pod: None
     answer = compiling.compile_arms(world.given("run-1", ahead=True), world.rt)
