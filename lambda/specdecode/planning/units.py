@@ -108,8 +108,8 @@ class ByNodes(Frozen):
 def by_nodes(
     experiment: Experiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
 ) -> tuple[ByNodes, ...]:
-    """For each of `counts` that the arms are enough for, and the experiment's own number. Arms that run already and
-    adaptive sweeps are of one.
+    """For each of `counts` that the arms are enough for, the experiment's own number, and all reserved nodes that the
+    arms are enough for. Arms that run already and adaptive sweeps are of one.
     """
     one = (
         isinstance(experiment, EndpointExperiment)
@@ -117,7 +117,8 @@ def by_nodes(
         or not experiment.shape.has_devices
     )
     most = 1 if one else len(shares(experiment, len(experiment.variants)))
-    asked = sorted({*(count for count in counts if count <= most), experiment.nodes})
+    reserved = 1 if capacity.type == "on-demand" else min(capacity.nodes, most)
+    asked = sorted({*(count for count in counts if count <= most), experiment.nodes, reserved})
     found = []
     for count in asked:
         plan = plan_run(experiment.model_copy(update={"nodes": count}), inventory=inventory, capacity=capacity)

@@ -97,6 +97,18 @@ def test_more_nodes_are_faster_and_cost_more_so_that_one_is_cheapest_and_a_block
     assert best_nodes(rows, BLOCK).nodes == 4
 
 
+@pytest.mark.parametrize("nodes", [3, 6, 16])
+def test_a_block_of_any_size_takes_all_of_its_nodes(nodes):
+    block = BLOCK.model_copy(update={"nodes": nodes})
+    assert best_nodes(by_nodes(tuning(1), inventory=EMPTY, capacity=block), block).nodes == nodes
+
+
+def test_a_block_of_more_nodes_than_arms_takes_one_for_each():
+    sweep = load_preset("qwen3-32b-tuning", overrides=GRID)
+    few = share_of(sweep, [variant.name for variant in sweep.variants if variant.compare_to][:3])
+    assert best_nodes(by_nodes(few, inventory=EMPTY, capacity=BLOCK), BLOCK).nodes == 3
+
+
 def test_what_cannot_be_shared_has_one_row():
     for name in ("qwen3-32b", "qwen3-32b-tuning", "account-check"):
         assert [row.nodes for row in by_nodes(load_preset(name), inventory=EMPTY, capacity=Capacity())] == [1]
