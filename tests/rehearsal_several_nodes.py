@@ -72,7 +72,7 @@ def test_one_run_measures_its_arms_on_both_nodes_and_reports_them_together(cloud
 
 
 def test_a_node_is_lost_and_what_it_had_is_measured_again_while_the_other_goes_on(cloud):
-    run = cloud.start_shared("lost", SMALL | {"workload.requests": 60})
+    run = cloud.start_shared("lost", SMALL | {"workload.requests": 150})
     first, second = (cloud.unit(run, number) for number in (1, 2))
     cloud.both_measure(first, second)
     (node,) = {
@@ -81,10 +81,11 @@ def test_a_node_is_lost_and_what_it_had_is_measured_again_while_the_other_goes_o
         if pod["metadata"]["labels"][names.RUN_LABEL] == names.run_label(first.run_id)
     }
     cloud.control("vanish", node=node)
+    end = cloud.ended(first)
+    assert (end.status, end.error) == ("FAILED", "NodeLost"), end.cause
     third = cloud.unit(run, 3)
     end = cloud.ended(run, seconds=600)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
-    assert (first.look().status, first.look().error) == ("FAILED", "NodeLost")
     assert (second.look().status, third.look().status) == ("SUCCEEDED", "SUCCEEDED")
     assert {pair["variant"] for pair in cloud.report(run)["pairs"]} == ARMS
 

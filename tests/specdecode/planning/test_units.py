@@ -79,6 +79,20 @@ def test_models_are_staged_once_and_by_the_whole_run():
     assert {item.fingerprint for item in whole.artifacts} == {item.fingerprint for item in one.artifacts}
 
 
+def test_staging_is_paid_once_and_compiling_on_cpu_nodes_for_every_try():
+    for changes in ({}, {"compile.on": "cpu"}):
+        experiment = load_preset("qwen3-32b-tuning", overrides={**GRID, "nodes": 2, **changes})
+        stored = Inventory(prefixes=frozenset(model.prefix for model in experiment.staged))
+        one = experiment.model_copy(update={"nodes": 1})
+        staging = [make_bill(plan_run(one, inventory=has), Capacity()).most for has in (EMPTY, stored)]
+        most = [make_bill(plan_run(experiment, inventory=has), Capacity()).most for has in (EMPTY, stored)]
+        # The one node's plan looks less often, so that a Job may be later: minutes of a CPU node.
+        assert most[0] - most[1] == pytest.approx(staging[0] - staging[1], abs=10)
+        whole = plan_run(experiment, inventory=stored)
+        parts = [make_plan(share_of(experiment, unit.arms), inventory=stored) for unit in whole.units]
+        assert most[1] == pytest.approx(2 * sum(make_bill(part, Capacity()).most for part in parts))
+
+
 @pytest.mark.parametrize("nodes", [2, 8, 16])
 def test_22_arms_stay_within_the_history_on_any_number_of_nodes(nodes):
     experiment = tuning(nodes)

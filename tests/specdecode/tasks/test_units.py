@@ -9,10 +9,11 @@ import pytest
 import yaml
 from specdecode import layout, names
 from specdecode.experiment import Capacity, assets_dir
-from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
+from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, change_state, load_state
 from specdecode.tasks import acquire, measure_units, plan, release, report, watchdog
 from specdecode.tasks.errors import InvalidExperiment, UnitFailed
 from specdecode.tasks.runtime import Progress
+from specdecode.tasks.units import finished_arms
 
 from tests.specdecode.tasks.aws_fake import client_error
 from tests.specdecode.tasks.test_side_by_side import SideBySide
@@ -175,7 +176,7 @@ def test_a_unit_that_lost_its_node_measures_the_rest_and_its_baseline_on_another
     assert (third.arms, third.after) == (("sd-k4",), 1)
     world.measure("run-n3")
     world.end("run-n3", "FAILED", error="NodeLost", cause="that one too")
-    assert world.look().done, "what is measured counts, and nothing is tried a third time"
+    assert world.look().done, "all that it had to measure is measured"
     assert world.started[3:] == []
     report.report(world.given("run"), world.rt)
     units = {(variant, unit) for variant, unit, _ in world.merged()}
@@ -195,6 +196,75 @@ def test_a_unit_whose_servers_were_seen_to_fail_before_their_node_is_tried_again
     assert world.started[2:] == (["run-n3"] if again else [])
     rows = yaml.safe_load((assets_dir() / "diagnosis.yaml").read_text("utf-8"))["causes"]
     assert measure_units.NODE_LOST in {row["name"] for row in rows}
+
+
+def test_a_unit_that_loses_two_nodes_is_not_tried_a_third_time(world):
+    alone = {"serving.devices": 16, "serving.tensor_parallel_size": 64}
+    world.begin_units(request={**REQUEST, "set": {**GRID, **alone}})
+    world.look()
+    world.measure("run-n2")
+    world.end("run-n2", "FAILED", error="NodeLost", cause="when all was measured")
+    world.end("run-n1", "FAILED", error="NodeLost", cause="at once")
+    world.look()
+    assert world.started[2:] == ["run-n3"], "what n2 measured is not measured again"
+    world.measure("run-n3", waves=2)
+    world.end("run-n3", "FAILED", error="NodeLost", cause="again")
+    assert world.look().done and world.started[3:] == []
+    with pytest.raises(UnitFailed, match=r"1 of 5 arms are not measured: sd-k4\. run-n3 ended"):
+        report.report(world.given("run"), world.rt)
+
+
+def test_an_arm_counts_only_with_all_its_rounds_and_its_baseline(world):
+    world.begin_units(request={**REQUEST, "set": {**GRID, "workload.rounds": 2}})
+    world.look()
+    world.measure("run-n1", waves=2)  # base and sd-k2, sd-k4: the first round of two
+    waves = measure_units.load_run(world.rt.store, "run-n1").plan.waves
+    assert [sorted(arm.variant for arm in wave.arms) for wave in waves[:2]] == [["base", "sd-k2"], ["sd-k4"]]
+    (unit, _) = world.state().units
+    assert finished_arms(world.rt.store, unit) == ()
+    world.measure("run-n2")
+    world.end("run-n1", "FAILED", error="CompileFailed", cause="no.")
+    world.end("run-n2")
+    world.look()
+    with pytest.raises(UnitFailed):
+        report.report(world.given("run"), world.rt)
+    assert {(variant, unit) for variant, unit, _ in world.merged()} == {("base", 2), ("sd-k6", 2), ("sd-k8", 2)}
+    change_state(world.rt.store, "run-n1", measured=tuple(wave.index for wave in waves if wave.index != 0))
+    assert finished_arms(world.rt.store, unit) == ("sd-k4",)
+
+
+def test_an_arm_whose_baseline_is_not_measured_does_not_count(world):
+    alone = {"serving.devices": 16, "serving.tensor_parallel_size": 64}
+    world.begin_units(request={**REQUEST, "set": {**GRID, **alone}})
+    world.look()
+    world.measure("run-n1", waves=2)
+    (unit, _) = world.state().units
+    assert finished_arms(world.rt.store, unit) == ("sd-k2",)
+    change_state(world.rt.store, "run-n1", measured=(1,))
+    assert finished_arms(world.rt.store, unit) == ()
+
+
+def test_of_an_arm_that_is_not_finished_nothing_is_in_a_figure(world):
+    world.begin_units(request={**REQUEST, "set": {**GRID, "workload.rounds": 2}})
+    world.look()
+    world.measure("run-n1", waves=3)
+    world.measure("run-n2")
+    world.end("run-n2")
+    world.end("run-n1", "FAILED", error="NodeLost", cause="gone")
+    (unit, _) = world.state().units
+    kept = finished_arms(world.rt.store, unit)
+    assert kept == ("sd-k2",)
+    world.look()
+    world.measure("run-n3")
+    world.end("run-n3")
+    assert world.look().done
+    report.report(world.given("run"), world.rt)
+    of_arm = {(variant, unit) for variant, unit, _ in world.merged() if variant != "base"}
+    assert of_arm == {("sd-k2", 1), ("sd-k4", 3), ("sd-k6", 2), ("sd-k8", 2)}
+    context = json.loads(world.s3.objects[layout.run_key("run", "report.json")])["context"]
+    assert {(group["variant"], group["unit"]) for group in context["device_groups"]} == of_arm | {
+        ("base", unit) for unit in (1, 2, 3)
+    }
 
 
 def test_a_unit_that_fails_for_another_reason_fails_the_run_after_its_report(world):
