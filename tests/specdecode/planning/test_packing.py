@@ -132,11 +132,11 @@ def test_an_arm_that_is_first_measured_without_its_partner_is_told():
     until = {"serving.devices": 8, "workload.rounds": 2, "workload.requests": {"min": 4, "max": 60, "precision": 0.05}}
     plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
     assert waves(plan) == [(0, ["base", "sd"]), (0, ["base-async"]), (1, ["sd"]), (1, ["base-async", "base"])]
-    (told,) = [text for text in plan.warnings if "does not end early" in text]
-    assert told.startswith("workload.requests: base-async: ") and told.endswith("it sends 60")
+    (told,) = [text for text in plan.warnings if "cannot end early" in text]
+    assert told.startswith("workload.requests: base-async: ") and told.endswith("sends 60")
     until["serving.devices"] = 4
     plan = make_plan(load_preset("llama-3.1-8b-eagle3", overrides=until), inventory=Inventory())
-    assert not [text for text in plan.warnings if "does not end early" in text]
+    assert not [text for text in plan.warnings if "cannot end early" in text]
 
 
 @fuzz(60)
