@@ -246,3 +246,9 @@ def test_more_nodes_than_the_deployment_has_are_refused_by_plan(run):
     text = run("plan", *arguments, "--nodes", "2", code=2).stderr
     assert "this deployment has 2 nodes, not 4" in text
     assert "valid" in run("validate", *arguments).output
+
+
+@pytest.mark.parametrize("how", [(), ("--complete",)])
+def test_manifests_are_of_one_node(run, how):
+    result = run("manifests", "qwen3-32b-tuning", "--set", "sweep=grid", "--set", "nodes=2", *how, code=2)
+    assert "leave nodes out" in result.stderr
