@@ -27,16 +27,16 @@ def _where(curve: Curve) -> str:
         places = "; ".join(f"it {found.direction} paying at {_load(curve, found)}" for found in curve.crossovers)
         what = "Whether to speculate" if curve.of_speculation else f"Whether {arms.format('faster')}"
         return f"{what} changes with the load more than once: {places}."
-    last = curve.points[-1].level
+    last, every = curve.points[-1].level, "load that could be compared" if curve.without else "load measured"
     shown = [side(point) for point in curve.points]
     if all(each > 0 for each in shown):
         if not curve.of_speculation:
-            return f"{arms.format('faster')} at every load measured, and no crossover is there up to {last}."
-        return f"Speculate at every load measured: it is faster at each, and no crossover is there up to {last}."
+            return f"{arms.format('faster')} at every {every}, and no crossover is there up to {last}."
+        return f"Speculate at every {every}: it is faster at each, and no crossover is there up to {last}."
     if all(each < 0 for each in shown):
         if not curve.of_speculation:
-            return f"{arms.format('slower')} at every load measured, up to {last}."
-        return f"Do not speculate at any load measured: it is slower at each, up to {last}."
+            return f"{arms.format('slower')} at every {every}, up to {last}."
+        return f"Do not speculate at any {every}: it is slower at each, up to {last}."
     faster = [point.level for point, each in zip(curve.points, shown, strict=True) if each > 0]
     slower = [point.level for point, each in zip(curve.points, shown, strict=True) if each < 0]
     known = [f"{word} at {listed(levels)}" for word, levels in (("faster", faster), ("slower", slower)) if levels]

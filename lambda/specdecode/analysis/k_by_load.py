@@ -94,7 +94,7 @@ def _schedule(
     names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
     ranges = []
     for first, last, k in table(choices, batch):
-        within = [at for at in levels if at.level in kept and first <= _batch(experiment, at.level) <= last]
+        within = [at for at in levels if first <= _batch(experiment, at.level) <= last]  # those that failed show nothing
         rivals = [
             rival
             for rival in sorted(names)
@@ -195,7 +195,7 @@ def in_words(found: Schedule) -> str:
         )
         parts.append(f"{what} {where}{_sure(each)}")
     last = found.ranges[-1].last
-    beyond = f" Beyond {found.measured_to} nothing was measured." if last > found.measured_to else ""
+    beyond = f" Beyond {found.measured_to} nothing was compared." if last > found.measured_to else ""
     fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
     return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"
 

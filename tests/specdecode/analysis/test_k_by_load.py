@@ -13,6 +13,7 @@ from specdecode.analysis.curve_result import KRange, Schedule
 from specdecode.analysis.k_by_load import Choice, in_words, table
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
 from specdecode.experiment.loading import engine_names, load_engine
+from specdecode.records import ErrorKind, RequestError
 
 from tests.specdecode.analysis.simulate import context
 from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
@@ -45,6 +46,21 @@ def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison)
         (own,) = [each for each in found.ranges if each.first <= load <= each.last]
         best = max(true_gain(BASE, server, load) for server in SERVERS.values())
         assert true_gain(BASE, SERVERS[own.variant], load) > 0.96 * best, load
+
+
+def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> None:
+    tested, arms = loads((1, 2, 4, 8), ks=(5,), requests=16), {"base": BASE, "sd": SERVERS["sd-k2"]}
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    records = [
+        record.model_copy(update={"error": broken}) if record.variant == "sd" and record.level in {"c4", "c8"} else record
+        for record in run(tested, arms, seed=1)
+    ]
+    found = compare(experiment=tested, records=records, context=context())
+    assert found.answer.startswith("Speculate at every load that could be compared: ")
+    assert "4, 8 at a time have no speed-up: too many requests failed" in found.answer
+    (schedule,) = found.schedule
+    assert [each.rivals for each in schedule.ranges] == [(0,)]
+    assert "k=5 (sd) at any load (no speculation may be as fast). Beyond 2 nothing was compared." in in_words(schedule)
 
 
 def test_the_ranges_have_no_gap_and_end_with_the_batch(comparison: Comparison) -> None:
@@ -109,7 +125,7 @@ def test_what_lies_beyond_the_largest_load_is_said() -> None:
     ranges = (KRange(first=1, last=4, k=5, variant="sd"), KRange(first=5, last=64, k=0, variant="base"))
     found = Schedule(draft="d", ranges=ranges, measured_to=32, engine_takes_it=True)
     assert in_words(found) == (
-        "Draft d: k=5 up to 4 requests at a time, no speculation from 5 on. Beyond 32 nothing was measured."
+        "Draft d: k=5 up to 4 requests at a time, no speculation from 5 on. Beyond 32 nothing was compared."
     )
 
 
