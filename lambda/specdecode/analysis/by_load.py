@@ -16,6 +16,12 @@ def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
     return " ".join(part for part in parts if part)
 
 
+def without_a_curve(levels: Sequence[Level]) -> str:
+    """Of a run at several loads of which fewer than two could be compared."""
+    lost = "too many requests failed, or none was compared"
+    return f"Nothing is known over the load: at fewer than two of {listed(levels)} there is a speed-up ({lost})."
+
+
 def _where(curve: Curve) -> str:
     arms = f"{curve.variant} is {{}} than {curve.baseline}"
     if len(curve.crossovers) == 1:

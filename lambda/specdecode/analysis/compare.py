@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from specdecode.analysis.accuracy import accuracy_changes
+from specdecode.analysis.by_load import without_a_curve
 from specdecode.analysis.context import RunContext
 from specdecode.analysis.curve import curves
 from specdecode.analysis.drift import drifts, margin, measured_on
@@ -84,6 +85,8 @@ def compare_measured(
     over = curves(experiment=experiment, levels=levels, pairs=pairs)
     carried = objectives(experiment=experiment, levels=levels)
     by_load = over_load(over, pairs, () if first.units else carried)
+    if pairs and not over and len(levels) > 1:
+        by_load = without_a_curve(sorted((at.level for at in levels), key=lambda level: level.value))
     at_first = at_first_load(
         answer(pairs=pairs, chains=chains, missing=tuple(missing(experiment, first, context))), experiment.workload
     )

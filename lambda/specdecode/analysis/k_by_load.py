@@ -94,7 +94,7 @@ def _schedule(
     names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
     ranges = []
     for first, last, k in table(choices, batch):
-        within = [at for at in levels if first <= _batch(experiment, at.level) <= last]  # those that failed show nothing
+        within = [at for at in levels if first <= _batch(experiment, at.level) <= last]
         rivals = [
             rival
             for rival in sorted(names)

@@ -135,6 +135,14 @@ def test_a_run_of_one_load_has_no_curve() -> None:
     assert "over the load" not in render_markdown(found)
 
 
+def test_a_run_whose_other_loads_are_lost_says_so() -> None:
+    tested = loads((1, 4, 16))
+    records = [each for each in run(tested, {"base": BASE, "sd": ARM}, seed=1) if each.level == "c1"]
+    found = compare(experiment=tested, records=records, context=context())
+    assert found.answer.startswith("Nothing is known over the load: at fewer than two of 1, 4, 16 at a time there is ")
+    assert "At the first load, 1 at a time: " in found.answer
+
+
 def changed(comparison_levels: tuple[int, ...], change: object) -> Comparison:
     tested = loads(comparison_levels)
     records = [change(r) for r in run(tested, {"base": BASE, "sd": ARM}, seed=1)]  # type: ignore[operator]

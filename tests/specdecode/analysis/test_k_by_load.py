@@ -52,7 +52,9 @@ def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> Non
     tested, arms = loads((1, 2, 4, 8), ks=(5,), requests=16), {"base": BASE, "sd": SERVERS["sd-k2"]}
     broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
     records = [
-        record.model_copy(update={"error": broken}) if record.variant == "sd" and record.level in {"c4", "c8"} else record
+        record.model_copy(update={"error": broken})
+        if record.variant == "sd" and record.level in {"c4", "c8"}
+        else record
         for record in run(tested, arms, seed=1)
     ]
     found = compare(experiment=tested, records=records, context=context())
