@@ -60,6 +60,8 @@ def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> Non
     found = compare(experiment=tested, records=records, context=context())
     assert found.answer.startswith("Speculate at every load that could be compared: ")
     assert "4, 8 at a time have no speed-up: too many requests failed" in found.answer
+    failed = sum(record.error is not None for record in records)
+    assert f"{failed} failed (" in render_html(found) and "none failed" not in render_html(found)
     (schedule,) = found.schedule
     assert [each.rivals for each in schedule.ranges] == [(0,)]
     assert "k=5 (sd) at any load (no speculation may be as fast). Beyond 2 nothing was compared." in in_words(schedule)

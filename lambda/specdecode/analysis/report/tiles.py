@@ -84,11 +84,11 @@ def _equality(pair: Pair) -> list[Tile]:
 
 
 def _errors(comparison: Comparison) -> Tile:
-    requests = sum(arm.requests for arm in comparison.arms)
-    failed = sum(arm.failed for arm in comparison.arms)
+    arms = [*comparison.arms, *(arm for load in comparison.loads for arm in load.arms)]
+    requests, failed = sum(arm.requests for arm in arms), sum(arm.failed for arm in arms)
     return Tile(
         "Requests completed",
-        Number(f"{requests - failed} / {requests}", "All arms and cases, without warm-up"),
+        Number(f"{requests - failed} / {requests}", "All arms, cases and loads, without warm-up"),
         "none failed" if not failed else f"{failed} failed ({percent(failed / requests)})",
         "same" if not failed else "costs",
     )
