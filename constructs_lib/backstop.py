@@ -23,6 +23,7 @@ from specdecode.giving_back import (
     STUCK_GRACE_HOURS,
 )
 
+from constructs_lib import node_group
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.alarms import OPERATIONS, described
 from constructs_lib.logs import retention
@@ -41,8 +42,8 @@ class BackstopFunction(Construct):
 
     Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and
     attach policies to one role, each of which denies Karpenter to launch instances of one pool, and one of all. Without
-    a `karpenter_role`, where Karpenter is somebody else's, there is neither. `alarms`: the function failed, or
-    something could not be done.
+    a `karpenter_role`, where Karpenter is somebody else's, there is neither; a node group it may set to 0. `alarms`:
+    the function failed, or something could not be done.
     """
 
     def __init__(
@@ -60,6 +61,8 @@ class BackstopFunction(Construct):
         """Pool, or ALL -> what closes it to Karpenter; and Karpenter's role."""
         pools = settings.node_pools
         closing, compiling = {}, {}
+        if settings.existing_node_group:
+            closing = {names.GROUP_VARIABLE: settings.existing_node_group}
         if karpenter_role is not None:
             no_launch = {pool: self._no_launch(pool, pools=[pool]) for pool in pools}
             if len(pools) > APART:
@@ -160,27 +163,36 @@ class BackstopFunction(Construct):
             description="Ends forgotten instances of the pools that runs hold",
         )
         instances = _ec2(self, "instance")
-        tags = {
-            f"aws:ResourceTag/kubernetes.io/cluster/{settings.eks_cluster}": "owned",
-            "aws:ResourceTag/karpenter.sh/nodepool": pools,
+        tags: dict[str, object] = {
+            f"kubernetes.io/cluster/{settings.eks_cluster}": "owned",
+            "karpenter.sh/nodepool": pools,
         }
-        of_the_pool = {"StringEquals": tags}
+        if settings.existing_node_group:
+            tags = {**node_group.instance_tags(settings)}
+        of_the_pool = {"StringEquals": {f"aws:ResourceTag/{key}": value for key, value in tags.items()}}
         for actions, resource, conditions in (
             (["logs:CreateLogStream", "logs:PutLogEvents"], group.log_group_arn, None),
             (["ec2:DescribeInstances", "cloudwatch:GetMetricStatistics"], "*", None),
             (["ec2:TerminateInstances"], instances, of_the_pool),
             (["states:ListExecutions"], state_machine.state_machine_arn, None),
-            *self._closing(),
+            *self._closing(settings),
             (["sns:Publish"], topic.topic_arn, None),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource], conditions=conditions))
+        groups = [node_group.arn(self, settings)] if settings.existing_node_group else []
         acknowledge_wildcards(
-            role, "*", instances, reason="Reads have no resource type; instances are made later, and confined by tags."
+            role,
+            "*",
+            instances,
+            *groups,
+            reason="Reads have no resource type; instances are made later, and confined by tags.",
         )
         return role
 
-    def _closing(self) -> list[tuple[list[str], str, dict[str, object] | None]]:
-        """What keeping Karpenter from launching takes."""
+    def _closing(self, settings: Settings) -> list[tuple[list[str], str, dict[str, object] | None]]:
+        """What keeping the next instance from being launched takes."""
+        if settings.existing_node_group:
+            return [(["eks:UpdateNodegroupConfig"], node_group.arn(self, settings), None)]
         if self.closes is None:
             return []
         policies, role = self.closes

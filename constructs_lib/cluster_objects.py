@@ -17,7 +17,7 @@ import yaml
 from specdecode import names
 from specdecode.experiment.assets import kubernetes_objects
 
-from constructs_lib import foreign_karpenter
+from constructs_lib import foreign_karpenter, node_group
 from constructs_lib import pipeline_access as access
 from constructs_lib.facts import context_of
 from constructs_lib.manifest import Manifest
@@ -52,7 +52,7 @@ ROLES = (
     ("ClusterRole", "deployer", DEPLOYER_GROUP, VOLUMES),
 )
 """Kind, name, group and rules. The pipeline has none outside the namespace but for NodePools of ours
-(constructs_lib/foreign_karpenter.py); the deployment has the two volumes."""
+(constructs_lib/foreign_karpenter.py) and to see nodes; the deployment has the two volumes."""
 
 
 def objects(settings: Settings) -> list[Manifest]:
@@ -63,7 +63,8 @@ def objects(settings: Settings) -> list[Manifest]:
         for manifest in access.role_and_binding(kind, f"specdecode-{part}", group, rules)
     ]
     karpenter = [*foreign_karpenter.rights(settings), *foreign_karpenter.nodes(settings)]
-    return [workspace(), *kubernetes_objects("bounds.yaml"), *network_policies(settings), *roles, *karpenter]
+    nodes = [*karpenter, *node_group.rights(settings)]
+    return [workspace(), *kubernetes_objects("bounds.yaml"), *network_policies(settings), *roles, *nodes]
 
 
 def main(given: list[str]) -> int:

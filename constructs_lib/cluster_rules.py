@@ -19,9 +19,9 @@ OF_EKS = {
 """Setting -> where `aws eks describe-cluster` has it."""
 OF_OURS = ("endpoint_public_cidrs", "admin_role_arns", "system_instance_type")
 """Settings of a cluster that is made."""
-OF_NODES = ("neuron_ami", "node_storage", "capacity_zones", "trn2_zones", "capacity_reservation_id", "nodes")
+OF_NODES = ("neuron_ami", "node_storage", "capacity_zones", "trn2_zones", "capacity_reservation_id")
 """Settings of nodes that are made."""
-OF_KARPENTER = ("karpenter_node_role", "node_security_groups")
+OF_KARPENTER = ("karpenter_node_role", "existing_node_group", "node_security_groups")
 """Settings of nodes that are made in a cluster that exists."""
 
 
@@ -41,9 +41,13 @@ def problems(settings: Settings) -> Iterator[str]:
     for key in OF_OURS:
         if _is_set(settings, key):
             yield f"{key}: it is for a cluster that is made; leave it out with existing_cluster"
-    for key in () if settings.makes_nodes else (*OF_NODES, "node_security_groups"):
+    for key in () if settings.describes_nodes else (*OF_NODES, "node_security_groups"):
         if _is_set(settings, key):
-            yield f"{key}: nodes that are simply there are not made; leave it out, or give karpenter_node_role"
+            yield f"{key}: it is for NodePools of ours; leave it out, or give karpenter_node_role"
+    if settings.existing_node_group and settings.karpenter_node_role:
+        yield "existing_node_group, karpenter_node_role: a node comes from the one or from the other; leave one out"
+    if settings.existing_node_group and settings.nodes > 1:
+        yield "nodes: a node group is for one run at a time (which of its nodes goes is EKS's choice); leave it out"
     for group in settings.node_security_groups:
         if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
             yield f"node_security_groups: {group} is no id of a security group (sg-…)"

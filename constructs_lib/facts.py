@@ -55,6 +55,7 @@ def existing(settings: Settings) -> ExistingCluster | None:
         security_group=str(settings.cluster_security_group),
         issuer=str(settings.cluster_oidc_issuer),
         node_role=settings.karpenter_node_role,
+        node_group=settings.existing_node_group,
     )
 
 

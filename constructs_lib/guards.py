@@ -15,6 +15,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct, IDependable
 
+from constructs_lib import node_group
 from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.logs import retention
@@ -156,6 +157,10 @@ class GuardFunction(Construct):
             iam.PolicyStatement(actions=["cloudwatch:GetMetricStatistics"], resources=["*"]),
         )
         acknowledge_wildcards(self, "*", reason="CloudWatch's metrics have no resource type.")
+
+    def scales_node_group(self, settings: Settings) -> None:
+        """Let the function look at the node group that runs scale, and set it to 0."""
+        self._needs.append(node_group.allow(self, "NodeGroup", role=self.role, settings=settings))
 
     def detaches(self, policies: Iterable[iam.IManagedPolicy], *, role: iam.IRole) -> None:
         """Let the function take `policies` off `role`: neither can be deleted while they are on."""

@@ -13,7 +13,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from specdecode import names
 
-from constructs_lib import pipeline_states, pipeline_watchdog
+from constructs_lib import node_group, pipeline_states, pipeline_watchdog
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.bundle_asset import BundleAsset
 from constructs_lib.costs import capacity
@@ -86,6 +86,10 @@ class Pipeline(Construct):
                     parts[name].role,
                     groups=groups_of(name, guest=guest),
                 )
+        if settings.existing_node_group:
+            for name in (*node_group.SCALERS, "Inspect"):
+                scales = name in node_group.SCALERS
+                node_group.allow(parts[name], "NodeGroup", role=parts[name].role, settings=settings, scales=scales)
         self.functions = {name: part.function for name, part in parts.items()}
         self.state_machine = self._state_machine(parts, settings)
         self._plan = parts["Plan"]

@@ -100,6 +100,8 @@ def rights(settings: Settings) -> dict[str, str]:
     """The variable by which a function knows what it may do outside the namespace of a cluster that exists."""
     if not settings.existing_cluster:
         return {}
+    if settings.existing_node_group:
+        return {names.RIGHTS_VARIABLE: names.GROUP_RIGHTS, names.GROUP_VARIABLE: settings.existing_node_group}
     return {names.RIGHTS_VARIABLE: names.POOL_RIGHTS if settings.makes_nodes else names.NAMESPACE_RIGHTS}
 
 

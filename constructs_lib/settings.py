@@ -155,7 +155,9 @@ class Settings(ScheduleSettings, PlaceSettings):
 
     @property
     def node_pools(self) -> list[str]:
-        """NodePools whose nodes runs hold, as Karpenter knows them; none where nodes are simply there."""
+        """NodePools whose nodes runs hold, as Karpenter knows them, or a node group; none if nodes are simply there."""
+        if self.existing_node_group:
+            return [self.existing_node_group]
         foreign = self.existing_cluster is not None
         return [names.node_pool(slot, foreign=foreign) for slot in names.held_pools(self.nodes) if self.makes_nodes]
 

@@ -73,6 +73,12 @@ class PlaceSettings(BaseModel):
         description="IAM role of the nodes of its Karpenter, by name: with it NodePools of ours stand in that "
         "Karpenter and follow the runs; unset, nodes are simply there.",
     )
+    existing_node_group: str | None = Field(
+        None,
+        pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,62}$",
+        description="Managed node group of that cluster, of 0 to 1 nodes, that the pipeline sets to 1 for a run and "
+        "back; unset, nodes are simply there.",
+    )
     node_security_groups: Texts = Field(
         (), description="Security groups of the nodes of those NodePools; unset, the cluster security group."
     )
@@ -103,9 +109,14 @@ class PlaceSettings(BaseModel):
         return self.existing_cluster or self.cluster_name
 
     @property
-    def makes_nodes(self) -> bool:
-        """Whether runs scale NodePools of ours, in a Karpenter of ours or in the cluster's own."""
+    def describes_nodes(self) -> bool:
+        """Whether the nodes that runs hold are of NodePools of ours, in a Karpenter of ours or in the cluster's own."""
         return self.existing_cluster is None or self.karpenter_node_role is not None
+
+    @property
+    def makes_nodes(self) -> bool:
+        """Whether nodes come and go with runs: those, or a node group's. Else they are simply there."""
+        return self.describes_nodes or self.existing_node_group is not None
 
     @property
     def addon_versions(self) -> Mapping[str, str]:

@@ -58,7 +58,7 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
                 f"availability-zone-id --filters Name=instance-type,Values={settings.node_type}`, and if it has, "
                 "say so with trn2_zones"
             )
-    if not settings.node_zones and settings.makes_nodes:
+    if not settings.node_zones and settings.describes_nodes:
         yield (
             f"region: no zone of {settings.region} is known to have {settings.node_type} "
             f"(known: {', '.join(settings.shape.zones or ())}); name one with trn2_zones if you know better"

@@ -121,6 +121,8 @@ class SpecDecodeStack(ProjectStack):
             topic=alerts.topic,
             settings=settings,
         )
+        if settings.existing_node_group:
+            guards.scales_node_group(settings)
         given_back = {}
         if backstop and backstop.closes:
             policies, role = backstop.closes

@@ -5,7 +5,7 @@ imports nothing but the SDK of Lambda's runtime. It knows four things, each from
 (EC2), the watchdog's metrics (CloudWatch), the executions that run (Step Functions), and how to keep Karpenter from
 launching the next instance (IAM). Running it again changes nothing more.
 
-Where Karpenter is somebody else's (no KARPENTER_ROLE), it ends what that launches again (ADR 194).
+Where Karpenter is somebody else's (no KARPENTER_ROLE), it ends what that launches again. A NODE_GROUP is set to 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from botocore.config import Config
 
 PERIOD_S = 300
 """Seconds of a datapoint: the watchdog's period."""
-POOL_TAG = "karpenter.sh/nodepool"
+POOL_TAG, GROUP_TAG = "karpenter.sh/nodepool", "eks:nodegroup-name"
 ALL = "all"
 """Key of the policy that closes every pool at once."""
 APART = 3
@@ -115,8 +115,8 @@ def _hours(span: timedelta) -> str:
     return f"{span.total_seconds() / 3600:.0f} h"
 
 
-def _pool_of(tags: list[dict[str, str]]) -> str:
-    return next(tag["Value"] for tag in tags if tag["Key"] == POOL_TAG)
+def _value(tags: list[dict[str, str]], key: str) -> str:
+    return next(tag["Value"] for tag in tags if tag["Key"] == key)
 
 
 class Backstop:
@@ -156,6 +156,8 @@ class Backstop:
         needed = self._policies_of(stay_closed)
         if needed != attached:
             self._change(attached, needed)
+        if due and self._group:
+            self._try("the node group cannot be set to 0", self._scale_down)
         ended = self._end([instance.name for instance in due], why, closed=self._closed_by(needed)) if due else []
         ended += self._end_compilers(started)
         found = {
@@ -188,6 +190,11 @@ class Backstop:
     def _may_close(self) -> bool:
         """Whether Karpenter is ours to keep from launching."""
         return "KARPENTER_ROLE" in self._environ
+
+    @property
+    def _group(self) -> str | None:
+        """The managed node group that runs scale, instead of NodePools."""
+        return self._environ.get("NODE_GROUP")
 
     @property
     def _pools(self) -> list[str]:
@@ -235,6 +242,8 @@ class Backstop:
                 f" Karpenter may launch no instance of {', '.join(sorted(closed))} until the watchdog beats again and "
                 "nothing is wrong there: then the backstop allows it by itself."
             )
+        elif closed is not None and self._group:
+            may_not = f" The node group {self._group} is set to 0; a run that asks for its node sets it to 1 again."
         elif closed is not None:
             may_not = (
                 " Karpenter is not ours to stop: it launches the next one as long as a NodePool is to have one, and "
@@ -255,16 +264,14 @@ class Backstop:
         self._clients("sns").publish(TopicArn=self._environ["TOPIC_ARN"], Subject=subject, Message=text)
 
     def _instances(self, pools: list[str]) -> list[Instance]:
-        """The pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go)."""
-        tags = {
-            f"tag:kubernetes.io/cluster/{self._environ['CLUSTER_NAME']}": ["owned"],
-            f"tag:{POOL_TAG}": pools,
-            "instance-state-name": list(ALIVE),
-        }
+        """The pools' instances, by the tags that Karpenter 1.14 sets (pkg/utils/utils.go), or EKS for a node group."""
+        cluster, tag = self._environ["CLUSTER_NAME"], GROUP_TAG if self._group else POOL_TAG
+        owner = ("eks:cluster-name", cluster) if self._group else (f"kubernetes.io/cluster/{cluster}", "owned")
+        tags = {f"tag:{owner[0]}": [owner[1]], f"tag:{tag}": pools, "instance-state-name": list(ALIVE)}
         filters = [{"Name": name, "Values": values} for name, values in tags.items()]
         pages = self._clients("ec2").get_paginator("describe_instances").paginate(Filters=filters)
         found = [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
-        return [Instance(item["InstanceId"], _pool_of(item["Tags"]), item["LaunchTime"]) for item in found]
+        return [Instance(item["InstanceId"], _value(item["Tags"], tag), item["LaunchTime"]) for item in found]
 
     def _watched(self) -> dict[str, Watched]:
         """Pool -> what the watchdog said of it."""
@@ -307,6 +314,12 @@ class Backstop:
         )
         arns = {item["PolicyArn"] for page in pages for item in page["AttachedPolicies"]}
         return {key for key, arn in self._policies.items() if arn in arns}
+
+    def _scale_down(self) -> None:
+        """Its Auto Scaling group launches no other instance then."""
+        self._clients("eks").update_nodegroup_config(
+            clusterName=self._environ["CLUSTER_NAME"], nodegroupName=self._group, scalingConfig={"desiredSize": 0}
+        )
 
     def _change(self, attached: set[str], needed: set[str]) -> None:
         """Give Karpenter's role the policies `needed`; then, if it has them, take off the others of ours."""

@@ -96,6 +96,12 @@ RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
 NAMESPACE_RIGHTS = "namespace"
 """Its value where they may do nothing outside NAMESPACE: nodes are not seen there, nor made or ended. Somebody else
 brings them."""
+GROUP_RIGHTS = "node-group"
+"""Its value where they scale a managed node group of the cluster's, of which they see the node."""
+GROUP_VARIABLE = "NODE_GROUP"
+"""Variable with the name of that node group."""
+GROUP_TAGS = ("eks:cluster-name", "eks:nodegroup-name")
+"""On its instances, which EKS tags so: the names of cluster and group."""
 POOL_RIGHTS = "pools"
 """Its value where they may also scale NodePools of ours in somebody else's Karpenter, and see what comes of it."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehearsal.cloud import custom_resources, eks, functions, identity, metrics, resources, workflows
+from rehearsal.cloud import custom_resources, eks, functions, identity, metrics, node_groups, resources, workflows
 from rehearsal.cloud.kubernetes import Kubernetes
 
 
@@ -98,6 +98,18 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             attribute="_create_cluster",
             why="without Docker the endpoint is a port at which nothing listens, and the CA is empty",
             replace=lambda create: eks.endpoint_of_double(kubernetes, create),
+        ),
+        Patch(
+            module="ministack.services.eks",
+            attribute="handle_request",
+            why="a node group cannot be changed, and has no instances and no nodes",
+            replace=lambda handle: node_groups.scaling(kubernetes, handle),
+        ),
+        Patch(
+            module="ministack.core.iam_actions",
+            attribute="extract_resource_arn",
+            why="what is done with a node group is decided for its cluster",
+            replace=node_groups.node_group_arn,
         ),
         Patch(
             module="ministack.services.cloudformation.custom_resource",

@@ -1,11 +1,12 @@
 """The control API, `/_rehearsal/…`: what CloudFormation's resource handlers and the rehearsal itself ask for."""
 
-from rehearsal.kubernetes import errors
+from rehearsal.kubernetes import errors, nodes
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator, entry_of
 from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance
 from rehearsal.kubernetes.machinery import Cluster
+from rehearsal.kubernetes.node.addresses import Network
 from rehearsal.kubernetes.node.agent import NodeAgent
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.software.addons import Addons
@@ -25,6 +26,7 @@ class Control:
         installed: Installed,
         cloud: Cloud,
         agent: NodeAgent,
+        network: Network,
     ) -> None:
         self._cluster = cluster
         self._authenticator = authenticator
@@ -34,6 +36,7 @@ class Control:
         self._installed = installed
         self._cloud = cloud
         self._agent = agent
+        self._network = network
 
     async def __call__(self, action: str, body: Json) -> Json:
         try:
@@ -59,6 +62,10 @@ class Control:
                 return self._cut(body)
             case "vanish":
                 return self._vanish(body)
+            case "join":
+                return self._join(body)
+            case "leave":
+                return self._leave(body)
             case "instances":
                 return {"instances": [self._instance(i) for i in self._cloud.instances.values()]}
         raise errors.no_such_path()
@@ -92,6 +99,28 @@ class Control:
         node = self._cluster.store.require(r.NODES, "", body["node"])
         self._cloud.terminate(node["spec"]["providerID"])
         self._cluster.store.remove(r.NODES, "", body["node"])
+        return {}
+
+    def _join(self, body: Json) -> Json:
+        """`{instance_id, instance_type, labels, taints}`: an instance of a managed node group becomes a node."""
+        zone, address = f"{self._cloud.region}a", self._network.next_address()
+        node = nodes.build(
+            name=f"ip-{address.replace('.', '-')}.{self._cloud.region}.compute.internal",
+            instance_type=body["instance_type"],
+            zone=zone,
+            address=address,
+            labels=body["labels"],
+            taints=body["taints"],
+            ephemeral="7000Gi",
+            provider_id=f"aws:///{zone}/{body['instance_id']}",
+        )
+        self._cluster.store.create(r.NODES, node)
+        return {"node": node["metadata"]["name"]}
+
+    def _leave(self, body: Json) -> Json:
+        """`{node}`: its instance has ended."""
+        if self._cluster.store.get(r.NODES, "", body["node"]) is not None:
+            self._cluster.store.remove(r.NODES, "", body["node"])
         return {}
 
     def _instance(self, instance: Instance) -> Json:

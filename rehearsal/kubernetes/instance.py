@@ -155,6 +155,7 @@ class Instance:
             installed=installed,
             cloud=cloud,
             agent=self._agent,
+            network=self._network,
         )
         server = Server(cluster=cluster, authenticator=authenticator, faults=faults, logs=self._agent, control=control)
         self._runner = web.AppRunner(server.application(), access_log=None)

@@ -56,6 +56,7 @@ class Aws:
         self.full: set[str] = set()
         """Keys of policies that the role does not take."""
         self.calls: list[str] = []
+        self.sizes: list[tuple[str, str, dict[str, int]]] = []
 
     def client(self, service: str) -> Any:
         return SimpleNamespace(**{name: self._checked(name) for name in OPERATIONS[service]}, get_paginator=self.pages)
@@ -89,10 +90,13 @@ class Aws:
     def terminate_instances(self, *, InstanceIds: list[str]) -> dict[str, Any]:
         for name in InstanceIds:
             tags = self.instances[name]["tags"]
-            assert tags["kubernetes.io/cluster/specdecode"] == "owned"
-            assert tags["karpenter.sh/nodepool"] in (*MANY, "compile")
+            assert tags == GROUP or tags["kubernetes.io/cluster/specdecode"] == "owned"
+            assert tags == GROUP or tags["karpenter.sh/nodepool"] in (*MANY, "compile")
             self.instances[name]["state"] = "shutting-down"
         return {"TerminatingInstances": InstanceIds}
+
+    def update_nodegroup_config(self, *, clusterName: str, nodegroupName: str, scalingConfig: dict[str, int]) -> None:
+        self.sizes.append((clusterName, nodegroupName, scalingConfig))
 
     def get_metric_statistics(self, **given: Any) -> dict[str, Any]:
         (statistic,) = given["Statistics"]
@@ -149,11 +153,17 @@ OPERATIONS = {
     "stepfunctions": [],
     "iam": ["attach_role_policy", "detach_role_policy"],
     "sns": ["publish"],
+    "eks": ["update_nodegroup_config"],
 }
 
 
 def look(
-    aws: Aws, *, later: timedelta = timedelta(), pools: tuple[str, ...] = POOLS, without: tuple[str, ...] = ()
+    aws: Aws,
+    *,
+    later: timedelta = timedelta(),
+    pools: tuple[str, ...] = POOLS,
+    without: tuple[str, ...] = (),
+    **more: str,
 ) -> dict[str, Any]:
     keys = [*pools, "all"] if len(pools) > backstop.APART else pools
     environ = {
@@ -172,7 +182,7 @@ def look(
         "RUNBOOK": "docs/operations.md",
     }
     given = {key: value for key, value in environ.items() if key not in without}
-    return backstop.Backstop(given, aws.client, NOW + later).look()
+    return backstop.Backstop(given | more, aws.client, NOW + later).look()
 
 
 @pytest.fixture
@@ -507,6 +517,27 @@ def test_in_somebody_elses_karpenter_it_ends_each_that_is_launched_again_and_tou
     assert not [call for call in aws.calls if "role" in call] and aws.alive == ["i-compiles"]
     ((_, text), _) = aws.told
     assert "kubectl scale nodepool NAME --replicas=0` for trn2,trn2-2,cpu" in text and "may launch no" not in text
+
+
+GROUP = {"eks:cluster-name": "specdecode", "eks:nodegroup-name": "trainium"}
+
+
+@pytest.mark.parametrize("denied", [set(), {"update_nodegroup_config"}], ids=["", "eks refuses"])
+def test_a_node_group_is_set_to_0_before_its_instance_is_ended(aws, denied):
+    aws.instance("i-group", OLD)
+    aws.instances["i-group"]["tags"] = GROUP
+    aws.denied = denied
+    given = {"NODE_GROUP": "trainium"}
+    if denied:
+        with pytest.raises(RuntimeError, match="the node group cannot be set to 0"):
+            look(aws, pools=("trainium",), without=FOREIGN, **given)
+    else:
+        assert look(aws, pools=("trainium",), without=FOREIGN, **given)["ended"] == ["i-group"]
+        assert aws.sizes == [("specdecode", "trainium", {"desiredSize": 0})]
+    assert aws.calls.index("update_nodegroup_config") < aws.calls.index("terminate_instances")
+    assert aws.alive == ["i-old"], "Karpenter's are none of its"
+    ((_, text),) = aws.told
+    assert "The node group trainium is set to 0" in text
 
 
 def test_without_ec2_it_fails(aws):

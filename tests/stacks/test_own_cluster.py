@@ -189,6 +189,63 @@ def test_functions_there_know_that_they_may_scale_pools(hosted: Templates) -> No
     assert rights - {None} == {names.POOL_RIGHTS}
 
 
+GROUP = {**CONTEXT, "existing_node_group": "trainium"}
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+    """With a node group of theirs that runs scale."""
+    return synthesize(tmp_path_factory.mktemp("grouped"), accept_no_alerts="true", **GROUP)
+
+
+@pytest.fixture(scope="module")
+def scaled(grouped: Assembly) -> Templates:
+    return Templates({"SpecDecodeStack": grouped.raw("SpecDecodeStack")})
+
+
+def test_of_a_node_group_nothing_is_made_and_only_it_may_be_scaled(grouped: Assembly, scaled: Templates) -> None:
+    assert not {resource["Type"] for _, _, resource in scaled.resources()} & (OF_A_CLUSTER | OF_A_NETWORK)
+    arn = "arn:aws:eks:us-east-2:111122223333:nodegroup/Their_cluster/trainium/*"
+    may = [
+        (name, as_list(statement["Resource"]))
+        for name, statement in scaled.statements()
+        if "eks:UpdateNodegroupConfig" in as_list(statement["Action"])
+    ]
+    assert all(resources == [arn] for _, resources in may), may
+    assert len(may) == 5, "of those who give the node, take it back, watch over it, delete the stack; and the backstop"
+    assert_explained(grouped)
+
+
+def test_functions_know_the_group_and_the_backstop_ends_its_instances_alone(scaled: Templates) -> None:
+    variables = [
+        function.get("Environment", {}).get("Variables", {})
+        for function in scaled.properties("AWS::Lambda::Function").values()
+    ]
+    groups = [found for found in variables if names.RIGHTS_VARIABLE in found]
+    assert len(groups) > 10
+    for found in groups:
+        assert (found[names.RIGHTS_VARIABLE], found[names.GROUP_VARIABLE]) == (names.GROUP_RIGHTS, "trainium")
+    (backstop,) = [found for found in variables if "HOLDING_HOURS" in found]
+    assert (backstop["NODEPOOLS"], backstop["NODE_GROUP"]) == ("trainium", "trainium")
+    (ends,) = [statement for _, statement in scaled.statements() if statement["Action"] == "ec2:TerminateInstances"]
+    assert ends["Condition"]["StringEquals"] == {
+        "aws:ResourceTag/eks:cluster-name": "Their_cluster",
+        "aws:ResourceTag/eks:nodegroup-name": "trainium",
+    }
+
+
+def test_the_administrator_gives_a_sight_of_nodes_for_a_node_group() -> None:
+    plain = objects(Settings.from_context(CONTEXT))
+    more = [obj for obj in objects(Settings.from_context(GROUP)) if obj not in plain]
+    assert [named(obj) for obj in more] == ["ClusterRole /specdecode-reader", "ClusterRoleBinding /specdecode-reader"]
+    assert {
+        (resource, verb) for rule in more[0]["rules"] for resource in rule["resources"] for verb in rule["verbs"]
+    } == {
+        ("nodes", "list"),
+        ("resourceslices", "list"),
+    }
+
+
 def test_every_function_in_the_cluster_knows_its_rights_end_at_the_namespace(alone: Templates) -> None:
     functions = [
         function["Environment"]["Variables"]

@@ -11,7 +11,7 @@ import json
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -80,8 +80,8 @@ def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], flo
 class Kubernetes:
     """The API of one cluster.
 
-    `token` is called whenever a bearer token is needed and after a 401, with whether to make a new one. One that is
-    `confined` has rights in namespaces only: it asks for nothing outside them, and finds nothing there.
+    `token` is called whenever a bearer token is needed and after a 401, with whether to make a new one. With `sees` it
+    has rights in namespaces, and outside them for these kinds only: it asks for nothing else there, and finds nothing.
     """
 
     def __init__(
@@ -90,16 +90,16 @@ class Kubernetes:
         *,
         token: Callable[[bool], str],
         sleep: Callable[[float], None] = time.sleep,
-        confined: bool = False,
+        sees: Collection[str] | None = None,
     ) -> None:
-        self._confined = confined
+        self._sees = sees
         self._transport = transport
         self._token = token
         self._sleep = sleep
 
     def get(self, kind: str, name: str, *, namespace: str | None = None) -> KubeObject | None:
         """The object, or None if it does not exist."""
-        if self._confined and namespace is None:
+        if self._hidden(kind, namespace):
             return None
         try:
             return self._json("GET", path(kind, namespace=namespace, name=name))
@@ -110,7 +110,7 @@ class Kubernetes:
         """Events about objects of a kind that is in no namespace (of type `only`): Kubernetes keeps them in `default`
         (makeEvent in client-go's tools/record/event.go).
         """
-        if self._confined:
+        if self._sees is not None:
             return []
         fields = f"type={only},involvedObject.kind={kind}" if only else f"involvedObject.kind={kind}"
         return self.list("Event", namespace="default", fields=fields)
@@ -122,7 +122,7 @@ class Kubernetes:
 
         Read page by page, of one moment; if that moment is forgotten on the way, again and in one piece.
         """
-        if self._confined and namespace is None:
+        if self._hidden(kind, namespace):
             return []
         items: list[KubeObject] = []
         query = {"limit": str(PAGE), "labelSelector": selector, "fieldSelector": fields}
@@ -210,6 +210,9 @@ class Kubernetes:
             return self._request("GET", target, None, "", attempts=1).data.decode(errors="replace")
         except (InvalidManifest, ClusterUnavailable) as error:
             raise NoLog(str(error), status=error.status, reason=error.reason) from None
+
+    def _hidden(self, kind: str, namespace: str | None) -> bool:
+        return namespace is None and self._sees is not None and kind not in self._sees
 
     def _json(
         self,

@@ -10,10 +10,13 @@ from specdecode import aws, names
 from specdecode.cluster.client import Kubernetes, https_transport
 from specdecode.cluster.token import LIFETIME_S, eks_token
 
+SEES = {names.NAMESPACE_RIGHTS: (), names.GROUP_RIGHTS: ("Node", "ResourceSlice")}
+"""Rights in somebody else's cluster -> kinds outside a namespace that they show; all where there are none of these."""
+
 
 def connect(environ: Mapping[str, str]) -> Kubernetes:
     """A client for CLUSTER_NAME at CLUSTER_ENDPOINT, verified by CLUSTER_CA (base64 of its PEM)."""
-    confined = environ.get(names.RIGHTS_VARIABLE) == names.NAMESPACE_RIGHTS
+    sees = SEES.get(environ.get(names.RIGHTS_VARIABLE, ""))
     cluster, region = environ["CLUSTER_NAME"], environ["AWS_REGION"]
     session = aws.session(region=region)
     held: dict[str, tuple[str, float]] = {}
@@ -27,4 +30,4 @@ def connect(environ: Mapping[str, str]) -> Kubernetes:
 
     ca_pem = base64.b64decode(environ["CLUSTER_CA"]).decode()
     transport = https_transport(endpoint=environ["CLUSTER_ENDPOINT"], ca_pem=ca_pem)
-    return Kubernetes(transport, token=token, confined=confined)
+    return Kubernetes(transport, token=token, sees=sees)

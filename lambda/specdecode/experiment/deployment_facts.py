@@ -25,7 +25,9 @@ class ExistingCluster(BaseModel):
     security_group: str
     issuer: str
     node_role: str | None = None
-    """Role of the nodes of its Karpenter, where NodePools of ours stand in that; else nodes are simply there."""
+    """Role of the nodes of its Karpenter, where NodePools of ours stand in that."""
+    node_group: str | None = None
+    """Managed node group that runs scale. With neither, nodes are simply there."""
 
 
 class DeploymentFacts(BaseModel):
@@ -78,6 +80,6 @@ class DeploymentFacts(BaseModel):
     """Whether it was said that nobody is told."""
 
     @property
-    def makes_nodes(self) -> bool:
-        """Whether runs scale NodePools of ours."""
+    def describes_nodes(self) -> bool:
+        """Whether the nodes that runs hold are of NodePools of ours."""
         return self.existing is None or self.existing.node_role is not None

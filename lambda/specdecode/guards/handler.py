@@ -14,7 +14,8 @@ from botocore.exceptions import ClientError
 
 from specdecode import aws
 from specdecode.cluster.connect import connect
-from specdecode.cluster.pools import NodePools
+from specdecode.cluster.node_group import pools_of
+from specdecode.cluster.pools import Pools
 from specdecode.guards import heartbeat, log_groups, node
 from specdecode.guards.response import Request, answer
 from specdecode.guards.waiting import (
@@ -31,7 +32,7 @@ from specdecode.guards.waiting import (
 
 LOGGER = logging.getLogger("specdecode")
 
-Act = Callable[[Request, dict[str, Any], Context, NodePools], str]
+Act = Callable[[Request, dict[str, Any], Context, Pools], str]
 """Carries a request out and returns the physical id; raises to refuse it."""
 
 
@@ -39,7 +40,7 @@ class Refused(Exception):
     """The change must not be made now; the message says why and what to do."""
 
 
-def update(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """Let what the node hangs on change only while no run has it."""
     return _let_through(
         request,
@@ -49,7 +50,7 @@ def update(request: Request, event: dict[str, Any], context: Context, pools: Nod
     )
 
 
-def code(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def code(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """Let the code of functions and pods change only while no run is under way."""
     return _let_through(
         request,
@@ -79,14 +80,14 @@ def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal
     return identity
 
 
-def drain(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def drain(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """On deletion, wait for the last NodeClaim: the NodePools are gone by now, and Karpenter goes after this."""
     if request.RequestType == "Delete":
         _wait(lambda: node.delete_node_claims(pools.kube), event, context)
     return request.identity
 
 
-def teardown(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def teardown(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """On deletion, stop running executions, delete their workloads and wait until the node is gone. What the backstop
     may have attached to Karpenter's role goes then: neither could be deleted with it.
     """
@@ -99,7 +100,7 @@ def teardown(request: Request, event: dict[str, Any], context: Context, pools: N
     return request.identity
 
 
-def ready(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def ready(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready.
 
     A dry run that AWS refused is waited for much longer: Karpenter repeats it only when it forgets the refusal.
@@ -118,7 +119,7 @@ def ready(request: Request, event: dict[str, Any], context: Context, pools: Node
     return request.identity
 
 
-def retention(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def retention(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """Give log groups that AWS makes by itself their retention. They stay when the stack goes, and empty themselves."""
     if request.RequestType != "Delete":
         given = request.ResourceProperties
@@ -126,7 +127,7 @@ def retention(request: Request, event: dict[str, Any], context: Context, pools: 
     return request.identity
 
 
-def beat(request: Request, event: dict[str, Any], context: Context, pools: NodePools) -> str:
+def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
     """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it.
 
     Only what the watchdog itself says fails the deployment. A heartbeat that CloudWatch shows too late costs one false
@@ -211,7 +212,7 @@ def handler(event: dict[str, Any], context: Context) -> None:
     request = Request.model_validate(event)
     try:
         act = _ACTS[str(request.ResourceProperties["Guard"])]
-        pools = NodePools.from_environ(connect(os.environ), os.environ)
+        pools = pools_of(connect(os.environ), os.environ, aws.client)
         identity = act(request, event, context, pools)
     except HandedOver:
         return

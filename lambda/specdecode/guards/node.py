@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from specdecode import names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.errors import NotFound
-from specdecode.cluster.pools import NodePools
+from specdecode.cluster.pools import Pools
 from specdecode.cluster.readiness import why_no_node
 from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.cluster.teardown import delete_workloads
@@ -16,14 +16,14 @@ OURS = "app.kubernetes.io/managed-by=specdecode"
 """Label selector of everything that runs create."""
 
 
-def in_use(pools: NodePools) -> str | None:
+def in_use(pools: Pools) -> str | None:
     """Why the nodes of runs must not be disturbed, or None. The pools' replicas follow the lease.
 
     It looks at every pool that there is: those that an update takes away are no longer in the new settings.
     """
     if wanted := pools.scaled():
         return f"NodePool {', '.join(map(pools.name, wanted))} has 1 replica: a run holds the node"
-    claims = held_claims(pools)
+    claims = pools.instances()
     return f"the node of the last run is still going away ({', '.join(claims)})" if claims else None
 
 
@@ -38,14 +38,6 @@ def node_claims(kube: Kubernetes) -> list[str]:
     return [name_of(claim) for claim in _claims(kube)]
 
 
-def held_claims(pools: NodePools) -> list[str]:
-    """Names of those of the pools that runs hold nodes of."""
-    try:
-        return [name_of(claim) for claim in pools.claims()]
-    except NotFound:  # Karpenter's CRDs never came, as when a failed deployment is rolled back
-        return []
-
-
 def delete_node_claims(kube: Kubernetes) -> list[str]:
     """Ask for every NodeClaim's deletion; returns those that still exist. Karpenter drains and terminates each."""
     for claim in _claims(kube):
@@ -54,12 +46,12 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
     return [f"NodeClaim/{name}" for name in node_claims(kube)]
 
 
-def give_up(pools: NodePools) -> list[str]:
+def give_up(pools: Pools) -> list[str]:
     """Delete all workloads and scale the pools to zero; returns what still exists."""
     left = delete_workloads(pools.kube, selector=OURS)
     for slot in pools.scaled():
         pools.scale(slot, 0)
-    return left + [f"NodeClaim/{claim}" for claim in held_claims(pools)]
+    return left + pools.instances()
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:

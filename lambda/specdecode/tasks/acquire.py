@@ -6,19 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from specdecode import names
-from specdecode.cluster.readiness import why_no_node
+from specdecode.cluster.pools import PoolBusy
 from specdecode.cluster.resources import name_of
 from specdecode.experiment import Capacity
 from specdecode.experiment.model import EndpointExperiment
 from specdecode.planning.cost import NODE_START_MINUTES
 from specdecode.runs.state import change_state
-from specdecode.tasks.capacity import (
-    KARPENTER_KINDS,
-    missing_because,
-    outside_window,
-    usable_node,
-    warnings_about,
-)
+from specdecode.tasks.capacity import outside_window, usable_node
 from specdecode.tasks.errors import CapacityUnavailable, LeaseLost, NodeLost
 from specdecode.tasks.pace import attentive
 from specdecode.tasks.replicas import follow_lease
@@ -40,34 +34,29 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
     claim, waiting = stand_in_line(given, rt, rt.lease, kind=shape.pool)
     if waiting is not None:
         return waiting
-    if not rt.sees_nodes:
+    if not rt.brings_node(claim.pool):
         change_state(rt.store, given.run_id, held_since=claim.held_since or now, pool=claim.pool)
         label = f"{names.ACCELERATOR_LABEL}={claim.pool}"
         return Progress(done=True, message=f"it is this run's turn; the nodes with the label {label} are not ours")
     closed = outside_window(Capacity.model_validate_json(rt.environ["CAPACITY"]).of(shape.name), now)
     if closed:
         raise CapacityUnavailable(closed)
-    follow_lease(rt.pools, rt.lease)
+    try:
+        follow_lease(rt.pools, rt.lease)
+    except PoolBusy as busy:
+        return Progress(done=False, message=str(busy), wait_s=run.plan.poll_seconds)
     since = claim.held_since or now
     nodes = rt.pools.nodes(claim.pool)
     node = usable_node(nodes, rt.kube.list("ResourceSlice") if shape.has_devices else None)
     if node is not None:
         change_state(rt.store, given.run_id, held_since=since, pool=claim.pool, node=node)
         return Progress(done=True, message=f"node {node} is ready")
-    pool, claims = rt.pools.get(claim.pool), rt.pools.claims(claim.pool)
-    # What is asked for already comes, whatever becomes of the pool's conditions.
-    unready = None if claims else why_no_node(rt.kube, pool, since=since, now=now)
-    if unready is not None:
-        if unready.is_final:
-            raise CapacityUnavailable(f"no node can come: {unready.message}")
-        return Progress(done=False, message=unready.message, wait_s=run.plan.poll_seconds)
-    reason = missing_because(
-        nodes=nodes,
-        claims=claims,
-        events=[event for kind in KARPENTER_KINDS for event in warnings_about(rt.kube, kind)],
-        pool=pool,
-        since=since,
-    )
+    missing = rt.pools.missing(claim.pool, nodes=nodes, since=since, now=now)
+    if missing.is_final:
+        raise CapacityUnavailable(f"no node can come: {missing.reason}")
+    if missing.is_settling:
+        return Progress(done=False, message=missing.reason, wait_s=run.plan.poll_seconds)
+    reason = missing.reason
     limit = run.plan.experiment.deadlines.capacity
     if now - since > timedelta(minutes=limit):
         raise CapacityUnavailable(f"no usable node within {limit} min: {reason}")
@@ -85,7 +74,7 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
         holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"
         what = "its turn at servers that already run" if elsewhere else "its node"
         raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
-    if elsewhere or not rt.sees_nodes:
+    if elsewhere or not rt.brings_node(run.state.pool or names.NODEPOOL):
         return
     if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 from specdecode.cluster.lease_store import LeaseStore
@@ -12,11 +11,6 @@ from specdecode.giving_back import CLAIM_GRACE_MINUTES
 from specdecode.tasks import logs
 
 GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
-
-
-def count(pools: NodePools) -> Counter[str]:
-    """Slot -> NodeClaims of its NodePool; each is an instance that bills."""
-    return Counter(slot for claim in pools.claims() if (slot := pools.slot_of(claim)))
 
 
 def delete_left(pools: NodePools, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:

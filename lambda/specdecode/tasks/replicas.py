@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from specdecode.cluster.lease import Lease
 from specdecode.cluster.lease_store import LeaseStore
-from specdecode.cluster.pools import NodePools
+from specdecode.cluster.pools import Pools
 
 LOOKS = 5
 """Times that the replicas are set while the lease changes under them; after that the next look goes on."""
 
 
-def set_replicas(pools: NodePools, lease: Lease, slots: Sequence[str]) -> None:
-    """Set the replicas of the NodePools `slots`: 1 where a run holds the pool, else 0. Missing pools are passed.
+def set_replicas(pools: Pools, lease: Lease, slots: Sequence[str]) -> None:
+    """Set the replicas of the pools `slots`: 1 where a run holds the pool, else 0. Missing pools are passed.
 
     Pools that get 0 come first. If one cannot be scaled, the others still are, and its error is raised at the end.
     """
@@ -29,7 +29,7 @@ def set_replicas(pools: NodePools, lease: Lease, slots: Sequence[str]) -> None:
         raise failed
 
 
-def follow_lease(pools: NodePools, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
+def follow_lease(pools: Pools, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
     """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns the lease that they
     follow. `known` is the lease as the caller has just stored or read it.
 

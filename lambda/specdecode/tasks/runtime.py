@@ -17,7 +17,8 @@ from specdecode import aws, layout, names
 from specdecode.cluster.client import Kubernetes
 from specdecode.cluster.connect import connect
 from specdecode.cluster.lease_store import LeaseStore
-from specdecode.cluster.pools import NodePools
+from specdecode.cluster.node_group import pools_of
+from specdecode.cluster.pools import NodePools, Pools
 from specdecode.experiment import Capacity
 from specdecode.planning.events import LONGEST_POLL_S
 from specdecode.runs.store import Store
@@ -97,8 +98,17 @@ class Runtime:
         return self.kubernetes()
 
     @cached_property
-    def pools(self) -> NodePools:
-        return NodePools.from_environ(self.kube, self.environ)
+    def pools(self) -> Pools:
+        return pools_of(self.kube, self.environ, self.clients)
+
+    @property
+    def node_pools(self) -> NodePools:
+        """Those of a Karpenter of ours."""
+        return NodePools(self.kube)
+
+    def brings_node(self, slot: str) -> bool:
+        """Whether a run that holds the slot waits for a node, which this pipeline has come."""
+        return self.sees_nodes and self.pools.brings(slot)
 
     @cached_property
     def store(self) -> Store:

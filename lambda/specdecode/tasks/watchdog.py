@@ -81,8 +81,9 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
     deleted: tuple[str, ...] = ()
     cleaned: tuple[str, ...] = ()
     with parts.part(COUNT):
-        deleted = nodes.delete_left(rt.pools, rt.lease, now=rt.now()) if wanted is not None and rt.ends_nodes else ()
-        count = nodes.count(rt.pools)
+        if wanted is not None and rt.ends_nodes:
+            deleted = nodes.delete_left(rt.node_pools, rt.lease, now=rt.now())
+        count = rt.pools.billed()
     with parts.part(WORKLOADS):
         cleaned = _clean_orphans(rt)
     found = Reconciled(

@@ -60,7 +60,7 @@ class Cloud:
     """EC2 as Karpenter sees it."""
 
     def __init__(self, *, region: str, faults: Faults) -> None:
-        self._region = region
+        self.region = region
         self._faults = faults
         self.instances: dict[str, Instance] = {}
         self.ec2: Ec2 | None = None
@@ -112,8 +112,8 @@ class Cloud:
             if requirement["operator"] == "In" and requirement["key"] == names.ZONE:
                 return str(requirement["values"][0])
             if requirement["operator"] == "In" and requirement["key"] == names.ZONE_ID:
-                return f"{self._region}{_LETTERS[int(requirement['values'][0].rpartition('-az')[2]) - 1]}"
-        return f"{self._region}{random.choice('abc')}"
+                return f"{self.region}{_LETTERS[int(requirement['values'][0].rpartition('-az')[2]) - 1]}"
+        return f"{self.region}{random.choice('abc')}"
 
     def terminate(self, provider_id: str) -> None:
         instance = self.instances.get(provider_id.rsplit("/", 1)[-1])

@@ -32,6 +32,8 @@ class Recorder(BaseHTTPRequestHandler):
             answer = {
                 "resources": [{"name": f"{k.lower()}s", "kind": k, "namespaced": k != "Namespace"} for k in kinds]
             }
+        elif self.path == "/_rehearsal/join":
+            answer = {"node": "ip-10-0-0-1"}
         elif self.command == "GET":
             status, answer = 404, {"message": f"{self.path} not found"}
         data = json.dumps(answer).encode()

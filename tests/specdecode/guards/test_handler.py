@@ -65,7 +65,7 @@ def test_a_smaller_deployment_is_refused_while_a_run_holds_a_node_that_it_would_
     assert answer["Status"] == "FAILED" and "NodePool trn2-16 has 1 replica" in answer["Reason"]
     world.pool(replicas=0, name="trn2-16")
     world.claim("going", pool="trn2-16")
-    assert "still going away (going)" in updated(world, "nodes: 1", before)["Reason"]
+    assert "still going away (NodeClaim/going)" in updated(world, "nodes: 1", before)["Reason"]
 
 
 def test_a_teardown_gives_up_every_node(world: World) -> None:

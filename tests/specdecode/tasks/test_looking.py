@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from specdecode.cluster.readiness import missing_because
 from specdecode.tasks import arms
-from specdecode.tasks.capacity import missing_because
 from specdecode.tasks.errors import BenchmarkFailed
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

@@ -26,7 +26,7 @@ def theirs() -> Iterator[World]:
     world.rt.environ = {**world.rt.environ, names.RIGHTS_VARIABLE: names.NAMESPACE_RIGHTS}
     world.cluster.objects.clear()
     world.rt.kubernetes = lambda: Kubernetes(
-        world.cluster.send, token=lambda renew: "token", sleep=lambda s: None, confined=True
+        world.cluster.send, token=lambda renew: "token", sleep=lambda s: None, sees=()
     )
     world._node = lambda: None  # type: ignore[method-assign]
     world.cluster.fault = lambda method, path: None if INSIDE in path else status(403, f"cannot {method} {path}")

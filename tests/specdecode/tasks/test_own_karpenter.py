@@ -109,6 +109,6 @@ def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(w
 def test_a_teardown_gives_up_ours(world: Guest) -> None:
     world.run_through(until="Serve")
     world.claim("ours", POOL)
-    pools = NodePools.from_environ(world.cluster.client(), world.rt.environ)
+    pools = NodePools(world.cluster.client(), foreign=True)
     assert "NodePool specdecode-trn2 has 1 replica" in str(guards.in_use(pools))
     assert "NodeClaim/ours" in guards.give_up(pools) and world.replicas == 0

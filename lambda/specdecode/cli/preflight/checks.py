@@ -89,7 +89,7 @@ def _of_a_node(
         say("the cluster")
         yield from looked("cluster", lambda: cluster.of_eks(ask))
         yield from looked("node", lambda: cluster.inside(ask, experiment.shape, ask_kubectl=kubectl.kubectl))
-    if ask.facts.makes_nodes:
+    if ask.facts.describes_nodes:
         yield from _of_our_nodes(ask, deployment, experiment, say=say)
     say("the engine's image")
     engine = load_engine(experiment.engine)

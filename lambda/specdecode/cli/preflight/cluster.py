@@ -9,7 +9,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from specdecode import names
-from specdecode.cli.preflight import karpenter
+from specdecode.cli.preflight import karpenter, node_group
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.preflight.kubectl import OBJECTS, Kubectl
 from specdecode.cluster.pods import is_true
@@ -42,6 +42,8 @@ def of_eks(ask: Ask) -> Iterator[Check]:
     yield access(facts, found)
     if facts.existing.node_role:
         yield from karpenter.node_role(ask, facts.existing.node_role, found)
+    if facts.existing.node_group:
+        yield from node_group.of_group(ask, facts.existing.node_group)
     host = facts.existing.issuer.removeprefix("https://")
     providers = ask.client("iam").list_open_id_connect_providers()["OpenIDConnectProviderList"]
     if any(item["Arn"].endswith(f":oidc-provider/{host}") for item in providers):
@@ -68,7 +70,7 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
             "cluster", "fail", f"{keys}: not what EKS has for {facts.cluster}", f"deploy with {' '.join(wrong)}"
         )
     version = tuple(map(int, found["version"].split(".")[:2]))
-    if facts.makes_nodes and found["version"] != facts.kubernetes:
+    if facts.describes_nodes and found["version"] != facts.kubernetes:
         detail = f"it is Kubernetes {found['version']}, and nodes are made for {facts.kubernetes}"
         return Check("cluster", "fail", detail, f"deploy with -c kubernetes_version={found['version']}")
     detail = f"{facts.cluster} is {found['status']}, Kubernetes {found['version']}"
@@ -123,8 +125,8 @@ def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Che
         yield from _prepared(ask_kubectl)
         if ask.facts.existing.node_role:
             yield from karpenter.inside(ask.facts, ask_kubectl)
-        else:
-            yield node(wanted, *_nodes(wanted, ask_kubectl))
+        elif not (ask.facts.existing.node_group and wanted.has_devices):
+            yield from _nodes(wanted, ask.facts.nodes, ask_kubectl)
     except (OSError, LookupError) as error:
         yield Check("in the cluster", "warn", f"not looked at: {error}", fix)
 
@@ -155,16 +157,19 @@ def _prepared(ask_kubectl: Kubectl) -> Iterator[Check]:
         yield Check("Pod Security", "warn", f"the namespace enforces {level or 'nothing'}, not restricted", OBJECTS)
 
 
-def _nodes(wanted: NodeShape, ask_kubectl: Kubectl) -> tuple[list[KubeObject], list[KubeObject]]:
-    label = f"{names.ACCELERATOR_LABEL}={wanted.pool}"
-    nodes = json.loads(ask_kubectl(["get", "nodes", "-l", label, "-o", "json"]))["items"]
+def _nodes(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Check]:
+    """The nodes of each of `number` runs that may go on at once."""
+    found = json.loads(ask_kubectl(["get", "nodes", "-l", names.ACCELERATOR_LABEL, "-o", "json"]))["items"]
     slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if wanted.has_devices else []
-    return nodes, slices
+    for slot in names.held_pools(number):
+        if names.kind_of(slot) == wanted.pool:
+            own = [item for item in found if item["metadata"]["labels"][names.ACCELERATOR_LABEL] == slot]
+            yield node(wanted, own, slices, slot=slot)
 
 
-def node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeObject]) -> Check:
+def node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeObject], *, slot: str) -> Check:
     """The nodes that pods of a run may stand on: labelled, Ready, with published devices and no taint but ours."""
-    label, ours = f"{names.ACCELERATOR_LABEL}={wanted.pool}", names.TAINTS[wanted.pool]
+    label, ours = f"{names.ACCELERATOR_LABEL}={slot}", names.TAINTS[wanted.pool]
     ready = [item for item in nodes if is_true(item, "Ready") and not item.get("spec", {}).get("unschedulable")]
     if not ready:
         fix = f"kubectl label node NAME {label}, before a run begins to wait for it"

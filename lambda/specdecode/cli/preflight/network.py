@@ -141,7 +141,7 @@ def addresses(
     """Free addresses of each subnet against what may come to stand in it. `sizes`: type -> addresses an interface."""
     for subnet in ours:
         holds_node = subnet["AvailabilityZoneId"] in (ask.facts.node_zones if wanted.has_devices else ask.facts.zones)
-        holds_node = holds_node and ask.facts.makes_nodes
+        holds_node = holds_node and ask.facts.describes_nodes
         node = INTERFACES_FILLED * sizes.get(wanted.name, 0) if holds_node else 0
         running = SYSTEM_NODES * INTERFACES_FILLED * sizes.get(ask.facts.system_type, 0) + FUNCTIONS + EKS_WELL
         well = node + STAGING_ADDRESSES + (0 if ask.deployed else running)

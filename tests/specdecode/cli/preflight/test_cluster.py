@@ -119,9 +119,15 @@ def test_policies_that_nobody_enforces_are_said(answer, verdict):
     assert of_eks(world(DescribeAddon=answer))["network policies"].verdict == verdict
 
 
-def node(name: str = "n", *, ready: str = "True", taints: Sequence[str] = ("aws.amazon.com/neuron",)) -> dict[str, Any]:
+def node(
+    name: str = "n",
+    *,
+    ready: str = "True",
+    taints: Sequence[str] = ("aws.amazon.com/neuron",),
+    slot: str = "trn2",
+) -> dict[str, Any]:
     return {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": {"specdecode/accelerator": slot}},
         "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
         "status": {"conditions": [{"type": "Ready", "status": ready}]},
     }
@@ -202,13 +208,23 @@ def test_the_node_that_is_there(nodes, verdict, words):
     assert (check.verdict, words in check.fix) == (verdict, True), check
 
 
+def test_each_run_that_goes_on_beside_another_has_a_node_of_its_own_label():
+    ask = world().ask(cluster="theirs", existing=GIVEN, nodes=2)
+    found = list(cluster.inside(ask, TRN2, ask_kubectl=Shell()))[-2:]
+    assert [check.verdict for check in found] == ["ok", "warn"]
+    assert "kubectl label node NAME specdecode/accelerator=trn2-2" in found[1].fix
+
+
 def test_a_namespace_that_lets_in_any_pod_is_said():
     check = inside(namespace='{"metadata": {}}')["Pod Security"]
     assert check.verdict == "warn" and "nothing" in check.detail
 
 
 def test_a_node_without_devices_publishes_none():
-    assert inside(CPU, nodes=json.dumps({"items": [node(taints=("specdecode/held",))]}))["node"].verdict == "ok"
+    assert (
+        inside(CPU, nodes=json.dumps({"items": [node(taints=("specdecode/held",), slot="cpu")]}))["node"].verdict
+        == "ok"
+    )
 
 
 def test_kubectl_says_what_went_wrong(tmp_path, monkeypatch):

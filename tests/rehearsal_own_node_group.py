@@ -1,0 +1,139 @@
+"""A managed node group of a cluster that exists, scaled for a run and back: a run, a stop, a node nobody watches over.
+
+Not part of `make test` (some minutes):
+
+    .venv/bin/pytest -s tests/rehearsal_own_node_group.py
+
+The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rehearsal.deployment import TIMEOUT_S
+from rehearsal.services import CLUSTER
+from tests import rehearsal_broken as broken
+from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.rehearsal_own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
+
+pytestmark = pytest.mark.timeout(1200)
+GROUP = "trainium"
+NAMED = {"clusterName": CLUSTER, "nodegroupName": GROUP}
+
+
+class Grouped(Cloud):
+    """A cloud whose one node with devices is of a node group."""
+
+    foreign: Foreign
+
+    def size(self) -> int:
+        return int(
+            self.running.services.client("eks").describe_nodegroup(**NAMED)["nodegroup"]["scalingConfig"]["desiredSize"]
+        )
+
+    def instances(self) -> set[str]:
+        """Of the group, that EC2 bills."""
+        filters = [
+            {"Name": "tag:eks:nodegroup-name", "Values": [GROUP]},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        ]
+        found = self.running.services.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return {item["InstanceId"] for group in found for item in group["Instances"]}
+
+    def at_rest(self) -> None:
+        self.until(lambda: not self.workloads(), seconds=120, what="the end of all workloads")
+        self.until(lambda: not self.instances(), seconds=120, what="the end of the instance")
+        assert (self.size(), self.lease().claims) == (0, ())
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Grouped]:
+    with quiet_rehearsal() as running:
+        settings = theirs(running)
+        running.services.client("eks").create_nodegroup(
+            **NAMED,
+            scalingConfig={"minSize": 0, "maxSize": 1, "desiredSize": 0},
+            subnets=settings["subnet_ids"].split(","),
+            instanceTypes=["trn2.48xlarge"],
+            amiType="AL2023_x86_64_NEURON",
+            nodeRole="arn:aws:iam::000000000000:role/nodes",
+            labels={"specdecode/accelerator": "trn2"},
+            taints=[{"key": "aws.amazon.com/neuron", "value": "true", "effect": "NO_SCHEDULE"}],
+        )
+        grouped = Grouped(running)
+        grouped.foreign = deployed_on(running, settings | {"existing_node_group": GROUP})
+        yield grouped
+
+
+def test_the_pipeline_may_see_nodes_and_change_nothing_outside_its_namespace(cloud: Grouped) -> None:
+    may = cloud.foreign.may
+    assert may(PIPELINE, "list", "", "nodes") and may(PIPELINE, "list", "resource.k8s.io", "resourceslices")
+    for group, resource in (("", "nodes"), ("karpenter.sh", "nodepools"), ("karpenter.sh", "nodeclaims")):
+        for verb in ("create", "update", "patch", "delete"):
+            assert not may(PIPELINE, verb, group, resource), (verb, resource)
+    assert not may(PIPELINE, "patch", "karpenter.sh", "nodepools/scale", name="trn2")
+
+
+def test_a_whole_run_on_a_node_of_the_group_and_back_to_0(cloud: Grouped) -> None:
+    run = cloud.start("grouped", SMALL | PATIENT)
+    cloud.until(lambda: cloud.size() == 1, what="a group of one node")
+    end = cloud.ended(run)
+    assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
+    cloud.at_rest()
+
+
+def test_a_stop_and_a_run_whose_release_is_lost(cloud: Grouped) -> None:
+    run = cloud.start("stopped", LONG | PATIENT)
+    cloud.until_step(run, "Benchmark")
+    shown = cloud.command("capacity")
+    assert "replicas  1" in shown and "(Ready)" in shown, shown
+    assert f"stopped {run.run_id}" in cloud.command("stop", run.run_id)
+    cloud.at_rest()
+    run = cloud.start("killed", LONG | PATIENT)
+    cloud.until_step(run, "Benchmark")
+    cloud.running.services.client("stepfunctions").stop_execution(executionArn=run.arn)
+    cloud.at_rest()
+
+
+def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_sets_the_group_to_0(cloud: Grouped) -> None:
+    watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
+    run = cloud.start("nobody-watches", LONG)
+    cloud.until_step(run, "Benchmark")
+    (held,) = cloud.instances()
+    with broken.mailbox(cloud) as mail, broken.changed(cloud, backstop, variables=broken.AT_ONCE):
+        run.deployment.reconcile()
+        assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
+        with (
+            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.cluster_away(cloud),
+            cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
+        ):
+            ended: list[str] = []
+
+            def looks() -> bool:
+                found: dict[str, Any] = broken.invoke(cloud, backstop)
+                if "has not worked" not in str(found["why"]):
+                    run.deployment.stop(run.arn)
+                ended.extend(found["ended"])
+                return bool(ended)
+
+            cloud.until(looks, what="the end of the instance")
+            assert ended == [held]
+            cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), seconds=30, what="a group of no node")
+        cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
+    assert any(f"has ended {held}" in text and f"{GROUP} is set to 0" in text for text in mail)
+    cloud.at_rest()
+
+
+def test_destroying_while_a_run_holds_the_node_leaves_none(cloud: Grouped) -> None:
+    run = cloud.start("left-over", LONG | PATIENT)
+    cloud.until_step(run, "Benchmark")
+    cloud.foreign.ours.destroy().wait(timeout_s=TIMEOUT_S)
+    assert (cloud.size(), cloud.instances()) == (0, set())
+    stacks = cloud.running.services.client("cloudformation").describe_stacks()["Stacks"]
+    standing = {item["StackName"] for item in stacks if item["StackStatus"] != "DELETE_COMPLETE"}
+    assert THEIRS in standing and OURS not in standing
