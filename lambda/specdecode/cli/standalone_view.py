@@ -135,7 +135,8 @@ def _name(obj: KubeObject) -> str:
 
 
 def _comment(said: str) -> str:
-    return f"# {said}".rstrip() + "\n"
+    """One line: a second one would be applied, or run as a command."""
+    return f"# {line(said)}".rstrip() + "\n"
 
 
 def _yaml(objects: tuple[KubeObject, ...]) -> str:

@@ -15,12 +15,12 @@ class RenderContext(Frozen):
     """One run in one deployment."""
 
     run_id: Annotated[str, StringConstraints(pattern=f"^{names.RUN_ID}$")]
-    bucket: str
+    bucket: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
     """The artifact bucket."""
     bundle_uri: Annotated[str, StringConstraints(pattern=r"^s3://[^/]+/.+$")]
     """The zip with `specdecode`, its dependencies and assets/."""
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    region: str
+    region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")]
     pool: str | None = None
     """NodePool of the run's own node; None: it has none (yet), and what is rendered names the first of its kind."""
     makes_nodes: bool = True

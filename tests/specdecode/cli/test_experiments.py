@@ -112,6 +112,8 @@ def test_problems_are_all_told_with_exit_code_2(run):
         (["plan", "qwen3-32b", "--ami", "v20260714"], "ami-driver"),
         (["manifests", "rehearsal", "--bundle-uri", "http://x"], "--bundle-uri"),
         (["manifests", "rehearsal", "--run-id", "a b"], "--run-id"),
+        (["manifests", "rehearsal", "--complete", "--bucket", "b\n# $ reboot"], "--bucket"),
+        (["manifests", "rehearsal", "--complete", "--region", "us-east-2\n# $ reboot"], "--region"),
         (["engines", "0.9.1"], "no engine is called"),
     ],
 )
