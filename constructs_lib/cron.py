@@ -53,7 +53,10 @@ def firing(expression: str) -> Firing:
     if (parts[2] == "?") == (parts[4] == "?"):
         raise ValueError("one of day-of-month and day-of-week, and not both, is `?`")
     values = [_values(part, field) for part, field in zip(parts, _FIELDS, strict=True)]
-    minutes, hours, of_month, _, of_week, _ = values
+    minutes, hours, of_month, months, of_week, _ = values
+    longest = max(29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31 for month in months)
+    if min(of_month) > longest:
+        raise ValueError(f"day of the month: no such month has a day {min(of_month)}")
     days, cycles = (of_month, MONTH_LENGTHS) if parts[4] == "?" else (of_week, WEEK_LENGTHS)
     times = [60 * hour + minute for hour in hours for minute in minutes]
     return Firing(
@@ -61,6 +64,11 @@ def firing(expression: str) -> Firing:
         a_month=len(times) * (len(days) if parts[4] == "?" else min(DAYS_OF_A_MONTH, WEEKS_OF_A_MONTH * len(days))),
         hours_apart=min(_apart(times, days, cycle) for cycle in cycles) / 60,
     )
+
+
+def last_year(expression: str) -> int:
+    """The last year in which a well-formed `cron(…)` fires."""
+    return max(_values(expression.strip().removesuffix(")").split()[-1], _FIELDS[-1]))
 
 
 def _apart(times: list[int], days: set[int], cycle: int) -> int:
@@ -97,6 +105,6 @@ def _values(text: str, field: _Field) -> set[int]:
 def _value(text: str, field: _Field) -> int:
     if text.upper() in field.words:
         return field.words.index(text.upper()) + 1
-    if not re.fullmatch(r"\d{1,4}", text) or not field.first <= int(text) <= field.last:
+    if not re.fullmatch(r"[0-9]{1,4}", text) or not field.first <= int(text) <= field.last:
         raise ValueError(f"{field.name}: {text!r} is not one of {field.first} to {field.last}")
     return int(text)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
 from pydantic import BaseModel, Field
 from specdecode.names import DEFAULT_PRESET
 
-from constructs_lib.cron import firing
+from constructs_lib.cron import firing, last_year
 
 if TYPE_CHECKING:
     from constructs_lib.settings import Settings
@@ -55,6 +55,8 @@ def problems(settings: Settings) -> Iterator[str]:
         return
     try:
         firing(settings.schedule)
+        if last_year(settings.schedule) < datetime.now(UTC).year:
+            yield "schedule: its last year is past: it would never start"
     except ValueError as error:
         yield f"schedule: {error}, or block (given: {settings.schedule!r})"
 

@@ -121,6 +121,7 @@ def test_a_block_that_has_begun_has_no_schedule_any_more() -> None:
     [
         ({"schedule": "rate(1 day)"}, "schedule: a rate begins with the deployment itself"),
         ({"schedule": "every night"}, "schedule: write it as cron"),
+        ({"schedule": "cron(0 1 ? * SAT 2020-2025)"}, "schedule: its last year is past"),
         ({"schedule": NIGHTLY, "schedule_time_zone": "Berlin"}, "schedule_time_zone: Berlin"),
         ({"schedule": "block"}, "needs capacity_start"),
         ({"schedule_experiment": "qwen3-32b-load"}, "schedule_experiment: it belongs to a schedule"),

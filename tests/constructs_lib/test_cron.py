@@ -43,6 +43,8 @@ def test_it_counts_at_least_as_often_as_they_fire(expression: str, expected: Fir
         ("cron(0 0/0 * * ? *)", "no range or step"),
         ("cron(? 1 * * ? *)", "for days only"),
         ("cron(0 1 * * ? 1900)", "year: '1900'"),
+        ("cron(0 1 31 2,4 ? *)", "no such month has a day 31"),
+        ("cron(0 ٣ * * ? *)", "hours: '٣'"),
     ],
 )
 def test_what_is_none_is_refused_with_the_field(expression: str, said: str) -> None:
