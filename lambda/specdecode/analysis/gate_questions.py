@@ -72,8 +72,10 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
             continue
         doubts: list[str] = []
         side = [speedup(run, level, name, doubts) for run in runs]
+        own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
+        failing = [reason for arm in own if (reason := too_many_failed(arm))]
         about = _About(arm=name, limit=limit, least=limits.min_speedup, at=_at(runs[0], level), load=level.name)
-        yield from _of(about, [side], limits, doubts)
+        yield from _of(about, [side], limits, doubts, failing)
 
 
 def _regressions(

@@ -79,6 +79,12 @@ def test_requests_that_fail_at_one_load_fail_the_gate() -> None:
     broken = whole.model_copy(update={"run_id": "broken", "loads": (other.model_copy(update={"arms": arms}),)})
     found = gate([broken], Thresholds(max_regression=0.03), against=[whole])
     assert {check.load for check in found.checks if check.outcome is Decision.FAILED} == {"c8"}
+    sooner = gate([broken], Thresholds(min_speedup=0.1))
+    assert [(check.load, check.outcome) for check in sooner.checks] == [
+        ("c1", Decision.PASSED),
+        ("c8", Decision.FAILED),
+    ]
+    assert "12 of 24 requests of sd failed (12 timeout)" in sooner.checks[1].reason
 
 
 def test_a_report_that_has_only_its_first_load_is_not_passed() -> None:
