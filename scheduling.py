@@ -9,8 +9,9 @@ import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from specdecode.experiment import Experiment, ExperimentError, load, preset_names
-from specdecode.planning import Bill, Inventory, make_bill, plan_run
+from specdecode.experiment import Capacity, Experiment, ExperimentError, load, preset_names
+from specdecode.planning import Bill, Inventory, Plan, Range, make_bill, plan_run
+from specdecode.planning.warnings import check_window
 
 from constructs_lib.costs import capacity
 from constructs_lib.cron import firing
@@ -30,10 +31,12 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
     terms, reference = capacity(settings), settings.schedule_experiment
     try:
         experiment = load(reference, capacity=terms)
-        bill = make_bill(plan_run(experiment, inventory=Inventory(), capacity=terms), terms)
+        plan = plan_run(experiment, inventory=Inventory(), capacity=terms)
     except ExperimentError as error:
         raise SettingsError(f"The settings cannot work:\n  - schedule_experiment: {error}") from None
-    problems = list(_problems(settings, experiment, bill))
+    bill = make_bill(plan, terms)
+    doubts = _window(plan, terms.of(experiment.node), settings) if settings.schedule == BLOCK else []
+    problems = [*_problems(settings, experiment, bill), *(f"schedule: {doubt}" for doubt, is_sure in doubts if is_sure)]
     if problems:
         raise SettingsError("The settings cannot work:\n" + "\n".join(f"  - {problem}" for problem in problems))
     document = reference if reference in preset_names() else experiment.model_dump(mode="json")
@@ -45,8 +48,16 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
         request={"experiment": document, **accepted, "started_by": f"schedule {settings.schedule}"},
         when=when,
         time_zone=settings.schedule_time_zone,
-        bound=_bound(settings, bill),
+        bound="; ".join([_bound(settings, bill), *(doubt for doubt, _ in doubts)]),
     )
+
+
+def _window(plan: Plan, capacity: Capacity, settings: Settings) -> list[tuple[str, bool]]:
+    """What is too long for the block that the run starts with, and whether it is certain."""
+    assert settings.capacity_start is not None  # noqa: S101 (the settings' rules refuse a block without its start)
+    hours = max((unit.node_hours for unit in plan.units), key=lambda unit: unit.high, default=plan.node_hours)
+    at_least = check_window(Range(low=hours.low, high=hours.low), capacity, now=settings.capacity_start)
+    return [(doubt, bool(at_least)) for doubt in check_window(hours, capacity, now=settings.capacity_start)]
 
 
 def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterator[str]:

@@ -107,6 +107,15 @@ def test_a_block_starts_one_run_as_it_begins_and_costs_nothing_more_for_the_node
     assert "accept_cost" not in run.request
 
 
+def test_a_block_that_is_too_short_for_its_run_is_refused_and_one_that_may_be_is_told() -> None:
+    short = {**BLOCK, "capacity_end": "2026-12-01T12:30:00+00:00"}
+    assert "it will not finish" in refused(**short)
+    run = scheduled_run(settings(**{**BLOCK, "capacity_end": "2026-12-01T15:30:00+00:00"}), now=NOW)
+    assert run is not None and "it may not finish" in run.bound
+    enough = scheduled_run(settings(**BLOCK), now=NOW)
+    assert enough is not None and "finish" not in enough.bound
+
+
 def test_what_a_run_in_a_block_adds_must_be_accepted_too() -> None:
     """Weights of a large model through the NAT gateway cost more than nothing."""
     assert "a run of qwen3-32b could cost $" in refused(**BLOCK, schedule_accept_cost_usd="1")
