@@ -39,6 +39,13 @@ def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict
     return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}
 
 
+def late(run: Comparison, level: Level, name: str, doubts: list[str]) -> None:
+    """That the load generator itself fell behind at a load goes to `doubts`."""
+    own = [point for curve in run.curve if name in (curve.variant, curve.baseline) for point in curve.points]
+    if any(point.doubtful for point in own if point.level == level):
+        doubts.append(f"{run.run_id}: the load generator fell behind at {level}")
+
+
 def _at(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | None:
     load = run.at(level)
     if load is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from specdecode.analysis.gate_figures import ByCase, arms_of, speedup, throughputs
+from specdecode.analysis.gate_figures import ByCase, arms_of, late, speedup, throughputs
 from specdecode.analysis.result import Comparison
 from specdecode.analysis.verdict import too_many_failed
 from specdecode.experiment.level import Level
@@ -72,6 +72,8 @@ def _speedups(runs: Sequence[Comparison], level: Level, limits: Thresholds) -> I
             continue
         doubts: list[str] = []
         side = [speedup(run, level, name, doubts) for run in runs]
+        for run in runs:
+            late(run, level, name, doubts)
         own = [arm for run in runs for arm in arms_of(run, level, name, []).values()]
         failing = [reason for arm in own if (reason := too_many_failed(arm))]
         about = _About(arm=name, limit=limit, least=limits.min_speedup, at=_at(runs[0], level), load=level.name)
@@ -92,6 +94,7 @@ def _regressions(
         failing: list[str] = []
         arms = {run.run_id: arms_of(run, level, name, doubts) for run in runs}
         for number, run in enumerate(runs):
+            late(run, level, name, doubts)
             reasons = [reason for arm in arms[run.run_id].values() if (reason := too_many_failed(arm))]
             (doubts if number < len(before) else failing).extend(reasons)
         found: list[dict[str, LogMean]] = [{} for _ in runs]

@@ -106,3 +106,14 @@ def test_a_report_keeps_of_each_load_what_a_gate_needs_and_no_more() -> None:
     with pytest.raises(ValueError, match="load 4 at a time"):
         changed = other.model_copy(update={"level": other.level.model_copy(update={"concurrency": 4})})
         Comparison.model_validate({**dict(read), "loads": (changed,)})
+
+
+def test_a_load_at_which_the_load_generator_fell_behind_is_no_pass() -> None:
+    curve = loaded(1).curve[0]
+    points = tuple(point.model_copy(update={"doubtful": point.level.value == 8}) for point in curve.points)
+    run = loaded(1).model_copy(update={"curve": (curve.model_copy(update={"points": points}),)})
+    found = gate([run], Thresholds(min_speedup=0.5))
+    assert {check.load: check.outcome for check in found.checks} == {"c1": Decision.PASSED, "c8": Decision.CANNOT_TELL}
+    assert "the load generator fell behind at 8 at a time" in found.checks[1].reason
+    same = gate([run], Thresholds(max_regression=0.9), against=[loaded(2)])
+    assert {check.load for check in same.checks if check.outcome is Decision.CANNOT_TELL} == {"c8"}
