@@ -116,6 +116,8 @@ def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
         yield f"Artifact: {artifact} (keep it; the server refuses to start without it)"
     for schedule in comparison.schedule:
         yield in_words(schedule)
+        if schedule.paste:
+            yield f"In --speculative-config: {schedule.paste}"
     yield (
         f"First the key: kubectl create secret generic {name} --namespace {NAMESPACE} "
         f'--from-literal={ENTRY}="$(openssl rand -hex 32)"'

@@ -85,6 +85,14 @@ def test_the_head_says_what_must_be_done_first(folder: Path) -> None:
     assert any("scaling are yours" in line for line in head)
 
 
+def test_the_head_has_the_table_over_the_load_as_vllm_takes_it(folder: Path, tmp_path: Path) -> None:
+    ranges = [{"first": 1, "last": 4, "k": 5, "variant": "sd"}, {"first": 5, "last": 8, "k": 0, "variant": "base"}]
+    report = json.loads((folder / "report.json").read_text())
+    report["schedule"] = [{"draft": "d", "ranges": ranges, "measured_to": 8, "engine_takes_it": True}]
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    assert '"num_speculative_tokens_per_batch_size": [[1, 4, 5], [5, 8, 0]]' in call(tmp_path / "report.json")
+
+
 def test_only_the_serve_line_where_that_is_enough(folder: Path) -> None:
     assert call(folder, "--serve-line") == "exec vllm serve models/sd\n"
     assert call(folder, "--serve-line", "--arm", "base") == "exec vllm serve models/base\n"
