@@ -1,6 +1,6 @@
 """What it costs to ask the advisor for several arms at once, for as many nodes.
 
-    python benchmarks/advisor_batches.py [--sweeps 2000] [--first 20000] [--write]
+    python benchmarks/advisor_batches.py [--runs 2000] [--write]
 
 The simulated sweeps are those of `advisor.py`. Each step takes up to so many arms as there are nodes: compiles as the
 advisor proposes them together, or, when it proposes none, arms measured again. A sweep ends with the advice, or after
@@ -14,8 +14,6 @@ How an arm on its way is imagined was chosen on sweeps 0 to 999; the table is of
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import sys
 from collections import Counter
@@ -33,10 +31,13 @@ from specdecode.speculation.batch import Seen, next_batch
 from specdecode.speculation.loads import LoadsAdvice
 
 from benchmarks.advisor_sweeps import KS, Sweep, sweep
+from benchmarks.publishing import measure_and_publish
 
 BEGIN, END = "<!-- table of benchmarks/advisor_batches.py -->", "<!-- end of the table of batches -->"
 LEVEL = Level(concurrency=1)
 NODES = (1, 2, 4)
+FIRST = 20_000
+"""Number of the first simulated sweep of the table."""
 
 
 class Course(NamedTuple):
@@ -98,6 +99,11 @@ def judged(nodes: int, *, first: int, count: int) -> dict[str, float]:
     }
 
 
+def measure(runs: int) -> dict[str, Any]:
+    """All rows, of the same sweeps."""
+    return {"sweeps": runs, "first": FIRST, "rows": [judged(nodes, first=FIRST, count=runs) for nodes in NODES]}
+
+
 def table(results: dict[str, Any]) -> str:
     """The figures as the page prints them."""
     rows = [
@@ -113,22 +119,14 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sweeps", type=int, default=2000)
-    parser.add_argument("--first", type=int, default=20_000)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    rows = [judged(nodes, first=given.first, count=given.sweeps) for nodes in NODES]
-    results = {"sweeps": given.sweeps, "first": given.first, "rows": rows}
-    print(table(results))
-    if given.write:
-        root = Path(__file__).resolve().parents[1]
-        (root / "benchmarks" / "results" / "advisor_batches.json").write_text(json.dumps(results, indent=1) + "\n")
-        page = root / "docs" / "explanation" / "how-the-advisor-thinks.md"
-        before, rest = page.read_text().split(BEGIN)
-        page.write_text(f"{before}{BEGIN}\n\n{table(results)}\n\n{END}{rest.split(END)[1]}")
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_publish(
+        name="advisor_batches",
+        about=__doc__,
+        runs=2000,
+        measure=measure,
+        table=table,
+        begin=BEGIN,
+        end=END,
+        page="explanation/how-the-advisor-thinks.md",
+    )

@@ -17,8 +17,6 @@ half to see what it costs). Truth is the arm's speed-up on a node like all other
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import sys
@@ -35,6 +33,7 @@ from specdecode.measures.distribution import mean
 from specdecode.measures.student import LogMean, over_prompts, with_shared
 
 from benchmarks.advisor_sweeps import KS, sweep
+from benchmarks.publishing import measure_and_publish
 
 BEGIN, END = "<!-- tables of benchmarks/node_effects.py -->", "<!-- end of the tables of nodes -->"
 ARMS, PROMPTS, NOISE = 8, 20, 0.03
@@ -105,7 +104,7 @@ def choices(*, nodes: int, spread: float, share: float, runs: int) -> dict[str, 
 
 def measure(runs: int) -> dict[str, Any]:
     """All figures."""
-    places = [
+    places: list[dict[str, Any]] = [
         {"nodes": nodes, "spread": spread, "share": share}
         for nodes in (2, 4, 8)
         for spread, share in ((0.0, 0.25), (0.02, 0.25), (0.05, 0.25), (0.05, 0.5))
@@ -113,13 +112,10 @@ def measure(runs: int) -> dict[str, Any]:
     return {
         "runs": runs,
         "verdicts": [
-            place | {"true": true} | verdicts(**place, true=true, runs=runs)  # type: ignore[arg-type]
-            for place in places
-            for true in WRONG
+            place | {"true": true} | verdicts(**place, true=true, runs=runs) for place in places for true in WRONG
         ],
         "choices": [
-            place | choices(**place, runs=runs)  # type: ignore[arg-type]
-            for place in [{"nodes": 1, "spread": 0.0, "share": 0.25}, *places]
+            place | choices(**place, runs=runs) for place in [{"nodes": 1, "spread": 0.0, "share": 0.25}, *places]
         ],
     }
 
@@ -147,25 +143,5 @@ def tables(results: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def write(results: dict[str, Any]) -> None:
-    """The figures into their file, the tables into the document."""
-    root = Path(__file__).resolve().parents[1]
-    (root / "benchmarks" / "results" / "nodes.json").write_text(json.dumps(results, indent=1) + "\n")
-    document = root / "docs" / "metrics.md"
-    before, rest = document.read_text().split(BEGIN)
-    document.write_text(f"{before}{BEGIN}\n\n{tables(results)}\n\n{END}{rest.split(END)[1]}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    results = measure(given.runs)
-    print(tables(results))
-    if given.write:
-        write(results)
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_publish(name="nodes", about=__doc__, runs=2000, measure=measure, table=tables, begin=BEGIN, end=END)

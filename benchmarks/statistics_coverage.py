@@ -15,8 +15,6 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import sys
@@ -35,6 +33,7 @@ from specdecode.experiment.model import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.student import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio
 
+from benchmarks.publishing import measure_and_publish
 from tests.specdecode.analysis.simulate import request
 
 BEGIN = "<!-- tables of benchmarks/statistics_coverage.py -->"
@@ -261,25 +260,7 @@ def tables(results: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-def write(results: dict[str, Any]) -> None:
-    """The figures into their file, the tables into the document."""
-    root = Path(__file__).resolve().parents[1]
-    (root / "benchmarks" / "results" / "statistics.json").write_text(json.dumps(results, indent=1) + "\n")
-    document = root / "docs" / "metrics.md"
-    before, rest = document.read_text().split(BEGIN)
-    document.write_text(f"{before}{BEGIN}\n\n{tables(results)}\n\n{END}{rest.split(END)[1]}")
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=2000)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
-    results = measure(given.runs)
-    print(tables(results))
-    if given.write:
-        write(results)
-
-
 if __name__ == "__main__":
-    main()
+    measure_and_publish(
+        name="statistics", about=__doc__, runs=2000, measure=measure, table=tables, begin=BEGIN, end=END
+    )

@@ -102,6 +102,8 @@ class KRange(Frozen):
     """The arm that serves so."""
     rivals: tuple[int, ...] | None = None
     """Other k's that it is not shown to be faster than, at some measured load of the range; None: not known."""
+    failed: tuple[int, ...] = ()
+    """Other k's whose arm failed too many requests at some measured load of the range."""
 
 
 class Schedule(Frozen):

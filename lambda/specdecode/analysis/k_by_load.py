@@ -2,7 +2,8 @@
 
 At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
 smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
-It is the best guess, shown or not: beside each k stand those that it is not shown to be faster than.
+It is the best guess, shown or not: beside each k stand those that it is not shown to be faster than. A k whose arm
+failed too many requests at a load is not chosen there.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from specdecode.analysis.curve import gains_by_level, within_batch
 from specdecode.analysis.curve_result import Curve, KRange, Schedule
 from specdecode.analysis.measured import AtLevel
 from specdecode.analysis.result import HEADLINE, Pair
+from specdecode.analysis.verdict import too_many_failed
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.level import Level
 from specdecode.experiment.loading import load_engine
@@ -38,7 +40,7 @@ class Choice:
     base_s: float
     """The baseline's time per token."""
     gains: Mapping[int, float]
-    """k -> log speed-up; 0 has 0."""
+    """k -> log speed-up, of each that served this load; 0 has 0."""
 
     @property
     def k(self) -> int:
@@ -75,35 +77,44 @@ def _schedule(
     experiment: Experiment, levels: Sequence[AtLevel], draft: str, of_k: Mapping[int, Curve]
 ) -> Schedule | None:
     cases = set.intersection(*(set(curve.cases) for curve in of_k.values()))
-    kept = set.intersection(*({point.level for point in curve.points} for curve in of_k.values()))
     base = next(iter(of_k.values())).baseline
+    names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
+    failed = {at.level: [k for k, name in names.items() if _failed(at, name, cases)] for at in levels}
+    there = {at.level: [k for k, curve in of_k.items() if at.level in {p.level for p in curve.points}] for at in levels}
     choices = [
         Choice(
             load=_batch(experiment, at.level),
             base_s=_seconds(at, base, cases) * full,
-            gains={0: 0.0, **{k: _gain(at, curve, cases) for k, curve in sorted(of_k.items())}},
+            gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
         )
         for at in levels
-        if at.level in kept and cases
+        if cases and 0 not in failed[at.level] and set(of_k) == {*there[at.level], *failed[at.level]}
         for full in [within_batch(experiment, at.level)]
     ]
     choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
     if len(choices) < 2:
         return None
     batch = experiment.batch or choices[-1].load
-    names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
     ranges = []
     for first, last, k in table(choices, batch):
         within = [at for at in levels if first <= _batch(experiment, at.level) <= last]
+        out = {rival for at in within for rival in failed[at.level]}
         rivals = [
             rival
             for rival in sorted(names)
-            if rival != k and not _faster(experiment, levels, within, names[k], names[rival], cases)
+            if rival not in {k, *out} and not _faster(experiment, levels, within, names[k], names[rival], cases)
         ]
-        ranges.append(KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals)))
+        ranges.append(
+            KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals), failed=tuple(sorted(out - {k})))
+        )
     return Schedule(
         draft=draft, ranges=tuple(ranges), measured_to=choices[-1].load, engine_takes_it=_engine_takes_it(experiment)
     )
+
+
+def _failed(at: AtLevel, variant: str, cases: set[str]) -> bool:
+    """Whether too many of the arm's requests failed there."""
+    return any(too_many_failed(at.arms[variant, case].arm) for case in cases if (variant, case) in at.arms)
 
 
 def _batch(experiment: Experiment, level: Level) -> int:
@@ -142,6 +153,8 @@ def _switch(before: Choice, after: Choice) -> float | None:
     """The load up to which the first k is kept, where the next level has another one: both times linear between."""
     if before.k == after.k:
         return None
+    if before.k not in after.gains or after.k not in before.gains:  # one failed where the other was chosen
+        return float(before.load if before.k not in after.gains else after.load - 1)
     first, last = (each.seconds(after.k) - each.seconds(before.k) for each in (before, after))
     if not first > 0.0 > last:  # a tie, which the smaller k has: it holds from the level at which it was seen
         return float(before.load if first <= 0.0 else after.load - 1)
@@ -201,10 +214,15 @@ def in_words(found: Schedule) -> str:
 
 
 def _sure(found: KRange) -> str:
-    if found.rivals is None:
-        return ""
-    if not found.rivals:
-        return " (shown to be the fastest)"
-    names = [f"k={k}" if k else "no speculation" for k in found.rivals]
+    said = [f"{_listed(found.failed)} failed there"] if found.failed else []
+    if found.rivals:
+        said.append(f"{_listed(found.rivals)} may be as fast")
+    elif found.rivals is not None and not said:
+        said.append("shown to be the fastest")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _listed(ks: Sequence[int]) -> str:
+    names = [f"k={k}" if k else "no speculation" for k in ks]
     more = f" and {len(names) - MOST_RIVALS} more" if len(names) > MOST_RIVALS else ""
-    return f" ({', '.join(names[:MOST_RIVALS])}{more} may be as fast)"
+    return f"{', '.join(names[:MOST_RIVALS])}{more}"

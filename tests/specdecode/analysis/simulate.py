@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from specdecode.analysis import RunContext
 from specdecode.experiment.model import (
@@ -177,7 +178,7 @@ def run(
 
 
 def on_nodes(
-    tested: Experiment, shares: Sequence[Sequence[str]], *, slow: Sequence[float], seed: int = 1, **arguments: object
+    tested: Experiment, shares: Sequence[Sequence[str]], *, slow: Sequence[float], seed: int = 1, **arguments: Any
 ) -> Iterator[RequestRecord]:
     """The same as one run on several nodes: part 1, 2 … measures the arms of its share, on a node that is `slow` by
     its factor. All parts begin at the same time.
@@ -185,5 +186,5 @@ def on_nodes(
     for number, (share, factor) in enumerate(zip(shares, slow, strict=True), start=1):
         own = tested.model_copy(update={"variants": tuple(tested.variant(name) for name in share)})
         everywhere = {(name, turn): factor for name in share for turn in range(tested.rounds)}
-        for record in run(own, seed=1000 * seed + number, slow=everywhere, **arguments):  # type: ignore[arg-type]
+        for record in run(own, seed=1000 * seed + number, slow=everywhere, **arguments):
             yield record.model_copy(update={"unit": number})

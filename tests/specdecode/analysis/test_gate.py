@@ -6,6 +6,7 @@ import math
 import random
 import xml.etree.ElementTree as Xml
 from functools import cache
+from typing import Any
 
 import pytest
 from specdecode.analysis import Comparison, compare
@@ -28,8 +29,8 @@ def simulated(seed: int, *, slow: float = 1.0, between: float = 0.002, requests:
     return compare(experiment=tested, records=records, context=context(run_id=f"run-{seed}-{slow:g}"))
 
 
-def compared(before: list[Comparison], after: list[Comparison], **limits: object) -> Gate:
-    return gate(after, Thresholds(max_regression=0.03, **limits), against=before)  # type: ignore[arg-type]
+def compared(before: list[Comparison], after: list[Comparison], **limits: Any) -> Gate:
+    return gate(after, Thresholds(max_regression=0.03, **limits), against=before)
 
 
 def outcomes(found: Gate) -> dict[tuple[str, str], Decision]:

@@ -63,8 +63,35 @@ def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> Non
     failed = sum(record.error is not None for record in records)
     assert f"{failed} failed (" in render_html(found) and "none failed" not in render_html(found)
     (schedule,) = found.schedule
-    assert [each.rivals for each in schedule.ranges] == [(0,)]
-    assert "k=5 (sd) at any load (no speculation may be as fast). Beyond 2 nothing was compared." in in_words(schedule)
+    assert [(each.k, each.rivals, each.failed) for each in schedule.ranges] == [(5, (), ()), (0, (), (5,))]
+    assert schedule.ranges[0].last == 2, "it is not served with where it failed"
+    said = in_words(schedule)
+    assert "k=5 (sd) up to 2 requests at a time (shown to be the fastest)" in said
+    assert "no speculation (base) from 3 on (k=5 failed there)." in said
+
+
+def test_where_one_of_several_arms_failed_another_is_chosen() -> None:
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
+    for out in ({"c1", "c2", "c4"}, {"c4"}):
+        records = [
+            record.model_copy(update={"error": broken}) if record.variant == "sd-k6" and record.level in out else record
+            for record in run(tested, SERVERS, seed=1)
+        ]
+        (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+        (own,) = [each for each in schedule.ranges if each.first <= 4 <= each.last]
+        assert own.k != 6 and 6 in own.failed and 6 not in (own.rivals or ())
+
+
+def test_where_the_baseline_failed_nothing_is_chosen_from_it() -> None:
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    tested = loads((1, 2, 4, 8), ks=(5,), requests=16)
+    records = [
+        record.model_copy(update={"error": broken}) if record.variant == "base" and record.level == "c8" else record
+        for record in run(tested, {"base": BASE, "sd": SERVERS["sd-k2"]}, seed=1)
+    ]
+    (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+    assert schedule.measured_to == 4
 
 
 def test_the_ranges_have_no_gap_and_end_with_the_batch(comparison: Comparison) -> None:
