@@ -84,13 +84,16 @@ def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterato
 
 
 def _bound(settings: Settings, bill: Bill) -> str:
-    """What it costs at most."""
+    """What it costs at most. Nodes that are simply there cost as long as they are there: only the hours are bounded."""
     most = bill.added
-    if bill.capacity == "on-demand":
+    if not settings.makes_nodes:
+        a_run = f"a run holds a node of yours for {bill.longest_hours:.1f} h at most; what it costs is not bounded here"
+    elif bill.capacity == "on-demand":
         a_run = f"a run costs ${bill.node.low:,.0f} to ${bill.node.high:,.0f}, ${most:,.0f} at most"
     else:
         a_run = f"a run adds ${most:,.0f} at most to the node, which is paid for"
     if settings.schedule == BLOCK:
         return a_run
     times = firing(str(settings.schedule)).a_month
-    return f"{a_run}; {times} runs a month at most, ${times * most:,.0f}"
+    month = f", ${times * most:,.0f}" if settings.makes_nodes else ""
+    return f"{a_run}; {times} runs a month at most{month}"

@@ -129,10 +129,11 @@ class WatchdogSchedule(Construct):
             pool=pool,
             statistic="Minimum",
             description=described(
-                f"The NodePool {pool} has had a node that no run holds for 15 minutes, and it is billed.",
+                f"The pool {pool} has had a node that no run holds for 15 minutes, and it is billed.",
                 runbook="`specdecode capacity` shows nodes and who holds one; `specdecode capacity --release` deletes "
-                "one that nobody holds. If it still stays, end the instance in EC2 (tag karpenter.sh/nodepool="
-                f"{pool}); the backstop does that after 30 minutes.",
+                "one that nobody holds. If it still stays, end the instance in EC2 (its tag "
+                f"karpenter.sh/nodepool, or eks:nodegroup-name of a node group, is {pool}); the backstop does that "
+                "after 30 minutes.",
             ),
             operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
             threshold=0,

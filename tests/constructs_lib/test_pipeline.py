@@ -263,7 +263,7 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
         ("NodesWithoutLease", [{"Name": watchdog.POOL, "Value": pool}]) for pool in ("trn2", "cpu")
     ]
     of_one = [alarm["AlarmDescription"] for alarm in alarms if alarm["MetricName"] == "NodesWithoutLease"]
-    assert ["NodePool trn2 has" in text for text in of_one] == [True, False], "it says which"
+    assert ["The pool trn2 has" in text for text in of_one] == [True, False], "it says which"
     shown = {
         (metric[0], metric[1])
         for widget in body(
