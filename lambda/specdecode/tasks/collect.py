@@ -15,10 +15,11 @@ from specdecode.records import SERVERS, Servers
 from specdecode.runs.state import RunUnit
 from specdecode.runs.store import Store
 from specdecode.tasks.artifacts import compiled, served
-from specdecode.tasks.errors import UnitFailed
+from specdecode.tasks.errors import ReportFailed, UnitFailed
 from specdecode.tasks.run import Run, read_servers
 from specdecode.tasks.runtime import Runtime
 from specdecode.tasks.units import measured_blocks, run_of
+from specdecode.untrusted import Unreadable, parse_json
 
 
 @dataclass(frozen=True)
@@ -35,27 +36,27 @@ class MeasuredUnit:
 def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
     """Write records, counters and scores of all units into the folder of their run; nothing of a run on one node.
 
-    An arm that a unit did not finish is left out: another unit measures it again whole, or nobody has.
+    An arm that a unit did not finish is left out: another unit measures it again whole, or nobody has. Raises
+    ReportFailed where records cannot be read.
     """
     units = tuple(_measured(run, store))
     if not run.plan.is_shared:
         return units
-    files: dict[str, list[bytes]] = defaultdict(list)
+    sources: dict[str, list[tuple[MeasuredUnit, str]]] = defaultdict(list)
     target, scored = layout.run_prefix(run.state.run_id), set[str]()
     for each in units:
         base = layout.run_prefix(each.unit.run_id)
         for key in store.keys(base + "raw/"):
-            if not key.endswith(".jsonl"):
-                continue  # notes of clients
-            if lines := _records(store.read(key) or b"", each, run_id=run.state.run_id):
-                files[target + key[len(base) :]].append(lines)
+            if key.endswith(".jsonl"):  # and not the notes of clients
+                sources[target + key[len(base) :]].append((each, key))
         for key in store.keys(base + "accuracy/"):
             name = key[len(base) :]
             if name not in scored and name.removeprefix("accuracy/").removesuffix(".json") in _variants(each):
                 store.copy(key, target + name)
                 scored.add(name)
-    for key, parts in files.items():
-        store.write(key, b"".join(parts), content_type="application/x-ndjson")
+    for to, parts in sources.items():
+        if data := b"".join(_records(store, key, each, run_id=run.state.run_id) for each, key in parts):
+            store.write(to, data, content_type="application/x-ndjson")
     store.write(target + SERVERS, _servers(run, units, store).model_dump_json())
     return units
 
@@ -144,13 +145,22 @@ def _variants(each: MeasuredUnit) -> set[str]:
     return {variant for variant, _ in each.blocks}
 
 
-def _records(data: bytes, each: MeasuredUnit, *, run_id: str) -> bytes:
-    """The lines that count, as records of the whole run. A cut last line is dropped."""
-    records = (json.loads(line) for line in data.split(b"\n")[:-1] if line.strip())
-    kept = (record for record in records if (record["variant"], record.get("round", 0)) in each.blocks)
-    return b"".join(
-        json.dumps({**record, "run_id": run_id, "unit": each.unit.number}).encode() + b"\n" for record in kept
-    )
+def _records(store: Store, key: str, each: MeasuredUnit, *, run_id: str) -> bytes:
+    """The lines that count, as records of the whole run. A cut last line is dropped; another that is no record means
+    that the file is damaged: ReportFailed names it.
+    """
+    kept = []
+    for number, line in enumerate((store.read(key) or b"").split(b"\n")[:-1], start=1):
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line)
+            counts = (record["variant"], record.get("round", 0)) in each.blocks
+        except (Unreadable, TypeError, KeyError, AttributeError):
+            raise ReportFailed(f"{store.url(key)} line {number} is no record") from None
+        if counts:
+            kept.append(json.dumps({**record, "run_id": run_id, "unit": each.unit.number}).encode() + b"\n")
+    return b"".join(kept)
 
 
 def _servers(run: Run, units: Sequence[MeasuredUnit], store: Store) -> Servers:

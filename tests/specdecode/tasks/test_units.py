@@ -11,7 +11,7 @@ from specdecode import layout, names
 from specdecode.experiment import Capacity, assets_dir
 from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, change_state, load_state
 from specdecode.tasks import acquire, measure_units, plan, release, report, watchdog
-from specdecode.tasks.errors import InvalidExperiment, UnitFailed
+from specdecode.tasks.errors import InvalidExperiment, ReportFailed, UnitFailed
 from specdecode.tasks.runtime import Progress
 from specdecode.tasks.units import finished_arms
 
@@ -242,6 +242,20 @@ def test_an_arm_whose_baseline_is_not_measured_does_not_count(world):
     assert finished_arms(world.rt.store, unit) == ("sd-k2",)
     change_state(world.rt.store, "run-n1", measured=(1,))
     assert finished_arms(world.rt.store, unit) == ()
+
+
+@pytest.mark.parametrize("line", [b"{", b"[1]", b"null", b'{"variant": ["sd-k2"]}', b"\xff", b"[" * 100_000])
+def test_a_file_of_a_unit_that_cannot_be_read_is_named(world, line):
+    world.begin_units()
+    world.look()
+    for unit in world.started:
+        world.measure(unit)
+        world.end(unit)
+    assert world.look().done
+    key = next(key for key in world.s3.objects if key.startswith(layout.run_key("run-n2", "raw", "sd-k6")))
+    world.s3.objects[key] += line + b"\n"
+    with pytest.raises(ReportFailed, match=r"runs/run-n2/raw/sd-k6/.* line [0-9]+ is no record"):
+        report.report(world.given("run"), world.rt)
 
 
 def test_of_an_arm_that_is_not_finished_nothing_is_in_a_figure(world):
