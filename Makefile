@@ -80,7 +80,7 @@ bench: install-rehearsal
 	.venv/bin/python benchmarks/statistics_coverage.py
 
 bundle: .venv/.installed
-	@.venv/bin/python -m constructs_lib.bundle
+	@.venv/bin/python -m constructs_lib.storage.bundle
 
 wheel: .venv/.uv
 	@.venv/bin/uv build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist .

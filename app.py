@@ -11,8 +11,8 @@ import constructs_lib  # noqa: F401 - says why it comes first
 # isort: split
 import aws_cdk as cdk
 
-from constructs_lib.bundle import Bundle, BundleError, build_bundle
-from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.storage.bundle import Bundle, BundleError, build_bundle
 from scheduling import scheduled_run
 from stacks.spec_decode import SpecDecodeStack
 from stacks.trainium_cluster import TrainiumClusterStack

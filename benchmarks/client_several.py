@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.client import doubtful
+from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart_share
 from specdecode.records import RequestRecord, raw_file
 

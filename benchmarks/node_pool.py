@@ -20,10 +20,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode import names
-from specdecode.cluster import lease as leases
-from specdecode.cluster.lease import Lease
 from specdecode.giving_back import WATCHDOG_PERIOD_MINUTES
 from specdecode.planning.events import QUEUE_LIMIT
+from specdecode.runs import lease as leases
+from specdecode.runs.lease import Lease
 
 from benchmarks.publishing import measure_and_publish
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from specdecode import names
-from specdecode.cluster import lease as leases
+from specdecode.runs import lease as leases
 
 from benchmarks.node_pool import Queue
 

@@ -5,9 +5,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from constructs_lib.costs import hourly_cost
-from constructs_lib.facts import document
-from constructs_lib.settings import Settings
+from constructs_lib.settings.costs import hourly_cost
+from constructs_lib.settings.facts import document
+from constructs_lib.settings.settings import Settings
 
 
 class Outputs(Construct):

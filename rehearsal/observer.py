@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdecode import names
-from specdecode.cluster.jobs import Phase, job_state
-from specdecode.cluster.pods import is_ready, is_true
+from specdecode.kubernetes.jobs import Phase, job_state
+from specdecode.kubernetes.pods import is_ready, is_true
 
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.overhead import Span

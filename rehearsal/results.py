@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.analysis.report import render_terminal
 
 
 def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
     """Copy every object of the run; the folder."""
-    prefix, folder = layout.run_prefix(run_id), to / run_id
+    prefix, folder = s3_keys.run_prefix(run_id), to / run_id
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for item in page.get("Contents", []):
             target = folder / item["Key"].removeprefix(prefix)

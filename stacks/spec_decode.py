@@ -8,28 +8,28 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
-from constructs_lib import pipeline_watchdog
-from constructs_lib.alarms import ResultAlarms
-from constructs_lib.alerts import Alerts
-from constructs_lib.backstop import BackstopFunction
-from constructs_lib.bundle import Bundle
-from constructs_lib.bundle_asset import BundleAsset
-from constructs_lib.claims import ClaimTemplates
-from constructs_lib.dashboard import Dashboard
-from constructs_lib.existing_cluster import ImportedCluster
-from constructs_lib.guards import GuardFunction
-from constructs_lib.lanes import put_in_lanes
+from constructs_lib.capacity.backstop import BackstopFunction
+from constructs_lib.capacity.claims import ClaimTemplates
+from constructs_lib.capacity.guards import GuardFunction
+from constructs_lib.cluster.existing_cluster import ImportedCluster
+from constructs_lib.cluster.lanes import put_in_lanes
+from constructs_lib.cluster.workspace import Workspace
+from constructs_lib.observability.alarms import ResultAlarms
+from constructs_lib.observability.alerts import Alerts
+from constructs_lib.observability.dashboard import Dashboard
+from constructs_lib.observability.provider_logs import keep_provider_logs
 from constructs_lib.outputs import Outputs
-from constructs_lib.pipeline import Pipeline
-from constructs_lib.pipeline_access import READER_GROUP
-from constructs_lib.pod_roles import PodRoles
-from constructs_lib.provider_logs import keep_provider_logs
-from constructs_lib.schedule import RunSchedule, ScheduledRun
-from constructs_lib.service_accounts import ServiceAccounts
-from constructs_lib.settings import Settings
-from constructs_lib.storage import ArtifactBucket
-from constructs_lib.volumes import Volumes
-from constructs_lib.workspace import Workspace
+from constructs_lib.pipeline import pipeline_watchdog
+from constructs_lib.pipeline.pipeline import Pipeline
+from constructs_lib.pipeline.pipeline_access import READER_GROUP
+from constructs_lib.pipeline.pod_roles import PodRoles
+from constructs_lib.pipeline.schedule import RunSchedule, ScheduledRun
+from constructs_lib.settings.settings import Settings
+from constructs_lib.storage.bucket import ArtifactBucket
+from constructs_lib.storage.bundle import Bundle
+from constructs_lib.storage.bundle_asset import BundleAsset
+from constructs_lib.storage.service_accounts import ServiceAccounts
+from constructs_lib.storage.volumes import Volumes
 from stacks.base import ProjectStack
 
 
@@ -45,7 +45,7 @@ class SpecDecodeStack(ProjectStack):
     """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both.
 
     Without a `platform` it stands alone, on the cluster that the settings name; what must be in it before is
-    `constructs_lib.cluster_objects`. Where the nodes there are simply there, there is no backstop.
+    `constructs_lib.cluster.cluster_objects`. Where the nodes there are simply there, there is no backstop.
     """
 
     def __init__(

@@ -4,24 +4,24 @@ from constructs import Construct
 from specdecode import names
 from specdecode.experiment.shapes import CPU
 
-from constructs_lib.addons import Addons
-from constructs_lib.bundle import Bundle
-from constructs_lib.bundle_asset import BundleAsset
-from constructs_lib.cluster import Cluster, node_role
-from constructs_lib.guard_access import GROUP, GuardAccess
-from constructs_lib.guards import GuardFunction
-from constructs_lib.interruption import InterruptionQueue
-from constructs_lib.karpenter import Karpenter
-from constructs_lib.lanes import put_in_lanes
-from constructs_lib.logs import made_by_aws
-from constructs_lib.network import Network
-from constructs_lib.neuron_dra import NeuronDra
-from constructs_lib.node_access import NodeAccess
-from constructs_lib.node_capacity import NodeCapacity
-from constructs_lib.observability import Observability
-from constructs_lib.provider_logs import keep_provider_logs
-from constructs_lib.settings import Settings
-from constructs_lib.staging import StagingCapacity
+from constructs_lib.capacity.guard_access import GROUP, GuardAccess
+from constructs_lib.capacity.guards import GuardFunction
+from constructs_lib.capacity.interruption import InterruptionQueue
+from constructs_lib.capacity.karpenter import Karpenter
+from constructs_lib.capacity.neuron_dra import NeuronDra
+from constructs_lib.capacity.node_access import NodeAccess
+from constructs_lib.capacity.node_capacity import NodeCapacity
+from constructs_lib.capacity.staging import StagingCapacity
+from constructs_lib.cluster.addons import Addons
+from constructs_lib.cluster.cluster import Cluster, node_role
+from constructs_lib.cluster.lanes import put_in_lanes
+from constructs_lib.cluster.network import Network
+from constructs_lib.observability.container_insights import Observability
+from constructs_lib.observability.logs import made_by_aws
+from constructs_lib.observability.provider_logs import keep_provider_logs
+from constructs_lib.settings.settings import Settings
+from constructs_lib.storage.bundle import Bundle
+from constructs_lib.storage.bundle_asset import BundleAsset
 from stacks.base import ProjectStack
 
 

@@ -72,8 +72,8 @@ def synthesize(folder: Path, *, validator: bool = False, **context: Any) -> Asse
     from cdk_nag import AwsSolutionsChecks
 
     from app import compose
-    from constructs_lib.bundle import Bundle
-    from constructs_lib.settings import Settings
+    from constructs_lib.settings.settings import Settings
+    from constructs_lib.storage.bundle import Bundle
 
     stand_in = folder / "bundle.zip"
     with zipfile.ZipFile(stand_in, "w") as archive:

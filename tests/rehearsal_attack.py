@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import yaml
 from botocore.exceptions import ClientError
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.experiment import Experiment, load_engine, load_preset
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, make_plan, needed_prefixes, read_inventory
@@ -232,7 +232,7 @@ def test_by_resuming_what_an_older_version_let_in(cloud: Cloud, attacker: Attack
     state = RunState(run_id="old", execution_arn="arn", experiment="rehearsal", started_at="2026-01-01T00:00:00Z")
     s3, bucket = cloud.running.services.client("s3"), cloud.running.bucket
     for name, body in (("experiment.yaml", yaml.safe_dump(stored)), ("state.json", state.model_dump_json())):
-        s3.put_object(Bucket=bucket, Key=layout.run_key("old", name), Body=body.encode())
+        s3.put_object(Bucket=bucket, Key=s3_keys.run_key("old", name), Body=body.encode())
     refused(cloud, cloud.running.start("again", {"resume": "old"}), attacker)
     came = nothing_came_of_it(cloud, attacker)
     cloud.rows.append(("`--resume` of a stored one", "the same", "refused by the pipeline (InvalidExperiment)", came))
@@ -253,7 +253,7 @@ def replaced_plan(cloud: Cloud, name: str, env: dict[str, str]) -> Run:
     engine, s3, bucket = load_engine(experiment.engine), cloud.running.services.client("s3"), cloud.running.bucket
     inventory = read_inventory(s3, bucket=bucket, prefixes=needed_prefixes(experiment, engine))
     plan = make_plan(experiment, inventory=inventory, engine=engine)
-    s3.put_object(Bucket=bucket, Key=layout.run_key(run.run_id, "plan.json"), Body=plan.model_dump_json().encode())
+    s3.put_object(Bucket=bucket, Key=s3_keys.run_key(run.run_id, "plan.json"), Body=plan.model_dump_json().encode())
     return run
 
 
@@ -340,7 +340,7 @@ def own_folders(run: Run, component: str, job: str) -> tuple[str, set[str]]:
             f"compiled/{arm.fingerprint}/trial" for arm in plan.compiles_to_do if arm.fingerprint[:8] in job
         )
         return artifact, {artifact}
-    key = layout.run_key(run.run_id, "raw", "base", "trial.jsonl")
+    key = s3_keys.run_key(run.run_id, "raw", "base", "trial.jsonl")
     return ("", set()) if component == "smoke" else (key, {key})
 
 
@@ -364,7 +364,7 @@ def test_with_a_pods_session_he_reaches_this_steps_folders_alone(cloud: Cloud) -
             "EKS adds the volume to a pod that mounts the bucket; no container has it"
         )
         writes, reads = own_folders(run, component, job)
-        plan = [layout.run_key(run.run_id, name) for name in ("plan.json", "state.json", "experiment.yaml")]
+        plan = [s3_keys.run_key(run.run_id, name) for name in ("plan.json", "state.json", "experiment.yaml")]
         others = sessions.reached(caller, there, keys, [*sessions.FOREIGN, *plan])
         assert others == set(), component
         own = sessions.reached(caller, there, keys, reads)

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from specdecode import layout, names
-from specdecode.cluster.lease import Claim
+from specdecode import names, s3_keys
+from specdecode.runs.lease import Claim
 
 from rehearsal.execution import Run
 
@@ -90,7 +90,7 @@ class Beside:
         measured = {key: sum(not record.warmup for record in records) for key, records in found.items()}
         if end.status == "SUCCEEDED":
             assert measured == {(arm, case): REQUESTS for arm in ("base", "sd") for case in CASES}
-            report = json.loads(self._cloud.stored(layout.run_key(run.run_id, "report.json")))
+            report = json.loads(self._cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
             assert report["context"]["failures"] == []
 
     def finish(self) -> None:

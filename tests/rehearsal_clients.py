@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from specdecode import layout, names
-from specdecode.cluster.pods import container_statuses
+from specdecode import names, s3_keys
+from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
 
 from rehearsal.execution import Run
@@ -49,7 +49,7 @@ def merged(cloud: Cloud, run: Run, variant: str) -> list[RequestRecord]:
 
 
 def report_of(cloud: Cloud, run: Run) -> dict[str, Any]:
-    return dict(json.loads(cloud.stored(layout.run_key(run.run_id, "report.json"))))
+    return dict(json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json"))))
 
 
 def test_two_clients_measure_a_level_together(cloud: Cloud) -> None:
@@ -67,7 +67,7 @@ def test_two_clients_measure_a_level_together(cloud: Cloud) -> None:
     sd = report["arms"][1]
     assert sd["acceptance_source"] == "engine counters", "read once, over the requests of both clients"
     assert not any("doubtful: of its" in note for note in report["notes"])
-    summary = layout.run_key(run.run_id, "llmperf", "sd", "repeat-line") + "/"
+    summary = s3_keys.run_key(run.run_id, "llmperf", "sd", "repeat-line") + "/"
     (key,) = (each for each in cloud.kept(run, "llmperf") if each.startswith(summary) and "_summary" in each)
     assert json.loads(cloud.stored(key))["results_num_requests_started"] == 24, "LLMPerf's files know of no clients"
     cloud.at_rest()
@@ -75,7 +75,7 @@ def test_two_clients_measure_a_level_together(cloud: Cloud) -> None:
 
 def test_a_client_that_dies_is_made_anew_and_the_level_is_marked(cloud: Cloud) -> None:
     run = cloud.start("one-dies", TWO | {"workload.requests": 60, "workload.output_tokens": 192})
-    cloud.until(lambda: cloud.kept(run, *layout.NOTES.rstrip("/").split("/")) and began(cloud, run), what="the load")
+    cloud.until(lambda: cloud.kept(run, *s3_keys.NOTES.rstrip("/").split("/")) and began(cloud, run), what="the load")
     victim = next(pod for pod in cloud.pods("benchmark") if pod["metadata"]["labels"][INDEX] == "1")
     assert any("running" in status["state"] for status in container_statuses(victim))
     cloud.control("kill", namespace=names.NAMESPACE, pod=victim["metadata"]["name"])
@@ -91,5 +91,5 @@ def test_a_client_that_dies_is_made_anew_and_the_level_is_marked(cloud: Cloud) -
 
 def began(cloud: Cloud, run: Run) -> bool:
     """Whether a block has begun and not ended."""
-    keys = cloud.kept(run, *layout.NOTES.rstrip("/").split("/"))
+    keys = cloud.kept(run, *s3_keys.NOTES.rstrip("/").split("/"))
     return any(key.endswith("/start.json") for key in keys) and not any("/ended." in key for key in keys)

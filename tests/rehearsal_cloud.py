@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.cli.runs_deployment import Execution
 from specdecode.cli.runs_view import current_step
-from specdecode.cluster.lease import Lease
-from specdecode.cluster.lease_store import LeaseStore
-from specdecode.cluster.pods import container_statuses
 from specdecode.experiment import load_preset
+from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
+from specdecode.runs.lease import Lease
+from specdecode.runs.lease_store import LeaseStore
 
 from rehearsal import tools
 from rehearsal.console import Progress
@@ -132,7 +132,7 @@ class Cloud:
 
     def kept(self, run: Run, *path: str) -> dict[str, bytes]:
         """What is stored below a folder of the run's, by key."""
-        s3, root = self.running.services.client("s3"), layout.run_key(run.run_id, *path) + "/"
+        s3, root = self.running.services.client("s3"), s3_keys.run_key(run.run_id, *path) + "/"
         found = s3.list_objects_v2(Bucket=self.running.bucket, Prefix=root).get("Contents", [])
         return {item["Key"]: self.stored(item["Key"]) for item in found}
 
@@ -213,7 +213,7 @@ class Cloud:
         """Remove a finished folder's mark, so that it is made again."""
         s3, bucket = self.running.services.client("s3"), self.running.bucket
         for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", []):
-            if item["Key"].endswith(layout.COMPLETE):
+            if item["Key"].endswith(s3_keys.COMPLETE):
                 s3.delete_object(Bucket=bucket, Key=item["Key"])
 
     def lease(self) -> Lease:
@@ -279,11 +279,11 @@ class Cloud:
         return bytes(answer["Body"].read())
 
     def diagnosis(self, run: Run) -> dict[str, Any]:
-        return json.loads(self.stored(layout.run_key(run.run_id, "diagnostics", "diagnosis.json")))
+        return json.loads(self.stored(s3_keys.run_key(run.run_id, "diagnostics", "diagnosis.json")))
 
     def records(self, run: Run) -> dict[tuple[str, str], list[RequestRecord]]:
         """The uploaded records by variant and case."""
-        s3, root = self.running.services.client("s3"), layout.run_key(run.run_id, "raw") + "/"
+        s3, root = self.running.services.client("s3"), s3_keys.run_key(run.run_id, "raw") + "/"
         found = {}
         for item in s3.list_objects_v2(Bucket=self.running.bucket, Prefix=root).get("Contents", []):
             variant, _, case = item["Key"][len(root) :].removesuffix(".jsonl").partition("/")

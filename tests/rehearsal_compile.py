@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.experiment.shapes import COMPILER
 from specdecode.runs.state import RunState
 
@@ -82,7 +82,7 @@ def state_of(run: Run) -> RunState:
 def compiled_in_report(cloud: Cloud, run: Run) -> str:
     (line,) = [
         text
-        for text in cloud.stored(layout.run_key(run.run_id, "report.md")).decode().splitlines()
+        for text in cloud.stored(s3_keys.run_key(run.run_id, "report.md")).decode().splitlines()
         if "Compiled" in text
     ]
     return line
@@ -114,7 +114,7 @@ def test_an_artifact_spoilt_between_compile_and_serve_is_compiled_on_the_node(cl
     plan = run.deployment.plan(run.run_id)
     assert plan is not None
     (arm,) = (arm for arm in plan.waves[0].arms if arm.variant == "sd")
-    key = layout.compiled_prefix(arm.fingerprint) + "model.pt"
+    key = s3_keys.compiled_prefix(arm.fingerprint) + "model.pt"
     cloud.running.services.client("s3").put_object(Bucket=cloud.running.bucket, Key=key, Body=b"spoilt")
     end = cloud.ended(run)
     assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
@@ -128,7 +128,7 @@ def test_an_artifact_spoilt_between_compile_and_serve_is_compiled_on_the_node(cl
     assert "base on CPU nodes" in said and "sd on the node, since what a CPU node had compiled did not load" in said
     shown = cloud.command("status", run.run_id)
     assert "sd on the node: what a CPU node had compiled did not load" in shown
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     (served,) = (item for item in report["context"]["served"] if item["variant"] == "sd")
     assert arm.fallback in served["artifact"]
     assert [failure["stage"] for failure in report["context"]["failures"]] == ["ArtifactRefused"]

@@ -29,33 +29,33 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.analysis import RunContext, compare
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown
-from specdecode.cluster.client import Kubernetes, https_transport
-from specdecode.cluster.evidence import collect_logs, collect_status
-from specdecode.cluster.lease_store import LeaseStore
-from specdecode.cluster.teardown import delete_workloads, run_selector
 from specdecode.experiment import Experiment, from_document, load_preset
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
+from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.evidence import collect_logs, collect_status
+from specdecode.kubernetes.teardown import delete_workloads, run_selector
 from specdecode.manifests.benchmarking import benchmark
 from specdecode.manifests.context import RenderContext
 from specdecode.planning import Inventory, make_plan
 from specdecode.records import read_record
+from specdecode.runs.lease_store import LeaseStore
 from specdecode.runs.store import Store
 
 from rehearsal import services, tools
 from rehearsal.rehearse import Rehearsal
 from tests.rehearsal_cloud import quiet_rehearsal
-from tests.specdecode.cluster.crowd import StrictS3, check, gather
+from tests.specdecode.runs.crowd import StrictS3, check, gather
 
 pytestmark = pytest.mark.timeout(1800)
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by tests/rehearsal_endurance.py -->", "<!-- end of load and endurance -->"
 HEAD = ["| thrown at it | measured | held |", "|---|---|---|"]
 EXECUTIONS = 25
-"""Each is a few processes at a time on this machine; a hundred in the queue are in tests/specdecode/tasks."""
+"""Each is a few processes at a time on this machine; a hundred in the queue are in tests/specdecode/steps."""
 WAIT_SCALE = 0.1
 """A queued run looks every 30 s."""
 OBJECTS = 5000
@@ -181,7 +181,7 @@ def test_a_bucket_of_a_thousand_runs(bucket: Store, note: Note) -> None:
     def put(number: int) -> None:
         run_id = f"e-{20250101 + number}-120000-abcd"
         for name in ("state.json", "plan.json", "raw/base/a.jsonl"):
-            bucket.write(layout.run_key(run_id, name), state)
+            bucket.write(s3_keys.run_key(run_id, name), state)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(put, range(1000)))
@@ -501,7 +501,7 @@ def test_executions_queue_up_and_are_stopped(cloud: Rehearsal, note: Note) -> No
     until(cloud, lambda: len(lease.read().claims) == EXECUTIONS)
     gathered = time.monotonic() - begun
     order = [claim.run_id for claim in lease.read().claims]
-    size = len(cloud.services.client("s3").get_object(Bucket=cloud.bucket, Key=layout.CAPACITY_KEY)["Body"].read())
+    size = len(cloud.services.client("s3").get_object(Bucket=cloud.bucket, Key=s3_keys.CAPACITY_KEY)["Body"].read())
     assert order[0] == runs[0].run_id and set(order) == {run.run_id for run in runs}
     by_id = {run.run_id: run for run in runs}
     waiting = by_id[order[-1]]

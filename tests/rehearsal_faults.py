@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.cli.runs_view import current_step
 from specdecode.experiment import load_preset
 from specdecode.prompts import digest
@@ -224,8 +224,8 @@ def test_a_set_of_the_hub_is_measured_and_kept(cloud):
         cloud.control("faults", hub=hub.url)
         run = cloud.start("hub-set", hub_set(TICKETS))
         succeeds(cloud, run, fault="none: a set of prompts comes from the Hugging Face hub", where="-")
-    assert cloud.stored(layout.run_key(run.run_id, f"prompts/tickets@{digest(TICKETS)}.jsonl")) == TICKETS
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    assert cloud.stored(s3_keys.run_key(run.run_id, f"prompts/tickets@{digest(TICKETS)}.jsonl")) == TICKETS
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     (work,) = report["work"]
     assert [(each["case"], each["prompts"]) for each in work["categories"]] == [("prompts", 2)]
     again = cloud.start("hub-gone", hub_set(TICKETS))
@@ -345,7 +345,7 @@ def test_a_run_that_broke_off_while_it_measured_is_resumed(cloud):
     measured = {key: sum(not record.warmup for record in found) for key, found in whole.items()}
     assert measured == {(variant, case): 40 for variant in ("base", "sd") for case in cases}
     assert not any(record.error for found in whole.values() for record in found)
-    report = json.loads(cloud.stored(layout.run_key(again.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(again.run_id, "report.json")))
     assert {result["case"] for pair in report["pairs"] for result in pair["cases"]} == set(cases)
 
 
@@ -359,7 +359,7 @@ def test_the_accuracy_test_is_killed_and_the_benchmark_is_reported(cloud):
 
     cloud.until(over, what="the end of the accuracy test")
     succeeds(cloud, run, fault="the accuracy test's pods are killed", where="Accuracy")
-    context = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))["context"]
+    context = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))["context"]
     assert [failure["stage"] for failure in context["failures"]] == ["Accuracy"]
     assert context["accuracy"] == []
 
@@ -520,7 +520,7 @@ def test_the_advisor_is_killed_midway(cloud):
 def test_the_advisor_cannot_store_its_plan(cloud):
     run = _sweep(cloud, "advisor-denied")
     cloud.until_step(run, "Benchmark")
-    with cloud.denied("s3:PutObject", layout.run_key(run.run_id, "plan.json")):
+    with cloud.denied("s3:PutObject", s3_keys.run_key(run.run_id, "plan.json")):
         end = cloud.ended(run)
     assert end.status == "FAILED"
     assert cloud.diagnosis(run)["row"] == "s3-denied"
@@ -541,10 +541,10 @@ def test_a_sweep_goes_on_without_an_arm_that_does_not_compile(cloud):
 
     cloud.until(given_up, what=f"the loss of {lost}")
     succeeds(cloud, run, fault="an arm of an adaptive sweep never compiles", where="Compile")
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     (failure,) = report["context"]["failures"]
     assert (failure["stage"], failure["variant"]) == ("CompileFailed", lost)
-    assert cloud.stored(layout.run_key(run.run_id, "diagnostics", lost, "diagnosis.json"))
+    assert cloud.stored(s3_keys.run_key(run.run_id, "diagnostics", lost, "diagnosis.json"))
     assert [pair["variant"] for pair in report["pairs"] if pair["cases"]] == [f"sd-k{6 - int(lost[-1])}"]
 
 
@@ -564,7 +564,7 @@ def test_cloudwatch_throttles_and_what_waits_is_sent_once_by_the_resumed_run(clo
 def test_the_bucket_denies_the_functions(cloud):
     run = cloud.start("s3-denied", LONG)
     cloud.until_step(run, "Benchmark")
-    with cloud.denied("s3:GetObject", layout.run_key(run.run_id, "plan.json")):
+    with cloud.denied("s3:GetObject", s3_keys.run_key(run.run_id, "plan.json")):
         end = cloud.ended(run)
     assert (end.status, end.error) in {("FAILED", "AccessDenied"), ("FAILED", "ClientError")}
     assert cloud.diagnosis(run)["row"] == "s3-denied"
@@ -581,9 +581,9 @@ def test_servers_that_already_run(cloud, tmp_path):
     assert elsewhere.states(run) == [
         "Plan", "TakeTurn", "Smoke", "Benchmark", "StopArms", "ReleaseCapacity", "Report", "Succeeded"
     ]  # fmt: skip
-    state = json.loads(cloud.stored(layout.run_key(run.run_id, "state.json")))
+    state = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "state.json")))
     assert (state["held_since"], state["node"], state["measured"]) == (None, None, [0])
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     arms = {arm["variant"]: arm for arm in report["arms"]}
     assert all(arm["completed"] == 4 for arm in arms.values())
     assert arms["sd"]["acceptance_source"] == "engine counters"
@@ -690,21 +690,21 @@ def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
     """The run ends at its next look, the node goes, the document is kept aside, and the queue begins anew by itself."""
     run = cloud.start(f"lease-{what.partition(' (')[0].replace(' ', '-')}", LONG)
     cloud.until_step(run, "Benchmark")
-    broken.stored(cloud, layout.CAPACITY_KEY, data)
+    broken.stored(cloud, s3_keys.CAPACITY_KEY, data)
     end = cloud.ended(run)
     assert (end.status, end.error) == ("FAILED", "LeaseDamaged"), end.cause
     cloud.all_end("LeaseDamaged")
     cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
-    cloud.until(lambda: cloud.stored(layout.CAPACITY_KEY) != data, seconds=60, what="a new queue")
+    cloud.until(lambda: cloud.stored(s3_keys.CAPACITY_KEY) != data, seconds=60, what="a new queue")
     cloud.at_rest()
-    listed = cloud.running.services.client("s3").list_objects_v2(Bucket=cloud.running.bucket, Prefix=layout.DAMAGED)
+    listed = cloud.running.services.client("s3").list_objects_v2(Bucket=cloud.running.bucket, Prefix=s3_keys.DAMAGED)
     assert data in [cloud.stored(item["Key"]) for item in listed["Contents"]]
     assert cloud.diagnosis(run)["row"] == "stored-damaged"
     cloud.note(f"`capacity.json` is {what}", "Benchmark", run, cause=cloud.diagnosis(run)["cause"])
 
 
 def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
-    broken.stored(cloud, layout.ENDPOINTS_KEY, b"[")
+    broken.stored(cloud, s3_keys.ENDPOINTS_KEY, b"[")
     run = cloud.start("endpoints-damaged", SMALL | PATIENT)
     succeeds(cloud, run, fault="`endpoints.json` is damaged", where="ReleaseCapacity")
     cloud.until(lambda: run.deployment.reconcile()["problems"] == [], what="a new queue of other servers")
@@ -713,7 +713,7 @@ def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
 def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
     run = cloud.start("rolled-back", SMALL | PATIENT)
     cloud.until_step(run, "Serve")
-    for key in (layout.CAPACITY_KEY, layout.run_key(run.run_id, "state.json")):
+    for key in (s3_keys.CAPACITY_KEY, s3_keys.run_key(run.run_id, "state.json")):
         broken.stored(cloud, key, json.dumps(json.loads(cloud.stored(key)) | {"of_the_next_version": 1}).encode())
     succeeds(cloud, run, fault="documents have fields of a newer version", where="Serve")
 
@@ -729,7 +729,7 @@ def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
 def test_the_run_s_record_is_damaged(cloud, name, data, what):
     run = cloud.start(f"{name[:-5]}-damaged", LONG)
     cloud.until_step(run, "Benchmark")
-    broken.stored(cloud, layout.run_key(run.run_id, name), data)
+    broken.stored(cloud, s3_keys.run_key(run.run_id, name), data)
     fails(
         cloud,
         run,
@@ -760,9 +760,9 @@ def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
 def test_stop_gives_the_node_back_though_nothing_stored_can_be_read(cloud):
     run = cloud.start("stop-blind", LONG)
     cloud.until_step(run, "Benchmark")
-    broken.stored(cloud, layout.CAPACITY_KEY, b"{")
-    broken.stored(cloud, layout.ENDPOINTS_KEY, b"{")
-    broken.stored(cloud, layout.run_key(run.run_id, "state.json"), b"{")
+    broken.stored(cloud, s3_keys.CAPACITY_KEY, b"{")
+    broken.stored(cloud, s3_keys.ENDPOINTS_KEY, b"{")
+    broken.stored(cloud, s3_keys.run_key(run.run_id, "state.json"), b"{")
     said = cloud.command("stop", run.run_id)
     assert "released; the node pools have 0 replicas" in said
     cloud.all_end("LeaseDamaged")
@@ -784,7 +784,7 @@ def test_the_backstop_ends_what_nobody_watches_over(cloud):
         run.deployment.reconcile()
         assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
         with (
-            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.changed(cloud, watchdog, handler="specdecode.steps.gone.handler"),
             broken.cluster_away(cloud),
             cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
         ):

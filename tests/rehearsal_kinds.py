@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from specdecode import layout
+from specdecode import s3_keys
 
 from tests.rehearsal_cloud import Cloud, deployed
 
@@ -43,13 +43,13 @@ def test_a_draft_that_is_always_right_is_accepted_wholly(cloud: Cloud, preset: s
     run = cloud.running.start(f"kind-{most}", {"experiment": preset, "set": changes})
     end = run.follow(cloud.running.progress)
     assert end.status == "SUCCEEDED", end.cause
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     (arm,) = (arm for arm in report["arms"] if arm["variant"] == "sd")
     steps, acceptance = arm["metrics"]["tokens_per_step"]["p50"], arm["totals"]["acceptance_rate"]
     print(f"{preset}: {steps:g} of {most} tokens a step, acceptance {acceptance:.1%} ({arm['acceptance_source']})")
     assert (steps, acceptance) == (most, pytest.approx(1.0))
     assert arm["acceptance_source"] == source
-    shown = cloud.stored(layout.run_key(run.run_id, "report.md")).decode()
+    shown = cloud.stored(s3_keys.run_key(run.run_id, "report.md")).decode()
     assert "| Draft acceptance rate | – | 100% |" in shown
     (pair,) = report["pairs"]
     assert [case["equality"]["identical"] for case in pair["cases"]] == [8], "4 requests in each of two rounds"

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 import yaml
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.experiment import load_preset
 
-from constructs_lib.cluster_objects import DEPLOYER_GROUP
-from constructs_lib.pipeline_access import READER_GROUP
-from constructs_lib.versions import ADDONS
+from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP
+from constructs_lib.pipeline.pipeline_access import READER_GROUP
+from constructs_lib.settings.versions import ADDONS
 from rehearsal import tools
 from rehearsal.deployment import TIMEOUT_S, Deployment
 from rehearsal.rehearse import Rehearsal
@@ -108,7 +108,7 @@ def theirs(running: Rehearsal) -> dict[str, str]:
 def deployed_on(running: Rehearsal, settings: Mapping[str, str]) -> Foreign:
     """Their administrator applies what is printed for `settings`; then ours is deployed."""
     given = [f"{key}={value}" for key, value in settings.items()]
-    program = [sys.executable, "-m", "constructs_lib.cluster_objects", *given]
+    program = [sys.executable, "-m", "constructs_lib.cluster.cluster_objects", *given]
     printed = subprocess.run(program, cwd=tools.ROOT, capture_output=True, text=True, check=True).stdout
     for obj in yaml.safe_load_all(printed):
         running.kubernetes.apply(obj, manager="kubectl")
@@ -166,7 +166,7 @@ def test_a_whole_run_on_a_node_that_is_simply_there(foreign: Foreign) -> None:
     end = run.follow(running.progress)
     assert end.status == "SUCCEEDED", end.cause
     stored = running.services.client("s3").get_object(
-        Bucket=running.bucket, Key=layout.run_key(run.run_id, "report.json")
+        Bucket=running.bucket, Key=s3_keys.run_key(run.run_id, "report.json")
     )
     report: dict[str, Any] = json.loads(stored["Body"].read())
     assert {arm["variant"] for arm in report["arms"]} == {"base", "sd"}

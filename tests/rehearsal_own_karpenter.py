@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from specdecode import names
 
-from constructs_lib.cluster_objects import DEPLOYER_GROUP
+from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP
 from rehearsal.deployment import TIMEOUT_S
 from tests import rehearsal_broken as broken
 from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
@@ -131,7 +131,7 @@ def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_ends_e
         run.deployment.reconcile()
         assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
         with (
-            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.changed(cloud, watchdog, handler="specdecode.steps.gone.handler"),
             broken.cluster_away(cloud),
             cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
         ):

@@ -108,7 +108,7 @@ def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_sets_t
         run.deployment.reconcile()
         assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
         with (
-            broken.changed(cloud, watchdog, handler="specdecode.tasks.gone.handler"),
+            broken.changed(cloud, watchdog, handler="specdecode.steps.gone.handler"),
             broken.cluster_away(cloud),
             cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
         ):

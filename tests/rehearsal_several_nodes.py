@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.runs.state import WITH_ITS_RUN
 
 from rehearsal.execution import Run
@@ -38,7 +38,7 @@ class SharedRuns(TwoNodes):
         return Run(run_id=run_id, arn=found.arn, deployment=run.deployment, services=run.services)
 
     def report(self, run: Run) -> dict[str, Any]:
-        return dict(json.loads(self.stored(layout.run_key(run.run_id, "report.json"))))
+        return dict(json.loads(self.stored(s3_keys.run_key(run.run_id, "report.json"))))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord
 
@@ -59,7 +59,7 @@ def test_four_arms_fill_the_node_and_each_has_another_device_group_in_the_second
         own = [set(each.devices) for each in held if each.round == round_]
         assert [len(devices) for devices in own] == [4] * 4 and len(set.union(*own)) == 16, "the whole node"
     assert all(groups[arm["name"], 0] != groups[arm["name"], 1] for arm in arms)
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
     assert [len(pair["cases"]) for pair in report["pairs"]] == [1, 1, 1]
     print(groups)
 
@@ -68,8 +68,8 @@ def test_a_run_sends_what_settles_each_case_and_its_report_says_how_much_and_why
     run = cloud.running.start("precision", {"experiment": "rehearsal", "set": CHANGES})
     end = run.follow(cloud.running.progress)
     assert end.status == "SUCCEEDED", end.cause
-    report = json.loads(cloud.stored(layout.run_key(run.run_id, "report.json")))
-    shown = cloud.stored(layout.run_key(run.run_id, "report.md")).decode()
+    report = json.loads(cloud.stored(s3_keys.run_key(run.run_id, "report.json")))
+    shown = cloud.stored(s3_keys.run_key(run.run_id, "report.md")).decode()
     sent = {case: _sent(cloud, run.run_id, case) for case in CASES}
     (pair,) = report["pairs"]
     for case in pair["cases"]:
@@ -90,7 +90,7 @@ def _sent(cloud: Cloud, run_id: str, case: str) -> Counter[tuple[str, int]]:
     lines = [
         line
         for arm in ("base", "sd")
-        for line in cloud.stored(layout.run_key(run_id, "raw", arm, f"{case}.jsonl")).splitlines()
+        for line in cloud.stored(s3_keys.run_key(run_id, "raw", arm, f"{case}.jsonl")).splitlines()
     ]
     records = [RequestRecord.model_validate_json(line) for line in lines]
     return Counter((record.variant, record.round) for record in records if not record.warmup)

@@ -13,8 +13,8 @@ PACKAGE = ROOT / "lambda" / "specdecode"
 LAYER = {
     "names": 0,
     "aws": 0,
-    "layout": 0,
-    "exits": 0,
+    "s3_keys": 0,
+    "exit_codes": 0,
     "giving_back": 0,
     "escape": 0,
     "untrusted": 0,
@@ -25,13 +25,13 @@ LAYER = {
     "records": 3,
     "manifests": 4,
     "measures": 4,
-    "cluster": 5,
+    "kubernetes": 5,
     "benchmark": 5,
     "pod": 6,
     "analysis": 6,
     "runs": 7,
-    "guards": 8,
-    "tasks": 8,
+    "custom_resources": 8,
+    "steps": 8,
     "cli": 8,
 }
 """Package of `specdecode` -> layer; an import goes to a lower layer or stays in its own package."""
@@ -69,7 +69,7 @@ def test_specdecode_imports_run_downward(path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["constructs_lib", "stacks"])
 def test_constructs_use_only_shared_names_of_specdecode(folder: str) -> None:
-    shared = ("names", "layout", "giving_back", "__version__")
+    shared = ("names", "s3_keys", "giving_back", "__version__")
     allowed = ("specdecode.experiment", *(f"specdecode.{name}" for name in shared))
     for path in modules(ROOT / folder):
         for name in imports(path):

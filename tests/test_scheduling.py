@@ -11,10 +11,10 @@ import pytest
 from specdecode.experiment import load_preset
 from specdecode.names import is_run_id
 from specdecode.planning import Bill, Inventory, make_bill, make_plan
-from specdecode.tasks.request import experiment_of, parse_request
+from specdecode.steps.request import experiment_of, parse_request
 
-from constructs_lib.costs import capacity
-from constructs_lib.settings import Settings, SettingsError
+from constructs_lib.settings.costs import capacity
+from constructs_lib.settings.settings import Settings, SettingsError
 from scheduling import scheduled_run
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from specdecode import giving_back
 
-from tests.specdecode.tasks.aws_fake import client_error
+from tests.specdecode.steps.aws_fake import client_error
 
 FILE = Path(__file__).resolve().parents[2] / "lambda" / "backstop" / "backstop.py"
 SPEC = importlib.util.spec_from_file_location("backstop", FILE)

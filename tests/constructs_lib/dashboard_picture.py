@@ -25,7 +25,7 @@ from specdecode.measures.publish import metric_data as request_data
 from specdecode.names import DEFAULT_PRESET
 from specdecode.records import RequestRecord
 
-from constructs_lib.dashboard_body import CASE, EXPERIMENT, body
+from constructs_lib.observability.dashboard_body import CASE, EXPERIMENT, body
 from tests.specdecode.analysis.browser import Page, visit
 from tests.specdecode.analysis.simulate import context, run
 from tests.specdecode.analysis.simulate_load import Server, loads

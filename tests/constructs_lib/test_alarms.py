@@ -13,9 +13,9 @@ from specdecode.measures import publish
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.arm import measure_arm
 
-from constructs_lib.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
-from constructs_lib.dashboard import NAME, Dashboard
-from constructs_lib.settings import Settings
+from constructs_lib.observability.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
+from constructs_lib.observability.dashboard import NAME, Dashboard
+from constructs_lib.settings.settings import Settings
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 pytestmark = pytest.mark.synth

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from constructs_lib.bundle import KEPT, BundleError, build_bundle
+from constructs_lib.storage.bundle import KEPT, BundleError, build_bundle
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def project(tmp_path: Path) -> Path:
     for name, text in {
         "requirements/lambda.txt": "",
         "lambda/specdecode/__init__.py": "x = 1\n",
-        "lambda/specdecode/tasks/plan.py": "y = 2\n",
+        "lambda/specdecode/steps/plan.py": "y = 2\n",
         "lambda/specdecode/__pycache__/a.cpython-311.pyc": "no",
         "lambda/specdecode.egg-info/PKG-INFO": "no",
         "assets/experiments/one.yaml": "name: one\n",
@@ -39,14 +39,14 @@ def test_holds_the_package_and_the_assets_only(project: Path, tmp_path: Path) ->
     assert names(bundle.path) == [
         "assets/experiments/one.yaml",
         "specdecode/__init__.py",
-        "specdecode/tasks/plan.py",
+        "specdecode/steps/plan.py",
     ]
 
 
 def test_same_sources_same_bytes(project: Path, tmp_path: Path) -> None:
     first = build_bundle(output=tmp_path / "first", root=project)
     (project / "lambda/specdecode/__init__.py").touch()
-    (project / "lambda/specdecode/tasks/plan.py").chmod(0o600)
+    (project / "lambda/specdecode/steps/plan.py").chmod(0o600)
     second = build_bundle(output=tmp_path / "second", root=project)
     assert first.sha256 == second.sha256
     assert first.path.read_bytes() == second.path.read_bytes()
@@ -54,7 +54,7 @@ def test_same_sources_same_bytes(project: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", ["lambda/specdecode/tasks/plan.py", "assets/experiments/one.yaml", "lambda/specdecode/new.py"]
+    "changed", ["lambda/specdecode/steps/plan.py", "assets/experiments/one.yaml", "lambda/specdecode/new.py"]
 )
 def test_any_changed_source_is_another_bundle(project: Path, tmp_path: Path, changed: str) -> None:
     first = build_bundle(output=tmp_path, root=project)

@@ -12,9 +12,9 @@ from specdecode.experiment import load
 from specdecode.measures.publish import Datum
 from specdecode.names import DEFAULT_PRESET
 
-from constructs_lib.dashboard_body import CASE, LOAD_METRICS, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
-from constructs_lib.dashboard_body import EXPERIMENT as CHOSEN
-from constructs_lib.dashboard_rules import problems
+from constructs_lib.observability.dashboard_body import CASE, LOAD_METRICS, MAIN_METRICS, OTHER_METRICS, OWN_METRICS
+from constructs_lib.observability.dashboard_body import EXPERIMENT as CHOSEN
+from constructs_lib.observability.dashboard_rules import problems
 from tests.constructs_lib.dashboard_picture import (
     SIX_LOADS,
     default_body,

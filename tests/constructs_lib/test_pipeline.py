@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from specdecode import names
-from specdecode.cluster.resources import RESOURCES
 from specdecode.experiment import load_preset, preset_names
+from specdecode.kubernetes.resources import RESOURCES
 from specdecode.planning import Inventory, make_plan
 
-from constructs_lib import pipeline_watchdog
-from constructs_lib.pipeline_access import (
+from constructs_lib.pipeline import pipeline_watchdog
+from constructs_lib.pipeline.pipeline_access import (
     END_NODES,
     READ_CLUSTER,
     READ_NAMESPACE,
@@ -25,12 +25,12 @@ from constructs_lib.pipeline_access import (
     WRITE_NAMESPACE,
     scale_pools,
 )
-from constructs_lib.pipeline_functions import FUNCTIONS
-from constructs_lib.settings import Settings
+from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
+from constructs_lib.settings.settings import Settings
 from tests.pricing import PRICED
 
 pytestmark = pytest.mark.synth
-TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "tasks"
+TASKS = Path(__file__).resolve().parents[2] / "lambda" / "specdecode" / "steps"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_each_handler_exists():
 
 
 def test_the_environment_holds_what_the_code_reads(resources):
-    code = "\n".join(path.read_text() for path in [*TASKS.glob("*.py"), *(TASKS.parent / "cluster").glob("*.py")])
+    code = "\n".join(path.read_text() for path in [*TASKS.glob("*.py"), *(TASKS.parent / "kubernetes").glob("*.py")])
     read = set(re.findall(r'environ\["(\w+)"\]', code)) - {"AWS_REGION"}
     given = {key for properties in functions(resources).values() for key in properties["Environment"]["Variables"]}
     assert read == given
@@ -199,11 +199,11 @@ def test_rbac_grants_no_wildcard_and_scales_the_pools_of_runs_only():
 
 def test_rbac_is_what_a_run_needs_and_nothing_more():
     """Every verb used by a whole run, its failure, the watchdog and the inspection, against every verb granted."""
-    from specdecode.cluster.readiness import why_no_node
-    from specdecode.tasks import inspect, release, watchdog
-    from specdecode.tasks.errors import ServeNotReady
+    from specdecode.kubernetes.readiness import why_no_node
+    from specdecode.steps import inspect, release, watchdog
+    from specdecode.steps.errors import ServeNotReady
 
-    from tests.specdecode.tasks.world import World
+    from tests.specdecode.steps.world import World
 
     world = World()
     world.run_through()
@@ -245,10 +245,10 @@ def test_a_silent_watchdog_is_an_alarm(resources):
 
 def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resources):
     """Name, namespace and dimensions: an alarm on a metric that nobody sends sleeps for ever."""
-    from specdecode.tasks import watchdog
+    from specdecode.steps import watchdog
 
-    from constructs_lib.dashboard_body import body
-    from tests.specdecode.tasks.world import World
+    from constructs_lib.observability.dashboard_body import body
+    from tests.specdecode.steps.world import World
 
     world = World()
     world.rt.environ["OPERATIONS_NAMESPACE"] = pipeline_watchdog.NAMESPACE

@@ -9,12 +9,12 @@ import pytest
 from specdecode.experiment import load_preset, preset_names
 from specdecode.planning import Inventory, make_plan
 from specdecode.planning import events as counted
-from specdecode.tasks import errors
-from specdecode.tasks.plan import Planned
+from specdecode.steps import errors
+from specdecode.steps.plan import Planned
 
-from constructs_lib.pipeline_functions import FUNCTIONS
-from constructs_lib.pipeline_state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
-from constructs_lib.pipeline_states import STEPS, definition
+from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
+from constructs_lib.pipeline.pipeline_state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
+from constructs_lib.pipeline.pipeline_states import STEPS, definition
 from tests.pricing import PRICED
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})

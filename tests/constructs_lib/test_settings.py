@@ -8,13 +8,21 @@ import pytest
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
-from constructs_lib import logs, settings_page
-from constructs_lib.neuron_amis import DRA_KUBELET, ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
-from constructs_lib.settings import Settings, SettingsError
-from constructs_lib.settings_rules import LOG_RETENTION_DAYS
-from constructs_lib.versions import ADDONS
-from constructs_lib.zones import EKS_REFUSES, REGION_ZONES
+from constructs_lib.capacity.neuron_amis import (
+    DRA_KUBELET,
+    ENGINE_GENERATIONS,
+    NEURON_AMIS,
+    REFUSED_AMIS,
+    STAGING_AMI,
+    version,
+)
+from constructs_lib.observability import logs
+from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.settings.settings_rules import LOG_RETENTION_DAYS
+from constructs_lib.settings.versions import ADDONS
+from constructs_lib.settings.zones import EKS_REFUSES, REGION_ZONES
 from tests.canaries import HUGGING_FACE, WORD
+from tools import settings_page
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -287,7 +295,7 @@ def test_all_problems_come_at_once() -> None:
 
 def test_the_page_is_current() -> None:
     page = ROOT / "docs" / "settings.md"
-    assert page.read_text() == settings_page.render(), "run: python -m constructs_lib.settings_page > docs/settings.md"
+    assert page.read_text() == settings_page.render(), "run: python -m tools.settings_page > docs/settings.md"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "assets" / "engines").glob("*-sdk*.yaml")), ids=lambda path: path.stem)

@@ -13,7 +13,7 @@ from specdecode.cli import app
 from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
 from specdecode.planning import Inventory, make_bill, make_plan
 
-from constructs_lib.settings import Settings
+from constructs_lib.settings.settings import Settings
 from tests.docs import test_operations as operations
 from tests.docs.markdown import PAGES, ROOT, Block, blocks, name
 from tests.pricing import PRICED

@@ -14,8 +14,8 @@ from specdecode.experiment import prices
 from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import DESTROY_MINUTES
 
-from constructs_lib.costs import resting_cost
-from constructs_lib.settings import Settings
+from constructs_lib.settings.costs import resting_cost
+from constructs_lib.settings.settings import Settings
 from tests.conftest import STACKS
 from tests.templates import Templates
 from tools.reference.costs import bill_of

@@ -9,12 +9,12 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.tasks import diagnose, plan, runtime, stop_arms
-from specdecode.tasks.errors import LONGEST, StepFailed
-from specdecode.tasks.request import parse_request
+from specdecode.steps import diagnose, plan, runtime, stop_arms
+from specdecode.steps.errors import LONGEST, StepFailed
+from specdecode.steps.request import parse_request
 
 from tests.fuzz.profile import fuzz, soon
-from tests.specdecode.tasks.world import World, arn
+from tests.specdecode.steps.world import World, arn
 
 SEEDS = st.integers(0, 2**32)
 TEXTS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.analysis.report import write_report
 from specdecode.manifests.context import RenderContext
 from specdecode.measures.llmperf_files import LlmperfRun
@@ -125,7 +125,7 @@ def test_weights_that_are_imported_stay_in_their_folder(seed: int) -> None:
 def test_a_run_id_is_one_folder(text: str) -> None:
     comparison = measured("x")
     if names.is_run_id(text):
-        assert "/" not in layout.run_prefix(text).removeprefix("runs/").removesuffix("/")
+        assert "/" not in s3_keys.run_prefix(text).removeprefix("runs/").removesuffix("/")
         assert Path(text).name == text not in (".", "..")
     try:
         RenderContext(run_id=text, bucket="b", bundle_uri="s3://b/k", bundle_sha256="0" * 64, region="r")
@@ -151,7 +151,7 @@ def test_names_made_of_texts_are_one_part_of_a_path(text: str) -> None:
         timestamp=0,
     ).stem
     assert len(stem.encode("utf-8")) + len("_individual_responses.json.partial") <= 255
-    for made in (stem, layout.slug(text)):
+    for made in (stem, s3_keys.slug(text)):
         assert "/" not in made
         assert "\x00" not in made
         assert made not in (".", "..") or made == text

@@ -17,7 +17,7 @@ import pytest
 from specdecode.experiment import load_preset
 from specdecode.names import NAMESPACE
 
-from constructs_lib.bundle import build_bundle
+from constructs_lib.storage.bundle import build_bundle
 from rehearsal import imports, services, tools
 from rehearsal.processes import Processes
 from tests.rehearsal.kubernetes.conftest import Double, kubectl_binary, start  # noqa: F401 (fixture)

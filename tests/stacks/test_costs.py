@@ -8,8 +8,8 @@ import pytest
 from specdecode.experiment import Capacity, prices
 from specdecode.experiment.standing import ALARMS, DASHBOARDS, SYSTEM_NODES, SYSTEM_VOLUME_GIB
 
-from constructs_lib.costs import capacity, hourly_cost, resting_cost
-from constructs_lib.settings import Settings
+from constructs_lib.settings.costs import capacity, hourly_cost, resting_cost
+from constructs_lib.settings.settings import Settings
 from tests.templates import Templates
 
 BLOCK = {

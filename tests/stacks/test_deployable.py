@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from constructs_lib import zones
+from constructs_lib.settings import zones
 from rehearsal.deployment import Deployment
 from rehearsal.tools import aws_environment
 from tests.conftest import STACKS, Assembly, synthesize

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from constructs_lib.versions import KARPENTER_CHART, NEURON_CHART
+from constructs_lib.settings.versions import KARPENTER_CHART, NEURON_CHART
 from tests.templates import Templates
 
 pytestmark = pytest.mark.synth

@@ -3,7 +3,7 @@
 import pytest
 from specdecode import names
 
-from constructs_lib import karpenter_policies
+from constructs_lib.capacity import karpenter_policies
 from tests.conftest import Assembly
 from tests.templates import Templates, as_list
 

@@ -10,8 +10,8 @@ from specdecode import names
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from constructs_lib.cluster_objects import DEPLOYER_GROUP, objects
-from constructs_lib.settings import Settings
+from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP, objects
+from constructs_lib.settings.settings import Settings
 from tests.conftest import Assembly, synthesize
 from tests.stacks.test_iam_lint import assert_explained
 from tests.stacks.test_own_network import OF_A_NETWORK, SUBNETS, VPC

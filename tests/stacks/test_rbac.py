@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from specdecode import names
 
-from constructs_lib.guard_access import GROUP
-from constructs_lib.pipeline_access import READER_GROUP, WATCHDOG_GROUP
+from constructs_lib.capacity.guard_access import GROUP
+from constructs_lib.pipeline.pipeline_access import READER_GROUP, WATCHDOG_GROUP
 from tests.rehearsal.kubernetes.conftest import Double, start
 from tests.rehearsal.kubernetes.fake_aws import ACCOUNT, FakeAws, eks_token
 from tests.templates import Templates

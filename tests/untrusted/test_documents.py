@@ -13,19 +13,19 @@ import yaml
 from specdecode.benchmark import answer, client
 from specdecode.benchmark.progress import PlainProgress
 from specdecode.cli.experiments_view import BlockDumper
-from specdecode.cluster.diagnosis import explain, load_table
-from specdecode.cluster.evidence import collect_logs, collect_status
 from specdecode.experiment import ExperimentError, from_document, load_file, load_preset, to_yaml
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.documents import parse_yaml
+from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.evidence import collect_logs, collect_status
 from specdecode.manifests import RenderContext, all_objects
 from specdecode.planning import Inventory, make_plan
 from specdecode.pod.program import PodError, say
-from specdecode.tasks.errors import LONGEST, InvalidExperiment
-from specdecode.tasks.logs import JsonFormatter
+from specdecode.steps.errors import LONGEST, InvalidExperiment
+from specdecode.steps.logs import JsonFormatter
 from specdecode.untrusted import Unreadable, read_file
 
-from tests.specdecode.tasks.world import World
+from tests.specdecode.steps.world import World
 from tests.untrusted.hostile import ALL, EVERYTHING
 
 BOMB = "a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\nc: &c [*b, *b, *b, *b]\nd: [*c, *c, *c, *c]\n"

@@ -24,7 +24,7 @@ from specdecode.runs.view import PodView
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.test_runs import RUNNING, FakeDeployment, entered, exited
-from tests.specdecode.tasks.aws_fake import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 from tests.untrusted.hostile import ALL, EVERYTHING, TERMINAL
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u061c\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

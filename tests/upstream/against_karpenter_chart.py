@@ -11,8 +11,8 @@ import pytest
 import yaml
 from kubernetes_validate import SchemaNotFoundError, validate
 
-from constructs_lib.irsa import ROLE_ANNOTATION
-from constructs_lib.karpenter import NAMESPACE, SERVICE_ACCOUNT
+from constructs_lib.capacity.karpenter import NAMESPACE, SERVICE_ACCOUNT
+from constructs_lib.cluster.irsa import ROLE_ANNOTATION
 from rehearsal.kubernetes.software import charts
 from tests.templates import Templates
 from tests.upstream.conftest import Upstream

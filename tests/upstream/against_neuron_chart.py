@@ -11,7 +11,7 @@ import yaml
 from specdecode import names
 from specdecode.experiment.shapes import ACCELERATED
 
-from constructs_lib.neuron_dra import NAMESPACES
+from constructs_lib.capacity.neuron_dra import NAMESPACES
 from rehearsal.kubernetes.software import charts
 from tests.templates import Templates
 from tests.upstream.conftest import show_values

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from constructs_lib.versions import ADDONS, KARPENTER_CHART, NEURON_CHART
+from constructs_lib.settings.versions import ADDONS, KARPENTER_CHART, NEURON_CHART
 from tools.upstream.__main__ import main
 from tools.upstream.lock import CHART, MANIFEST, Absent, Changed, Folder, Source, layer, read_lock, sha256
 

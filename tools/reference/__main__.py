@@ -45,8 +45,8 @@ def synthesize(folder: Path) -> dict[str, Any]:
     import aws_cdk as cdk
 
     from app import compose
-    from constructs_lib.bundle import build_bundle
-    from constructs_lib.settings import Settings
+    from constructs_lib.settings.settings import Settings
+    from constructs_lib.storage.bundle import build_bundle
 
     flags = json.loads((FOLDER.parents[1] / "cdk.json").read_text())["context"]
     app = cdk.App(outdir=str(folder), context=flags, builtin_cloud_formation_validation=False)

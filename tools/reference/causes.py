@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdecode.cluster.diagnosis import load_table
 from specdecode.experiment.assets import assets_dir
+from specdecode.kubernetes.diagnosis import load_table
 
 from tools.reference import page, table
 

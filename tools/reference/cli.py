@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 import typer
-from specdecode import exits
+from specdecode import exit_codes
 from specdecode.cli import app
 
 from tools.reference import page, table
@@ -110,13 +110,13 @@ def _default(parameter: Any) -> str:
 
 
 def _pod_exits() -> list[tuple[str, str, str]]:
-    """Code, name and docstring of every member of `specdecode.exits.Exit`."""
-    (source,) = [node for node in ast.parse(inspect.getsource(exits)).body if isinstance(node, ast.ClassDef)]
+    """Code, name and docstring of every member of `specdecode.exit_codes.Exit`."""
+    (source,) = [node for node in ast.parse(inspect.getsource(exit_codes)).body if isinstance(node, ast.ClassDef)]
     meaning: dict[str, str] = {"OK": "Done."}
     for before, after in zip(source.body, source.body[1:], strict=False):
         if isinstance(before, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             meaning[ast.unparse(before.targets[0])] = str(after.value.value)
     return [
-        (str(int(code)), f"`{code.name}`", meaning[code.name] + (" Permanent." if code in exits.PERMANENT else ""))
-        for code in exits.Exit
+        (str(int(code)), f"`{code.name}`", meaning[code.name] + (" Permanent." if code in exit_codes.PERMANENT else ""))
+        for code in exit_codes.Exit
     ]

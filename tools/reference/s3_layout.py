@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment import load_engine, load_preset
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.runs import PLAN
 
-from constructs_lib import pod_roles, service_accounts
+from constructs_lib.pipeline import pod_roles
+from constructs_lib.storage import service_accounts
 from tools.reference import page, table
 
 RUN = "RUN"
@@ -57,7 +58,7 @@ FILES = (
     (("diagnostics", "logs", "POD.CONTAINER.log"), "Diagnose, Compile", "logs; `.previous.log` of what was restarted"),
 )
 
-COMPLETE = f"""A folder under `models/` and `compiled/` counts only with its `{layout.COMPLETE}` (files, sizes,
+COMPLETE = f"""A folder under `models/` and `compiled/` counts only with its `{s3_keys.COMPLETE}` (files, sizes,
 SHA-256), which is written last: what an interrupted step left is never taken for whole. No pod deletes anything."""
 
 RETENTION = """A run's folder expires after `run_retention_days` ([settings](../settings.md)), by default never. Why
@@ -70,11 +71,11 @@ def render() -> str:
     arm = preset.variant("sd")
     examples = {
         "imports/": "imports/my-model/",
-        "prompts/": layout.prompts_key("tickets", "<SHA-256>"),
-        "models/": layout.model_prefix(preset.target.id, preset.target.revision),
-        "compiled/": layout.compiled_prefix(fingerprint(preset, arm, load_engine(preset.engine))),
-        "runs/": layout.run_prefix("qwen3-32b-20261201-120000-1a2b"),
-        "state/": layout.CAPACITY_KEY,
+        "prompts/": s3_keys.prompts_key("tickets", "<SHA-256>"),
+        "models/": s3_keys.model_prefix(preset.target.id, preset.target.revision),
+        "compiled/": s3_keys.compiled_prefix(fingerprint(preset, arm, load_engine(preset.engine))),
+        "runs/": s3_keys.run_prefix("qwen3-32b-20261201-120000-1a2b"),
+        "state/": s3_keys.CAPACITY_KEY,
     }
     return page(
         "Keys of the bucket",
@@ -96,7 +97,7 @@ def render() -> str:
         "## A run's folder",
         table(
             ("key", "written by", "what it is"),
-            [(f"`{layout.run_key(RUN, *parts)}`", by, what) for parts, by, what in FILES],
+            [(f"`{s3_keys.run_key(RUN, *parts)}`", by, what) for parts, by, what in FILES],
         ),
         RETENTION,
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from specdecode.tasks import errors
+from specdecode.steps import errors
 
-from constructs_lib.pipeline_state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
-from constructs_lib.pipeline_states import EXECUTION_TIMEOUT_S, definition
+from constructs_lib.pipeline.pipeline_state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
+from constructs_lib.pipeline.pipeline_states import EXECUTION_TIMEOUT_S, definition
 from tools.reference import page, table
 
 INPUT = """## Input

@@ -28,7 +28,7 @@ from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
 from specdecode.experiment.step import ASSUMED, most_tokens_said
 from specdecode.measures.arm import Key, Measured
-from specdecode.measures.client import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.client_lateness import DOUBTFUL_S, HELD_BACK_S, held_back
 from specdecode.measures.drafts import ESTIMATED
 from specdecode.measures.load_time import load_seconds
 from specdecode.measures.timeline import timeline

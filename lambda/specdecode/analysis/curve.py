@@ -18,7 +18,7 @@ from specdecode.analysis.verdict import estimate, too_many_failed
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.measures.arm import Measured
-from specdecode.measures.client import doubtful
+from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.distribution import mean, quantile
 from specdecode.measures.metrics.goodput import good_requests
 from specdecode.measures.student import LogMean, combine, with_shared

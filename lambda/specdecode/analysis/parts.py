@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from specdecode.experiment.model import Frozen
-from specdecode.measures.base import Direction
 from specdecode.measures.distribution import Count
+from specdecode.measures.metric import Direction
 
 BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
     Direction.LOWER: "lower",

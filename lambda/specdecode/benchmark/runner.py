@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from specdecode.benchmark.arm import LoadedArm
+from specdecode.benchmark.arrivals import LoadBlock, blocks
 from specdecode.benchmark.block_counters import BlockCounters
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
@@ -27,13 +28,12 @@ from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
 from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
-from specdecode.benchmark.schedule import LoadBlock, blocks
 from specdecode.benchmark.share import ALL
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
-from specdecode.measures.client import HELD_BACK_S, fell_behind, held_back
+from specdecode.measures.client_lateness import HELD_BACK_S, fell_behind, held_back
 from specdecode.records import RequestRecord, Servers, SetFacts, raw_file
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
 from specdecode.experiment import credentials
@@ -123,7 +123,7 @@ def add(
     if (own := shipped(found.name)) is not None and own.sha256 != found.sha256:
         raise stop_with(f"a set that ships is called {found.name} already: give yours another --name", EXIT_USAGE)
     store = _store(bucket, stack, region=region, profile=profile)
-    key = layout.prompts_key(found.name, found.sha256)
+    key = s3_keys.prompts_key(found.name, found.sha256)
     store.write(key, read_file(file), content_type="application/x-ndjson")
     if as_json:
         say_json({**summary(found), "url": store.url(key), "experiment": entry(found)})

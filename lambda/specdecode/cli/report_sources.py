@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from pydantic import ValidationError
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.aws import NoRegion
 from specdecode.cli.output import EXIT_FAILED, EXIT_USAGE, complain, stop_with
@@ -47,14 +47,14 @@ def _looked_for(run: str, deployment: Deployment) -> Comparison:
 
 
 def _of_bucket(run_id: str, deployment: Deployment) -> Comparison:
-    data = deployment.store.read(layout.run_key(run_id, REPORT))
+    data = deployment.store.read(s3_keys.run_key(run_id, REPORT))
     if data is None:
         raise stop_with(
             f"{run_id} has no report yet: `specdecode status {run_id}` says how far it is, "
             f"`specdecode diagnose {run_id}` why it failed",
             EXIT_FAILED,
         )
-    return parse(data, origin=deployment.store.url(layout.run_key(run_id, REPORT)))
+    return parse(data, origin=deployment.store.url(s3_keys.run_key(run_id, REPORT)))
 
 
 def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]:
@@ -84,7 +84,7 @@ def _documents(folder: Path | None, deployment: Deployment) -> Iterator[tuple[st
             yield str(path), path.read_bytes()
         return
     for run_id in deployment.store.folders("runs/"):
-        key = layout.run_key(run_id, REPORT)
+        key = s3_keys.run_key(run_id, REPORT)
         if (data := deployment.store.read(key)) is not None:
             yield deployment.store.url(key), data
 

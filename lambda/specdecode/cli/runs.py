@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.cli import completion, runs_release
 from specdecode.cli import runs_start as starting
 from specdecode.cli import runs_watch as watching
@@ -178,7 +178,7 @@ def diagnose(
     """Say why a run failed, in plain words, and where its logs, events and descriptions are kept."""
     deployment = Deployment(stack=stack, region=region, profile=profile)
     found = deployment.execution(run_id)
-    prefix = layout.run_key(found.run_id, "diagnostics") + "/"
+    prefix = s3_keys.run_key(found.run_id, "diagnostics") + "/"
     summary = deployment.store.read_json(prefix + "diagnosis.json")
     if summary is None:
         raise stop_with(f"{found.run_id} ({found.status}) has no diagnostics: it has not failed", EXIT_USAGE)

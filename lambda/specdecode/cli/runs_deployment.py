@@ -11,7 +11,7 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import aws, layout, names
+from specdecode import aws, names, s3_keys
 from specdecode.cli.aws_errors import what_to_do
 from specdecode.cli.options import STACK
 from specdecode.cli.output import EXIT_ENVIRONMENT, EXIT_USAGE, stop_with
@@ -197,7 +197,7 @@ class Deployment:
         return load_state(self.store, run_id)
 
     def plan(self, run_id: str) -> Plan | None:
-        data = self.store.read(layout.run_key(run_id, PLAN))
+        data = self.store.read(s3_keys.run_key(run_id, PLAN))
         return None if data is None else Plan.model_validate_json(data)
 
     def cluster(self) -> ClusterView:

@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.cli.cost_view import cost_lines
 from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment
@@ -60,7 +60,7 @@ def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
 
 def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     """The run that resumes another, refused here if there is none, or if it still goes on."""
-    text = deployment.store.read(layout.run_key(run_id, "experiment.yaml"))
+    text = deployment.store.read(s3_keys.run_key(run_id, "experiment.yaml"))
     try:
         state = deployment.state(run_id)
     except StateDamaged as damage:

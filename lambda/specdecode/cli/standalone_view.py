@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.escape import line
 from specdecode.experiment.model import ServedExperiment
@@ -107,14 +107,14 @@ def _commands(turn: Turn) -> Iterator[str]:
 
 def _sets(found: Standalone, ctx: RenderContext) -> Iterator[str]:
     for key in found.own_sets:
-        own = f"{layout.run_prefix(ctx.run_id)}{key}"
+        own = f"{s3_keys.run_prefix(ctx.run_id)}{key}"
         yield f"$ aws s3 cp {word(f's3://{ctx.bucket}/{key}')} {word(f's3://{ctx.bucket}/{own}')}"
 
 
 def _answer(found: Standalone, ctx: RenderContext, *, number: int) -> Iterator[str]:
     folder = word(f"results/{ctx.run_id}")
     yield f"{number}. The answer, from a machine that reads the bucket"
-    yield f"$ aws s3 sync {word(f's3://{ctx.bucket}/{layout.run_prefix(ctx.run_id)}')} {folder}"
+    yield f"$ aws s3 sync {word(f's3://{ctx.bucket}/{s3_keys.run_prefix(ctx.run_id)}')} {folder}"
     entry = EXPERIMENT.replace(".", "\\.")
     yield f"$ {KUBECTL} get configmap {found.experiment_map} -o 'jsonpath={{.data.{entry}}}' > {folder}/{EXPERIMENT}"
     yield f"$ specdecode report {folder}"

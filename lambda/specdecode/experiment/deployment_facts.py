@@ -31,7 +31,8 @@ class ExistingCluster(BaseModel):
 
 
 class DeploymentFacts(BaseModel):
-    """Written by `python -m constructs_lib.facts` before a deployment and as the output `DeploymentFacts` by one.
+    """Written by `python -m constructs_lib.settings.facts` before a deployment and as
+    the output `DeploymentFacts` by one.
 
     Fields that are not known are passed over: the stack may be of a newer version than the command.
     """

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.cases import PromptKind, TestCase
 from specdecode.experiment.model import Experiment, ServedExperiment
@@ -40,7 +40,7 @@ class CountSpec(Frozen):
     @property
     def key(self) -> str:
         """Where the lengths lie in the bucket: the same question has the same answer."""
-        return layout.counted_key(sha256(self.model_dump_json().encode()).hexdigest())
+        return s3_keys.counted_key(sha256(self.model_dump_json().encode()).hexdigest())
 
 
 class PromptLength(Frozen):

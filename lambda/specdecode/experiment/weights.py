@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, field_validator
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment.base import Frozen, Name
 
 
@@ -50,7 +50,7 @@ class ModelRef(Frozen):
     @property
     def prefix(self) -> str:
         """Where the staged weights lie in the bucket (and below the working directory of a serving pod)."""
-        return layout.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8, imported=self.import_prefix)
+        return s3_keys.model_prefix(self.id, self.revision, rescaled=self.rescale_fp8, imported=self.import_prefix)
 
     @field_validator("id")
     @classmethod
@@ -63,7 +63,7 @@ class ModelRef(Frozen):
     @field_validator("revision")
     @classmethod
     def _is_no_other_form(cls, value: str) -> str:
-        if value.endswith(layout.RESCALED) or layout.IMPORTED in value:
-            message = f"no revision ends with {layout.RESCALED} or has {layout.IMPORTED}: such weights are stored so"
+        if value.endswith(s3_keys.RESCALED) or s3_keys.IMPORTED in value:
+            message = f"no revision ends with {s3_keys.RESCALED} or has {s3_keys.IMPORTED}: such weights are stored so"
             raise ValueError(message)
         return value

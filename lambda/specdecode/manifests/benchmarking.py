@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode import layout, names
-from specdecode.exits import PERMANENT
+from specdecode import names, s3_keys
+from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.clients import each_client
 from specdecode.experiment.model import EndpointExperiment, EndpointVariant
@@ -82,10 +82,10 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         "data": {"spec.json": spec.model_dump_json(indent=2)},
     }
     arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
-    arguments += ["--upload", f'"s3://$BUCKET/{layout.run_prefix(ctx.run_id)}"']
+    arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
     clients = spec.most_clients
     if clients > 1:
-        notes = layout.run_key(ctx.run_id, layout.NOTES)
+        notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
         arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
     volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
     if not _runs_elsewhere(plan):  # for the tokenizer
@@ -129,8 +129,8 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
 def benchmark_rights(ctx: RenderContext) -> Rights:
     """Prompts, records, and conversations of this run, and what is known of its servers; no plan, state or report."""
     parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
-    own = tuple(layout.run_key(ctx.run_id, *part) for part in parts)
-    return Rights(reads=(*own, layout.run_key(ctx.run_id, layout.PROMPTS) + "*"), writes=own)
+    own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
+    return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*"), writes=own)
 
 
 def smoke(plan: Plan, wave: Wave, ctx: RenderContext, longest: LongestPrompt | None = None) -> list[KubeObject]:
@@ -160,7 +160,7 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
     It runs in the engine's image, which the node has: lm-eval draws in wheels that need a newer glibc than the small
     image's 2.26 (numpy 2.3 and later: 2.27).
     """
-    prefix = layout.run_key(ctx.run_id, "accuracy", "")
+    prefix = s3_keys.run_key(ctx.run_id, "accuracy", "")
     arguments = ["--bucket", '"$BUCKET"', "--prefix", word(prefix)]
     experiment = plan.experiment
     asked = max(level.concurrency or 1 for level in experiment.workload.levels)
@@ -173,7 +173,7 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
 
 def accuracy_rights(ctx: RenderContext) -> Rights:
     """Results of this run's accuracy test. lm-eval, which is foreign code, runs beside them."""
-    return Rights(writes=(layout.run_key(ctx.run_id, "accuracy", "*"),))
+    return Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),))
 
 
 def _client_job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.pods import word
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from specdecode import layout, names
-from specdecode.exits import PERMANENT
+from specdecode import names, s3_keys
+from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.effective import serving_env
 from specdecode.manifests.bundle import bundle_env, bundle_script, fetched_bundle_script
 from specdecode.manifests.context import RenderContext
@@ -58,7 +58,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     variant = experiment.variant(arm.variant)
     weights_gib = experiment.weights_gib(variant)
     own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
-    destination = ["--artifact", word(layout.compiled_prefix(arm.fingerprint))]
+    destination = ["--artifact", word(s3_keys.compiled_prefix(arm.fingerprint))]
     transfer = ["--bucket", '"$BUCKET"', *destination]
     weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
     weights += ["--safetensors"] if engine.safetensors_alone else []
@@ -76,7 +76,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     looked = devices + disk_check(engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB)
     fetch = container(
         name=FETCH,
-        script=looked + bundle_script("specdecode.pod.weights", [*transfer, *weights]),
+        script=looked + bundle_script("specdecode.pod.weight_files", [*transfer, *weights]),
         mounts=[MOUNT, _mount("bundle"), _mount("models")],
         **carrier,
     )
@@ -128,7 +128,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
 def compile_rights(plan: Plan, arm: Arm) -> Rights:
     """Write this artifact alone, and read the weights that it is made of."""
     models = plan.served.models_of(plan.served.variant(arm.variant))
-    own = f"{layout.compiled_prefix(arm.fingerprint)}*"
+    own = f"{s3_keys.compiled_prefix(arm.fingerprint)}*"
     return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))
 
 

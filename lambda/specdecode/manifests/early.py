@@ -9,7 +9,7 @@ Why it is so: ADR 65.
 
 from __future__ import annotations
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.experiment.engine import Engine
 
 DEVICES, DRIVER_VERSION = "/dev/neuron", "/sys/module/neuron/version"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from specdecode import layout, names
-from specdecode.exits import PERMANENT
+from specdecode import names, s3_keys
+from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.prompt_lengths import CountSpec
 from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext
@@ -58,7 +58,7 @@ def count_prompts_rights(spec: CountSpec) -> Rights:
     """Read the model's tokenizer and the sets, write the lengths."""
     sets = tuple(dict.fromkeys(case.prompts.key for case in spec.cases if case.prompts))
     if len(sets) > FEW_SETS:
-        sets = (f"{layout.PROMPTS}*",)
+        sets = (f"{s3_keys.PROMPTS}*",)
     return Rights(reads=(f"{spec.model}tokenizer*", f"{spec.model}chat_template.jinja", *sets), writes=(spec.key,))
 
 

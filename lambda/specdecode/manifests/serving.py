@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from specdecode import layout, names
-from specdecode.exits import Exit
+from specdecode import names, s3_keys
+from specdecode.exit_codes import Exit
 from specdecode.experiment.capacity import COPY_MARGIN, COPY_STREAMS
 from specdecode.experiment.effective import serving_env
 from specdecode.experiment.engine import Engine, Probe
@@ -26,7 +26,7 @@ from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import CONTAINER, KubeObject, claiming, container, meta, pod_template, word
 from specdecode.manifests.serve_command import LOCAL, serve_words
 from specdecode.planning import Arm, Plan
-from specdecode.planning.loading import is_copied, reads_weights
+from specdecode.planning.load_times import is_copied, reads_weights
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 """A server has its weights and its artifact; it asks the network for nothing."""
@@ -143,7 +143,7 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
     room = disk_check(plan.engine, math.ceil(COPY_MARGIN * plan.served.weights_gib(variant)))
     found = [_COPY.format(room=room, folders=" ".join(map(word, copied)), mode=mode)] if copied else []
     if artifact:
-        compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")
+        compiled = s3_keys.compiled_prefix(arm.fingerprint).rstrip("/")
         needed.insert(0, compiled)
         found.append(f'export {artifact.variable}="$PWD/{f"{LOCAL}/" if compiled in copied else ""}{compiled}"')
     return (
@@ -152,8 +152,8 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
         + "\n".join(
             [
                 f"for folder in {' '.join(map(word, needed))}; do",
-                f'  if ! head -c 1 "$folder/{layout.COMPLETE}" > /dev/null; then',
-                f'    echo "specdecode: $folder has no {layout.COMPLETE}: it was never finished; not serving" >&2',
+                f'  if ! head -c 1 "$folder/{s3_keys.COMPLETE}" > /dev/null; then',
+                f'    echo "specdecode: $folder has no {s3_keys.COMPLETE}: it was never finished; not serving" >&2',
                 f"    exit {Exit.INCOMPLETE.value}",
                 "  fi",
                 "done",
@@ -169,7 +169,7 @@ def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
     experiment, engine = plan.served, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     faster = is_copied(experiment, engine, ctx.node_storage)
-    compiled = layout.compiled_prefix(arm.fingerprint).rstrip("/")
+    compiled = s3_keys.compiled_prefix(arm.fingerprint).rstrip("/")
     folders = [compiled] if artifact and (faster or artifact.copied) else []
     if faster and reads_weights(experiment, variant, engine):
         folders += [model.prefix.rstrip("/") for model in experiment.models_of(variant)]

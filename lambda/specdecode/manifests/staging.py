@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode import names
-from specdecode.exits import PERMANENT
+from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.model import ModelRef
 from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.experiment import to_yaml
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.claims import claim_template
@@ -156,7 +156,7 @@ class _Adapting:
         variant = plan.served.variant(arm.variant)
         folders = [model.prefix for model in plan.served.models_of(variant)]
         if plan.engine.artifact:
-            folders.append(layout.compiled_prefix(arm.fingerprint))
+            folders.append(s3_keys.compiled_prefix(arm.fingerprint))
         (main, *_) = obj["spec"]["template"]["spec"]["containers"]
         own = int(main["resources"]["requests"]["ephemeral-storage"].removesuffix("Gi"))
         copies = (2 if plan.engine.artifact else 1) * COPY_MARGIN * plan.served.weights_gib(variant)

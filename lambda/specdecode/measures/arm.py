@@ -11,10 +11,10 @@ from pydantic import Field
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.slo import Slo
-from specdecode.measures.base import Block, Impossible, NoValue
 from specdecode.measures.counters import counted, other_k
 from specdecode.measures.distribution import Count, Summary, quantile, summarize
 from specdecode.measures.drafts import ANSWERS, COUNTERS, ESTIMATED, by_answers, by_chunks, gap
+from specdecode.measures.metric import Block, Impossible, NoValue
 from specdecode.measures.metrics import (
     BLOCK_METRICS,
     REQUEST_METRICS,

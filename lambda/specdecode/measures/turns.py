@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from specdecode.experiment.base import Frozen
-from specdecode.measures.base import NoValue
 from specdecode.measures.distribution import Count, Summary, mean, summarize
+from specdecode.measures.metric import NoValue
 from specdecode.measures.metrics.ttft import TimeToFirstToken
 from specdecode.records import RequestRecord
 

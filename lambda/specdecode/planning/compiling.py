@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
@@ -44,7 +44,7 @@ def ahead(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], inven
         return waves
 
     def arm(given: Arm) -> Arm:
-        if inventory.has(layout.compiled_prefix(given.fingerprint)):
+        if inventory.has(s3_keys.compiled_prefix(given.fingerprint)):
             return given
         own = fingerprint(experiment, experiment.variant(given.variant), engine, without_devices=True)
         return given.model_copy(update={"fingerprint": own, "fallback": given.fingerprint})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, ServedExperiment
@@ -20,8 +20,8 @@ class Inventory(Frozen):
     @classmethod
     def from_keys(cls, keys: Iterable[str]) -> Self:
         """From the keys of a listing."""
-        end = "/" + layout.COMPLETE
-        return cls(prefixes=frozenset(key.removesuffix(layout.COMPLETE) for key in keys if key.endswith(end)))
+        end = "/" + s3_keys.COMPLETE
+        return cls(prefixes=frozenset(key.removesuffix(s3_keys.COMPLETE) for key in keys if key.endswith(end)))
 
     def has(self, prefix: str) -> bool:
         return prefix in self.prefixes
@@ -35,7 +35,7 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
     compiled = experiment.variants if engine.artifact else ()
     ways = (False, True) if experiment.compile.on is CompileOn.CPU else (False,)
     artifacts = [
-        layout.compiled_prefix(fingerprint(experiment, variant, engine, without_devices=way))
+        s3_keys.compiled_prefix(fingerprint(experiment, variant, engine, without_devices=way))
         for variant in compiled
         for way in ways
     ]
@@ -46,6 +46,6 @@ def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventor
     """Which of `prefixes` are complete in `bucket`; `s3` is a boto3 client. One listing of one key for each."""
     keys = []
     for prefix in prefixes:
-        listing = s3.list_objects_v2(Bucket=bucket, Prefix=prefix + layout.COMPLETE, MaxKeys=1)
+        listing = s3.list_objects_v2(Bucket=bucket, Prefix=prefix + s3_keys.COMPLETE, MaxKeys=1)
         keys += [item["Key"] for item in listing.get("Contents", ())]
     return Inventory.from_keys(keys)

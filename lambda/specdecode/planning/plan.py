@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.experiment.capacity import TERMS, Capacity, CapacityType
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
@@ -186,9 +186,9 @@ def make_plan(
     artifacts = tuple(
         PlannedArtifact(
             fingerprint=arm.fingerprint,
-            prefix=layout.compiled_prefix(arm.fingerprint),
+            prefix=s3_keys.compiled_prefix(arm.fingerprint),
             arm=arm,
-            compiled=inventory.has(layout.compiled_prefix(arm.fingerprint)),
+            compiled=inventory.has(s3_keys.compiled_prefix(arm.fingerprint)),
         )
         for arm in first_arms.values()
     )
@@ -196,7 +196,7 @@ def make_plan(
         arm.fingerprint
         for wave in most
         for arm in wave.arms
-        if makes and not inventory.has(layout.compiled_prefix(arm.fingerprint))
+        if makes and not inventory.has(s3_keys.compiled_prefix(arm.fingerprint))
     )
     beforehand = ahead_fingerprints(most)
     steps = make_steps(experiment, engine, most, missing)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from specdecode import names
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, PodError, add_arms, run, say
 

@@ -14,8 +14,8 @@ from typing import Any
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from specdecode import aws, layout
-from specdecode.exits import Exit
+from specdecode import aws, s3_keys
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import PodError
 from specdecode.untrusted import below, parse_json
 
@@ -74,7 +74,7 @@ class Bucket:
     def complete(self, prefix: str) -> list[FileEntry] | None:
         """The files of the finished folder at `prefix`; None where it has no COMPLETE.json."""
         try:
-            body = self._s3.get_object(Bucket=self.name, Key=prefix + layout.COMPLETE)["Body"].read()
+            body = self._s3.get_object(Bucket=self.name, Key=prefix + s3_keys.COMPLETE)["Body"].read()
             return [
                 FileEntry(path=below(str(entry["path"])), size=int(entry["size"]), sha256=str(entry["sha256"]))
                 for entry in parse_json(body)["files"]
@@ -82,9 +82,9 @@ class Bucket:
         except ClientError as error:
             if error.response["Error"]["Code"] in _MISSING:
                 return None
-            raise self._translated(error, f"read {prefix}{layout.COMPLETE}") from error
+            raise self._translated(error, f"read {prefix}{s3_keys.COMPLETE}") from error
         except (ValueError, TypeError, LookupError, OverflowError) as error:
-            raise PodError(Exit.CORRUPT, f"{prefix}{layout.COMPLETE} is not readable: {error}") from error
+            raise PodError(Exit.CORRUPT, f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:
         """Check that every file is there in its size, then write COMPLETE.json: the folder counts from now on."""
@@ -94,10 +94,10 @@ class Bucket:
         if wrong:
             raise PodError(Exit.CORRUPT, f"{prefix}: {len(wrong)} files differ from what was uploaded, e.g. {wrong[0]}")
         document = {"schema_version": 1, "files": [asdict(entry) for entry in files], **about}
-        with self._errors(f"write {prefix}{layout.COMPLETE}"):
+        with self._errors(f"write {prefix}{s3_keys.COMPLETE}"):
             self._s3.put_object(
                 Bucket=self.name,
-                Key=prefix + layout.COMPLETE,
+                Key=prefix + s3_keys.COMPLETE,
                 Body=json.dumps(document, indent=1).encode(),
                 ContentType="application/json",
             )
@@ -110,7 +110,7 @@ class Bucket:
         entries = self.complete(prefix)
         if entries is None:
             raise PodError(
-                Exit.INCOMPLETE, f"s3://{self.name}/{prefix} has no {layout.COMPLETE}: it was never finished"
+                Exit.INCOMPLETE, f"s3://{self.name}/{prefix} has no {s3_keys.COMPLETE}: it was never finished"
             )
         entries = [entry for entry in entries if only is None or entry.path in only]
 

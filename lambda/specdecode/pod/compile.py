@@ -2,7 +2,7 @@
 
 A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
 healthy, and stopped. On a node without Neuron devices it may end where it would load what it has compiled: files say
-then that it has. It has no credentials: weights were fetched before (`pod.weights`), and what it leaves is verified
+then that it has. It has no credentials: weights were fetched before (`pod.weight_files`), and what it leaves is verified
 and uploaded after it has ended (`pod.store`).
 """
 
@@ -18,11 +18,11 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import Parser, PodError, run, say
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
-"""Left by `pod.weights` where the artifact is complete already."""
+"""Left by `pod.weight_files` where the artifact is complete already."""
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))

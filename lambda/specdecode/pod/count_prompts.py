@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from specdecode.benchmark.tokens import TokenCounter, token_counter
 from specdecode.escape import clip, line
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.experiment.cases import TestCase
 from specdecode.experiment.prompt_lengths import KEPT, CountSpec, PromptLength, PromptLengths
 from specdecode.experiment.prompt_sets import shipped

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import Parser, run, say
 
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> None:
     bucket = Bucket(options.bucket)
     for prefix in options.folder:
         size = bucket.fetch_folder(prefix, Path(prefix), only=options.only)
-        bucket.download(prefix + layout.COMPLETE, Path(prefix) / layout.COMPLETE)
+        bucket.download(prefix + s3_keys.COMPLETE, Path(prefix) / s3_keys.COMPLETE)
         say(f"fetched {prefix} ({size / 2**30:.2f} GiB)")
 
 

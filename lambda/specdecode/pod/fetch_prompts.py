@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.hub import Hub
 from specdecode.pod.program import Parser, PodError, run, say

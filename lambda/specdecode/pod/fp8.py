@@ -16,7 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import PodError
 
 FACTOR = 448.0 / 240.0

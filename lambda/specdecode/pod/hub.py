@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import PodError
 
 

@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from specdecode import aws, names
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import Parser, PodError, run, say
 from specdecode.untrusted import parse_json
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from specdecode.escape import clip, line
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 
 LONGEST = 4000
 """Characters of a line in the log."""

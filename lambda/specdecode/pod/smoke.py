@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specdecode import names
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import Parser, PodError, add_arms, run, say
 from specdecode.untrusted import Unreadable, parse_json
 

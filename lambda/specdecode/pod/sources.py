@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from specdecode import aws
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.hub import Hub
 from specdecode.pod.program import PodError

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from specdecode import layout
-from specdecode.exits import Exit
+from specdecode import s3_keys
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
 from specdecode.pod.fp8 import rescale_file, tensor_names
 from specdecode.pod.program import Parser, PodError, run, say
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def stage(bucket: Bucket, prefix: str, source: Source, *, rescale: bool, safetensors: bool = False) -> None:
     """Copy every file of `source` below `prefix` and finish the folder."""
-    files = [file for file in source.files() if file.path != layout.COMPLETE]
+    files = [file for file in source.files() if file.path != s3_keys.COMPLETE]
     if safetensors:
         demand_safetensors(prefix, (file.path for file in files))
     say(f"{len(files)} files, {sum(file.size for file in files) / 2**30:.2f} GiB -> s3://{bucket.name}/{prefix}")

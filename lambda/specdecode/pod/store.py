@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import WORKERS, Bucket, FileEntry, sha256_of
 from specdecode.pod.program import Parser, PodError, run, say
 

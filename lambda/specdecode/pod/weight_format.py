@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.program import PodError
 
 PICKLED = (".bin", ".pt", ".pth")

@@ -4,7 +4,7 @@ Why it is so: ADR 160.
 """
 
 from specdecode.prompts.bound import CHARACTERS_PER_TOKEN, TOKENS_PER_WIDE, about_tokens, fewest_tokens, most_tokens
-from specdecode.prompts.model import ANY_LENGTH, LONG_FROM, Length, PromptRow, PromptSet
+from specdecode.prompts.prompt_set import ANY_LENGTH, LONG_FROM, Length, PromptRow, PromptSet
 from specdecode.prompts.reading import BadLine, BadPromptSet, digest, read_set, set_name
 from specdecode.prompts.reference import HubFile, PromptsOf, SetOf
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from specdecode.prompts.categories import category_of
-from specdecode.prompts.model import PromptRow, unsendable, words_of
+from specdecode.prompts.prompt_set import PromptRow, unsendable, words_of
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """How a turn of SPEED-Bench begins whose text must still be fetched (TURNS_PLACEHOLDER in datasets/speed.py)."""

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specdecode.prompts.categories import Named, told_apart
 from specdecode.prompts.formats import NoQuestion, row_of
-from specdecode.prompts.model import VISIBLE, PromptRow, PromptSet, SetName
+from specdecode.prompts.prompt_set import VISIBLE, PromptRow, PromptSet, SetName
 from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, json_lines, parse_json
 
 MAX_ROWS = 200_000

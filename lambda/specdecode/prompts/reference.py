@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from specdecode import layout
-from specdecode.prompts.model import ANY_LENGTH, Length, SetName, Sha256
+from specdecode import s3_keys
+from specdecode.prompts.prompt_set import ANY_LENGTH, Length, SetName, Sha256
 
 
 class _Frozen(BaseModel):
@@ -61,7 +61,7 @@ class PromptsOf(_Frozen):
     @property
     def key(self) -> str:
         """Where the file lies in the bucket, unless the set ships."""
-        return layout.prompts_key(self.set, self.sha256)
+        return s3_keys.prompts_key(self.set, self.sha256)
 
 
 class SetOf(_Frozen):

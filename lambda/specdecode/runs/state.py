@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.analysis.context import DeviceGroup, Failure
 from specdecode.runs.store import Store
 
@@ -96,7 +96,7 @@ class RunState(BaseModel):
 
 def load_state(store: Store, run_id: str) -> RunState | None:
     """The run's record, or None where it has none. Raises StateDamaged."""
-    return load_document(store, layout.run_key(run_id, "state.json"), RunState, "run's record")
+    return load_document(store, s3_keys.run_key(run_id, "state.json"), RunState, "run's record")
 
 
 def load_document(store: Store, key: str, kind: type[Document], what: str) -> Document | None:
@@ -115,7 +115,7 @@ def load_document(store: Store, key: str, kind: type[Document], what: str) -> Do
 
 
 def save_state(store: Store, state: RunState) -> None:
-    store.write(layout.run_key(state.run_id, "state.json"), state.model_dump_json(indent=1))
+    store.write(s3_keys.run_key(state.run_id, "state.json"), state.model_dump_json(indent=1))
 
 
 def change_state(store: Store, run_id: str, **changes: Any) -> RunState | None:

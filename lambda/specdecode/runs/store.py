@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from specdecode import layout
+from specdecode import s3_keys
 
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _PIECE = 1 << 20
@@ -72,7 +72,7 @@ class Store:
 
     def is_complete(self, prefix: str) -> bool:
         """Whether the folder counts: its COMPLETE.json exists."""
-        return self.read(prefix + layout.COMPLETE) is not None
+        return self.read(prefix + s3_keys.COMPLETE) is not None
 
     def url(self, key: str) -> str:
         return f"s3://{self.bucket}/{key}"

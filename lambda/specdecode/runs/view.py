@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from specdecode.cluster.lease import Lease
+from specdecode.runs.lease import Lease
 
 
 class PodView(BaseModel):

@@ -8,7 +8,7 @@ from rehearsal.cloud.functions import error_type
 @pytest.mark.parametrize(
     ("message", "last", "expected"),
     [
-        ("no capacity", "specdecode.tasks.errors.NoCapacity: no capacity\n", "NoCapacity"),
+        ("no capacity", "specdecode.steps.errors.NoCapacity: no capacity\n", "NoCapacity"),
         ("first\nsecond: third", "errors.Invalid: first\nsecond: third\n", "Invalid"),
         ("", "KeyboardError\n", "KeyboardError"),
         ("'x'", "KeyError: 'x'\n", "KeyError"),

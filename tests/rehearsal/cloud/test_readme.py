@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from constructs_lib.facts import document
-from constructs_lib.settings import Settings
+from constructs_lib.settings.facts import document
+from constructs_lib.settings.settings import Settings
 from rehearsal import tools
 from tests.docs.markdown import ROOT, blocks
 

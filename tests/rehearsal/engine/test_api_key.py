@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from specdecode import names
 from specdecode.cli import app
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod import smoke
 from specdecode.pod.program import PodError
 from typer.testing import CliRunner

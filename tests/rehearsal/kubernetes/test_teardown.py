@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from specdecode import names
-from specdecode.cluster.client import Kubernetes, https_transport
-from specdecode.cluster.teardown import delete_workloads, run_selector
+from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.teardown import delete_workloads, run_selector
 from specdecode.manifests import owned
 
 from tests.rehearsal.kubernetes.conftest import Double

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import urllib3
 from pip._vendor import urllib3 as urllib3_of_pip
-from specdecode.cluster import client as client_module
-from specdecode.cluster.client import Kubernetes, https_transport
-from specdecode.cluster.errors import ClusterUnavailable
+from specdecode.kubernetes import client as client_module
+from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.errors import ClusterUnavailable
 
 from rehearsal.kubernetes.certificates import server_context
 from tests.rehearsal.kubernetes.conftest import Double

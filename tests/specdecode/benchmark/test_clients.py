@@ -22,7 +22,7 @@ from specdecode.benchmark.progress import PlainProgress
 from specdecode.benchmark.runner import Benchmark
 from specdecode.benchmark.s3 import S3Folder
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
-from specdecode.measures.client import doubtful
+from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart
 from specdecode.records import RequestRecord, raw_file
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from specdecode.analysis.result import Comparison
 from specdecode.cli import app
-from specdecode.measures import client as measures_client
+from specdecode.measures import client_lateness as measures_client
 from typer.testing import CliRunner
 
 from benchmarks.reference.processes import reference_server, truth

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from specdecode.benchmark.adhoc import BadRequest
+from specdecode.benchmark.arrivals import blocks
 from specdecode.benchmark.outcome import Options
-from specdecode.benchmark.schedule import blocks
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Load, Workload
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from specdecode.benchmark import runner
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
-from specdecode.measures.client import held_back
+from specdecode.measures.client_lateness import held_back
 from specdecode.measures.metrics import TimeToFirstToken
 from specdecode.records import RequestRecord
 

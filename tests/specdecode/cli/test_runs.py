@@ -12,19 +12,19 @@ import pytest
 import typer
 from botocore.exceptions import ClientError
 from rich.console import Console
-from specdecode import layout
+from specdecode import s3_keys
 from specdecode.cli import output, runs, runs_release, runs_watch
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
-from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import Capacity, load_engine, load_preset, to_yaml
 from specdecode.planning import Inventory, make_plan, needed_prefixes
+from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.state import RunState, RunUnit, StateDamaged
 from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 from typer.testing import CliRunner
 
-from tests.specdecode.tasks.aws_fake import FakeS3, client_error
+from tests.specdecode.steps.aws_fake import FakeS3, client_error
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 STARTED = (NOW - timedelta(minutes=90)).isoformat()
@@ -295,7 +295,7 @@ def test_the_deployment_says_where_the_bound_lies_and_on_what_terms_the_node_com
 
 def test_what_lies_in_the_bucket_is_not_estimated_again(command):
     for prefix in needed_prefixes(load_preset("qwen3-32b"), load_engine("0.9.1-sdk2.26.1")):
-        FakeDeployment.s3.objects[prefix + layout.COMPLETE] = b"{}"
+        FakeDeployment.s3.objects[prefix + s3_keys.COMPLETE] = b"{}"
     result = command("run", "qwen3-32b", "--yes")
     assert "0 models to stage, 0 artifacts to compile" in result.output
     assert "staging" not in result.output

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import botocore.session
 import pytest
-from specdecode import layout, manifests
+from specdecode import manifests, s3_keys
 from specdecode.experiment import from_document, load_preset, preset_names
 from specdecode.experiment.model import ModelRef
 from specdecode.experiment.prompt_lengths import count_spec
@@ -67,10 +67,10 @@ def may(rights, ctx, action, key):
 
 
 def test_the_benchmark_reads_the_prompts_of_its_run_and_cannot_change_them(ctx):
-    rights, key = manifests.benchmark_rights(ctx), f"runs/{ctx.run_id}/{layout.prompts_key('tickets', '0' * 64)}"
+    rights, key = manifests.benchmark_rights(ctx), f"runs/{ctx.run_id}/{s3_keys.prompts_key('tickets', '0' * 64)}"
     assert may(rights, ctx, "s3:GetObject", key)
     assert not may(rights, ctx, "s3:PutObject", key)
-    assert not may(rights, ctx, "s3:GetObject", layout.prompts_key("tickets", "0" * 64))
+    assert not may(rights, ctx, "s3:GetObject", s3_keys.prompts_key("tickets", "0" * 64))
 
 
 def test_a_session_writes_its_own_and_nothing_of_others(ctx):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.arm import Terms, measure_arm
-from specdecode.measures.base import Block, Impossible, NoValue, Slo
 from specdecode.measures.distribution import summarize
 from specdecode.measures.document import document
+from specdecode.measures.metric import Block, Impossible, NoValue, Slo
 from specdecode.measures.metrics import (
     ALL_METRICS,
     AcceptanceRate,

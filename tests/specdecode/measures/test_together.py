@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.measures.arm import measure_arm
-from specdecode.measures.client import doubtful
+from specdecode.measures.client_lateness import doubtful
 from specdecode.measures.together import apart, apart_share
 from specdecode.records import RequestRecord
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.cli.cost_view import cost_lines
 from specdecode.experiment import Capacity, load_preset
 from specdecode.experiment.shapes import COMPILER, COMPILERS
@@ -22,7 +22,7 @@ def plan_of(on: str, preset: str = "qwen3-32b", *, inventory: Inventory | None =
 
 
 def stored(*made: str) -> Inventory:
-    return Inventory(prefixes=frozenset(map(layout.compiled_prefix, made)))
+    return Inventory(prefixes=frozenset(map(s3_keys.compiled_prefix, made)))
 
 
 def test_the_expected_cost_of_the_node_lacks_all_compiling_and_its_bound_has_more():

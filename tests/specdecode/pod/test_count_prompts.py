@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.experiment import from_document
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.pod.bucket import Bucket

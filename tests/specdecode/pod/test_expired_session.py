@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from specdecode.benchmark.s3 import S3Error, S3Folder
-from specdecode.exits import PERMANENT, Exit
+from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 
-from tests.specdecode.tasks.aws_fake import client_error
+from tests.specdecode.steps.aws_fake import client_error
 
 BOTOCORE = RuntimeError("Credentials were refreshed, but the refreshed credentials are still expired.")
 """As botocore/credentials.py says it, RefreshableCredentials._protected_refresh."""

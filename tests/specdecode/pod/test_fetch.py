@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod import fetch
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError

@@ -6,7 +6,7 @@ import json
 from functools import partial
 
 import pytest
-from specdecode.exits import PERMANENT, Exit
+from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.fetch_prompts import fetch, main
 from specdecode.pod.hub import Hub

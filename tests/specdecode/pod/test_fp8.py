@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.fp8 import FACTOR, TABLE, rescale_file
 from specdecode.pod.program import PodError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod import neuron_metrics
 from specdecode.pod.program import PodError
 

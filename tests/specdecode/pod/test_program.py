@@ -10,7 +10,7 @@ import sys
 import threading
 
 import pytest
-from specdecode.exits import PERMANENT, Exit
+from specdecode.exit_codes import PERMANENT, Exit
 from specdecode.pod import accuracy, smoke, sources
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError, run

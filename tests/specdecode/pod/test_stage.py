@@ -7,13 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from specdecode.exits import Exit
+from specdecode.exit_codes import Exit
 from specdecode.pod.bucket import Bucket
 from specdecode.pod.program import PodError
 from specdecode.pod.sources import HubSource, ImportSource, hub_token
 from specdecode.pod.stage import main as stage_main
 from specdecode.pod.stage import stage
-from specdecode.pod.weights import main as fetch_main
+from specdecode.pod.weight_files import main as fetch_main
 
 from tests.canaries import HUGGING_FACE, WORD
 
@@ -142,7 +142,7 @@ def test_what_was_staged_for_another_engine_is_judged_too(monkeypatch):
     bucket = Bucket("b", s3)
     stage(bucket, PREFIX, ImportSource(bucket, "imports/m/"), rescale=False)
     monkeypatch.setattr("specdecode.pod.stage.Bucket", lambda name: bucket)
-    monkeypatch.setattr("specdecode.pod.weights.Bucket", lambda name: bucket)
+    monkeypatch.setattr("specdecode.pod.weight_files.Bucket", lambda name: bucket)
     again = ["--bucket", "b", "--prefix", PREFIX, "--import-prefix", "imports/m/"]
     stage_main(again)
     with pytest.raises(PodError, match="no weights in safetensors"):

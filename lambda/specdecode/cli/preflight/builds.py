@@ -33,7 +33,7 @@ def addon(name: str, build: str, versions: Sequence[Mapping[str, Any]], *, kuber
         offered[0] if offered else "none",
     )
     detail = f"EKS has no {build} for Kubernetes {kubernetes}; its default is {default}"
-    return Check(f"add-on {name}", "fail", detail, f'set "{name}": "{default}" in constructs_lib/versions.py')
+    return Check(f"add-on {name}", "fail", detail, f'set "{name}": "{default}" in constructs_lib/settings/versions.py')
 
 
 def ami_parameter(release: str, variant: str, kubernetes: str) -> str:
@@ -55,6 +55,6 @@ def amis(ask: Ask) -> Iterator[Check]:
             yield Check(f"AMI of {purpose}", "ok", f"{release} is {values[name]}")
         else:
             staging = purpose == "staging"
-            where = "STAGING_AMI in constructs_lib/neuron_amis.py" if staging else "-c neuron_ami=…"
+            where = "STAGING_AMI in constructs_lib/capacity/neuron_amis.py" if staging else "-c neuron_ami=…"
             fix = f"choose a release that EKS has ({where}); its parameter is {name}"
             yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {ask.facts.kubernetes}", fix)

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.runs_view import clock
-from specdecode.cluster.lease import Lease
 from specdecode.experiment.capacity import DRAIN_BEFORE_BLOCK_END_MINUTES
 from specdecode.experiment.deployment_facts import EKS_REFUSES, DeploymentFacts
 from specdecode.experiment.shapes import NodeShape
+from specdecode.runs.lease import Lease
 
 USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "payment-pending", "pending", "scheduled"})
 """States of a capacity reservation; all others are of one that is over or was never made."""

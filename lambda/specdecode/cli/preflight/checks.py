@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from specdecode import layout, names
+from specdecode import names, s3_keys
 from specdecode.cli.preflight import (
     alerts,
     builds,
@@ -21,10 +21,10 @@ from specdecode.cli.preflight import (
 )
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cluster.lease import Lease
-from specdecode.cluster.lease_store import LeaseStore
 from specdecode.experiment import Experiment, load_engine
 from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
+from specdecode.runs.lease import Lease
+from specdecode.runs.lease_store import LeaseStore
 
 TOPIC = "AlertsTopicArn"
 
@@ -36,7 +36,7 @@ def everything(
     say("alerts")
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
     if not isinstance(experiment, ServedExperiment):
-        yield from looked("endpoints", lambda: [capacity.turn(_lease(ask, deployment, layout.ENDPOINTS_KEY))])
+        yield from looked("endpoints", lambda: [capacity.turn(_lease(ask, deployment, s3_keys.ENDPOINTS_KEY))])
     else:
         yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
     if not ask.deployed:
@@ -128,7 +128,7 @@ def _stored(model: ModelRef, deployment: Deployment) -> list[Check]:
     return [] if found is None else [found]
 
 
-def _lease(ask: Ask, deployment: Deployment, key: str = layout.CAPACITY_KEY) -> Lease:
+def _lease(ask: Ask, deployment: Deployment, key: str = s3_keys.CAPACITY_KEY) -> Lease:
     store = deployment.store
     slots = names.held_pools(ask.facts.nodes)
     return LeaseStore(s3=store.s3, bucket=store.bucket, key=key, slots=slots, now=lambda: ask.now).read()

@@ -12,10 +12,10 @@ from specdecode import names
 from specdecode.cli.preflight import karpenter, node_group
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.preflight.kubectl import OBJECTS, Kubectl
-from specdecode.cluster.pods import is_true
-from specdecode.cluster.resources import KubeObject, name_of
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 from specdecode.experiment.shapes import NodeShape
+from specdecode.kubernetes.pods import is_true
+from specdecode.kubernetes.resources import KubeObject, name_of
 
 OLDEST = (1, 34)
 """Kubernetes version since which resource claims are resource.k8s.io/v1."""

@@ -12,9 +12,9 @@ from botocore.exceptions import ClientError
 from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
 from specdecode.cli.preflight.kubectl import OBJECTS, Kubectl
-from specdecode.cluster.pods import condition, is_true
-from specdecode.cluster.resources import KubeObject
 from specdecode.experiment.deployment_facts import DeploymentFacts
+from specdecode.kubernetes.pods import condition, is_true
+from specdecode.kubernetes.resources import KubeObject
 
 OLDEST = (1, 8)
 """Since which it has static NodePools (website/content/en/docs/reference/settings.md of karpenter-provider-aws)."""

@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 
 from specdecode import names
 from specdecode.cli.preflight.check import Ask, Check
-from specdecode.cluster.pools import NODEPOOL_LABEL
 from specdecode.experiment.shapes import COMPILER, COMPILERS, NodeShape
+from specdecode.kubernetes.pools import NODEPOOL_LABEL
 
 SYSTEM_NODES = 2
 STAGING_VCPUS = 4

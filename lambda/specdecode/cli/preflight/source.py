@@ -13,7 +13,7 @@ from specdecode.experiment import assets_dir
 from specdecode.experiment.deployment_facts import DeploymentFacts
 
 OUTPUT = "DeploymentFacts"
-PRINTS_FACTS = "constructs_lib.facts"
+PRINTS_FACTS = "constructs_lib.settings.facts"
 """The program of the checkout that prints them. It is started, not imported: nothing here needs the CDK's side."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.measures.accounting.base import Figures, Mode
-from specdecode.measures.base import NoValue, RequestMetric, output_tokens
+from specdecode.measures.metric import NoValue, RequestMetric, output_tokens
 from specdecode.measures.metrics import (
     EndToEndLatency,
     InputTokens,

@@ -1,6 +1,6 @@
 """What is measured: one metric a file, its formula, unit and direction in the class."""
 
-from specdecode.measures.base import (
+from specdecode.measures.metric import (
     Block,
     BlockMetric,
     Direction,

@@ -1,4 +1,4 @@
-from specdecode.measures.base import Direction, NoValue, RequestMetric, Unit
+from specdecode.measures.metric import Direction, NoValue, RequestMetric, Unit
 from specdecode.records import RequestRecord
 
 

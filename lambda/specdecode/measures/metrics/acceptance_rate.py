@@ -1,4 +1,4 @@
-from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
+from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, Unit
 from specdecode.measures.metrics.tokens_per_step import mean_tokens_per_step
 
 

@@ -1,4 +1,4 @@
-from specdecode.measures.base import Direction, RequestMetric, Unit, waited_s
+from specdecode.measures.metric import Direction, RequestMetric, Unit, waited_s
 from specdecode.records import RequestRecord
 
 

@@ -1,6 +1,6 @@
 from collections import Counter
 
-from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
+from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, Unit
 
 
 class ErrorRate(BlockMetric):

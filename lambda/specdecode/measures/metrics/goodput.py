@@ -1,5 +1,5 @@
 from specdecode.experiment.slo import Slo
-from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit
+from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, Unit
 from specdecode.measures.metrics.end_to_end_latency import EndToEndLatency
 from specdecode.measures.metrics.time_per_output_token import TimePerOutputToken
 from specdecode.measures.metrics.ttft import TimeToFirstToken

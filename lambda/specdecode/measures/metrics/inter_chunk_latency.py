@@ -1,6 +1,6 @@
 from itertools import pairwise
 
-from specdecode.measures.base import Direction, NoValue, SampleMetric, Unit
+from specdecode.measures.metric import Direction, NoValue, SampleMetric, Unit
 from specdecode.records import RequestRecord
 
 

@@ -1,4 +1,4 @@
-from specdecode.measures.base import Block, BlockMetric, Direction, NoValue, Unit, output_tokens
+from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, Unit, output_tokens
 
 
 class OutputThroughput(BlockMetric):

@@ -1,4 +1,4 @@
-from specdecode.measures.base import Direction, NoValue, RequestMetric, Unit, output_tokens
+from specdecode.measures.metric import Direction, NoValue, RequestMetric, Unit, output_tokens
 from specdecode.measures.metrics.end_to_end_latency import EndToEndLatency
 from specdecode.records import RequestRecord
 

@@ -1,4 +1,4 @@
-from specdecode.measures.base import (
+from specdecode.measures.metric import (
     Direction,
     Impossible,
     NoValue,

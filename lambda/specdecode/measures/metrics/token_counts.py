@@ -1,6 +1,6 @@
 """How much went in and came out."""
 
-from specdecode.measures.base import Direction, NoValue, RequestMetric, Unit, output_tokens
+from specdecode.measures.metric import Direction, NoValue, RequestMetric, Unit, output_tokens
 from specdecode.records import RequestRecord
 
 

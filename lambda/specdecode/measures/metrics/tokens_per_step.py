@@ -2,7 +2,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from specdecode.experiment.model import MOST_DRAFTED
-from specdecode.measures.base import (
+from specdecode.measures.ceiling import SLACK, most_tokens_per_step
+from specdecode.measures.metric import (
     Block,
     Direction,
     Impossible,
@@ -12,7 +13,6 @@ from specdecode.measures.base import (
     first_chunk_tokens,
     output_tokens,
 )
-from specdecode.measures.ceiling import SLACK, most_tokens_per_step
 from specdecode.records import RequestRecord
 
 

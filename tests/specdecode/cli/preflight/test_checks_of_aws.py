@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from specdecode.cli.preflight import account, alerts, builds, capacity, models, quotas
 from specdecode.cli.preflight.check import looked
-from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment.deployment_facts import ExistingCluster
 from specdecode.experiment.shapes import CPU, SHAPES, TRN2_SMALL
 from specdecode.names import held_pools
+from specdecode.runs.lease import Claim, Lease
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
 
@@ -339,7 +339,7 @@ def test_a_build_that_eks_has_withdrawn_names_the_one_to_take():
     (gone,) = builds.addons(addon("v1.23.0-eksbuild.1", "v1.22.9-default").ask())
     (none,) = builds.addons(Aws(DescribeAddonVersions={"addons": []}).ask())
     assert (there.verdict, gone.verdict, none.verdict) == ("ok", "fail", "fail")
-    assert '"vpc-cni": "v1.22.9-default" in constructs_lib/versions.py' in gone.fix
+    assert '"vpc-cni": "v1.22.9-default" in constructs_lib/settings/versions.py' in gone.fix
 
 
 def test_an_ami_that_the_region_has_not():

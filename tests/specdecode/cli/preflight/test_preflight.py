@@ -13,18 +13,18 @@ from specdecode.cli import preflight as command
 from specdecode.cli.preflight import checks, models, registry, source
 from specdecode.cli.preflight.capacity import queue, turn
 from specdecode.cli.runs_deployment import Deployment
-from specdecode.cluster.lease import Claim, Lease
 from specdecode.experiment import load_preset
 from specdecode.experiment.deployment_facts import DeploymentFacts
 from specdecode.experiment.shapes import CPU, SHAPES
-from specdecode.layout import CAPACITY_KEY
+from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.store import Store
+from specdecode.s3_keys import CAPACITY_KEY
 from typer.testing import CliRunner
 
 from tests.specdecode.cli.preflight.aws import ACCOUNT, FACTS, NOW, Aws, error, hours, verdicts
 from tests.specdecode.cli.preflight.test_checks_of_aws import IDENTITY, network, reservation, vcpus, zones
 from tests.specdecode.cli.preflight.test_leftovers import NOTHING, only
-from tests.specdecode.tasks.aws_fake import FakeS3
+from tests.specdecode.steps.aws_fake import FakeS3
 
 TOPIC = f"arn:aws:sns:us-east-2:{ACCOUNT}:alerts"
 CONFIRMED = {"Subscriptions": [{"SubscriptionArn": f"{TOPIC}:1", "Protocol": "email", "Endpoint": "you@example.com"}]}
@@ -183,8 +183,8 @@ def test_a_stack_of_another_version_says_so(world):
 
 
 def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
-    from constructs_lib.facts import document
-    from constructs_lib.settings import Settings
+    from constructs_lib.settings.facts import document
+    from constructs_lib.settings.settings import Settings
 
     given = {"alert_email": "you@example.com", "capacity_zones": "use2-az1"}
     stated = DeploymentFacts.model_validate_json(document(Settings.from_context(given)))

@@ -1,0 +1,185 @@
+"""Guards: custom resources that keep a deployment from ending a run, and a deletion from leaving an instance.
+
+Why it is so: ADR 40.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aws_cdk import ArnFormat, CustomResource, Duration, Fn, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct, IDependable
+
+from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
+from constructs_lib.capacity import node_group
+from constructs_lib.cluster.network_interfaces import allow_network_interfaces
+from constructs_lib.observability.logs import retention
+from constructs_lib.pipeline.pipeline_access import rights
+from constructs_lib.settings.settings import Settings
+from constructs_lib.storage.bundle_asset import BundleAsset
+
+PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engine images have Python 3.11."
+"""Why no newer runtime."""
+
+
+class GuardFunction(Construct):
+    """The Lambda function behind the guards of a stack, and its way into the cluster.
+
+    It runs in the private subnets and stands in Kubernetes as a member of `groups`. `resource` makes a custom resource
+    of it. Deletion can take longer than a Lambda: the function then invokes itself, for which it has the right.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: eks.ICluster,
+        vpc: ec2.IVpc,
+        bundle: BundleAsset,
+        groups: list[str],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        group = logs.LogGroup(
+            self,
+            "Logs",
+            retention=retention(settings.log_retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Guards deployments and deletions",
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[group.log_group_arn],
+            )
+        )
+        allow_network_interfaces(self.role)
+        security_group = ec2.SecurityGroup(
+            self, "SecurityGroup", vpc=vpc, description="Guard function", allow_all_outbound=False
+        )
+        security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        ingress = ec2.CfnSecurityGroupIngress(
+            self,
+            "ToApiServer",
+            description="Guard function to the Kubernetes API",
+            group_id=cluster.cluster_security_group_id,
+            source_security_group_id=security_group.security_group_id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+        )
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description="specdecode: guards deployments and deletions",
+            runtime=lambda_.Runtime.PYTHON_3_11,
+            architecture=lambda_.Architecture.X86_64,
+            code=bundle.code,
+            handler="specdecode.custom_resources.handler.handler",
+            role=self.role,
+            environment={
+                "CLUSTER_NAME": cluster.cluster_name,
+                "CLUSTER_ENDPOINT": cluster.cluster_endpoint,
+                "CLUSTER_CA": cluster.cluster_certificate_authority_data,
+                **rights(settings),
+            },
+            timeout=Duration.minutes(15),
+            memory_size=256,
+            log_group=group,
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[security_group],
+        )
+        entry = eks.CfnAccessEntry(
+            self,
+            "AccessEntry",
+            cluster_name=cluster.cluster_name,
+            principal_arn=self.role.role_arn,
+            type="STANDARD",
+            kubernetes_groups=groups,
+        )
+        acknowledge(self.function, "L1", reason=PYTHON_3_11)
+        self._needs: list[IDependable] = [entry, ingress]
+        self._allow(
+            "InvokeItself",
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]),
+        )
+
+    def _allow(self, id: str, *statements: iam.PolicyStatement) -> None:
+        """A policy that resources made from now on wait for; one of the role itself would come before the function."""
+        self._needs.append(iam.Policy(self, id, roles=[self.role], statements=list(statements)))
+
+    def stops_executions_of(self, machine: sfn.IStateMachine) -> None:
+        """Let the function find and stop the running executions of `machine`."""
+        executions = Stack.of(self).format_arn(
+            service="states",
+            resource="execution",
+            resource_name=f"{Fn.select(6, Fn.split(':', machine.state_machine_arn))}:*",
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+        self._allow(
+            "StopExecutions",
+            iam.PolicyStatement(actions=["states:ListExecutions"], resources=[machine.state_machine_arn]),
+            iam.PolicyStatement(actions=["states:StopExecution"], resources=[executions]),
+        )
+        acknowledge_wildcards(self, executions, reason="Executions of this one state machine, whatever their names.")
+
+    def keeps_logs(self, names: Sequence[str]) -> None:
+        """Let the function make the log groups `names` and set their retention."""
+        groups = [
+            Stack.of(self).format_arn(
+                service="logs", resource="log-group", resource_name=name, arn_format=ArnFormat.COLON_RESOURCE_NAME
+            )
+            for name in names
+        ]
+        # IAM's list of actions has the ARN without an end, CloudWatch Logs asks for it with one (`:log-stream:`).
+        with_streams = [f"{group}:*" for group in groups]
+        actions = ["logs:CreateLogGroup", "logs:PutRetentionPolicy"]
+        self._allow("KeepLogs", iam.PolicyStatement(actions=actions, resources=[*groups, *with_streams]))
+        acknowledge_wildcards(self, *with_streams, reason="Five log groups by name; the end is that of their streams.")
+
+    def runs(self, function: lambda_.IFunction) -> None:
+        """Let the function call another, and read CloudWatch's metrics to see that it worked."""
+        self._allow(
+            "RunWatchdog",
+            iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn]),
+            iam.PolicyStatement(actions=["cloudwatch:GetMetricStatistics"], resources=["*"]),
+        )
+        acknowledge_wildcards(self, "*", reason="CloudWatch's metrics have no resource type.")
+
+    def scales_node_group(self, settings: Settings) -> None:
+        """Let the function look at the node group that runs scale, and set it to 0."""
+        self._needs.append(node_group.allow(self, "NodeGroup", role=self.role, settings=settings))
+
+    def detaches(self, policies: Iterable[iam.IManagedPolicy], *, role: iam.IRole) -> None:
+        """Let the function take `policies` off `role`: neither can be deleted while they are on."""
+        statement = iam.PolicyStatement(
+            actions=["iam:DetachRolePolicy"],
+            resources=[role.role_arn],
+            conditions={"ArnEquals": {"iam:PolicyARN": [policy.managed_policy_arn for policy in policies]}},
+        )
+        self._allow("DetachPolicy", statement)
+
+    def resource(self, id: str, *, guard: str, properties: dict[str, Any] | None = None) -> CustomResource:
+        """A custom resource of this function; it works as long as the resource exists."""
+        resource = CustomResource(
+            self,
+            id,
+            service_token=self.function.function_arn,
+            resource_type=f"Custom::SpecDecode{id}",
+            service_timeout=Duration.hours(1),
+            properties={"Guard": guard, **(properties or {})},
+        )
+        resource.node.add_dependency(*self._needs)
+        return resource

@@ -1,0 +1,59 @@
+"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for a shape of node.
+
+Why it is so: ADR 41.
+"""
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct, IDependable
+from specdecode.experiment.shapes import NodeShape
+
+from constructs_lib.capacity.node_objects import Ground, class_name, node_class, node_pools, price
+from constructs_lib.cluster.manifest import apply
+from constructs_lib.settings.settings import Settings
+
+
+class NodeCapacity(Construct):
+    """What Karpenter needs to launch a node when a run scales its pool, and nothing that launches it now.
+
+    Each node has a pool of its own: which node a pool of several loses when it is scaled down is Karpenter's choice.
+
+    The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim; that of a node without
+    devices is static too, so that a check of the account tries what the other needs. Nothing but the
+    pipeline may end the node: it never expires, is never consolidated, and drift is budgeted to zero nodes. A drain
+    that the pipeline or EC2 does start ends after ten minutes whatever the pods say.
+
+    `watched` is what must not be applied anew while a run has the node: it would set the replicas back to 0.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        shape: NodeShape,
+        cluster: eks.ICluster,
+        vpc: ec2.IVpc,
+        node_role: iam.IRole,
+        needs: tuple[IDependable, ...],
+        settings: Settings,
+    ) -> None:
+        super().__init__(scope, id)
+        ground = Ground(
+            node_role=node_role.role_name,
+            subnets=[subnet.subnet_id for subnet in vpc.private_subnets],
+            security_groups=[cluster.cluster_security_group_id],
+        )
+        of_nodes, pools = node_class(shape, ground, settings), node_pools(shape, ground, settings)
+        # The generation is in the id too: another one is another resource, so that this object is deleted after it.
+        name = class_name(shape, settings)
+        self.node_class = apply(self, f"NodeClass-{name}", cluster=cluster, manifest=of_nodes, needs=needs)
+        before: list[IDependable] = [self.node_class]
+        if overlay := price(shape, ground, settings):
+            before.append(apply(self, "Price", cluster=cluster, manifest=overlay, needs=needs))
+        self.pools = [
+            apply(self, f"NodePool{number if number > 1 else ''}", cluster=cluster, manifest=pool, needs=tuple(before))
+            for number, pool in enumerate(pools, start=1)
+        ]
+        self.watched = [of_nodes, *pools]

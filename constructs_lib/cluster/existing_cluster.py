@@ -1,0 +1,78 @@
+"""An EKS cluster that exists, as the settings describe it, and the way of a deployment into it.
+
+Why it is so: ADR 181.
+"""
+
+from aws_cdk import Aws
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
+from constructs import Construct, IDependable
+
+from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP
+from constructs_lib.cluster.kubectl import MEMORY, settle
+from constructs_lib.cluster.network import Network
+from constructs_lib.settings.settings import Settings
+
+
+class ImportedCluster(Construct):
+    """Nothing of the cluster is made or changed: only the functions that apply our objects, and their way in.
+
+    They stand in the cluster as members of DEPLOYER_GROUP, whose rights its administrator has given
+    (constructs_lib/cluster/cluster_objects.py). `needs` is what must be there before an object is applied.
+    """
+
+    def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:
+        super().__init__(scope, id)
+        self.vpc = Network(self, "Network", settings=settings).vpc
+        group = ec2.SecurityGroup(
+            self, "Functions", vpc=self.vpc, description="Functions of a deployment", allow_all_outbound=False
+        )
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        ingress = ec2.CfnSecurityGroupIngress(
+            self,
+            "ToApiServer",
+            description="Functions of a deployment to the Kubernetes API",
+            group_id=str(settings.cluster_security_group),
+            source_security_group_id=group.security_group_id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+        )
+        name = settings.eks_cluster
+        provider = eks.KubectlProvider(
+            self,
+            "KubectlProvider",
+            cluster=eks.Cluster.from_cluster_attributes(self, "Named", cluster_name=name, vpc=self.vpc),
+            kubectl_layer=KubectlV35Layer(self, "Kubectl"),
+            memory=MEMORY,
+            private_subnets=self.vpc.private_subnets,
+            security_groups=[group],
+        )
+        logs = settle(provider, settings=settings)
+        issuer = str(settings.cluster_oidc_issuer).removeprefix("https://")
+        self.cluster = eks.Cluster.from_cluster_attributes(
+            self,
+            "Cluster",
+            cluster_name=name,
+            cluster_endpoint=settings.cluster_endpoint,
+            cluster_certificate_authority_data=settings.cluster_ca,
+            cluster_security_group_id=settings.cluster_security_group,
+            open_id_connect_provider=iam.OpenIdConnectProvider.from_open_id_connect_provider_arn(
+                self, "Issuer", f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:oidc-provider/{issuer}"
+            ),
+            prune=False,
+            vpc=self.vpc,
+            kubectl_provider=provider,
+        )
+        assert provider.role is not None  # noqa: S101 - narrows the type
+        entry = eks.CfnAccessEntry(
+            self,
+            "AccessEntry",
+            cluster_name=name,
+            principal_arn=provider.role.role_arn,
+            type="STANDARD",
+            kubernetes_groups=[DEPLOYER_GROUP],
+        )
+        self.needs: tuple[IDependable, ...] = (ingress, entry, *logs)

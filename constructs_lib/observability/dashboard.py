@@ -1,0 +1,53 @@
+"""The CloudWatch dashboard `Qwen/LLMPerf`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+from specdecode.experiment import load
+from specdecode.names import DEFAULT_PRESET
+
+from constructs_lib.observability import dashboard_body, dashboard_rules
+from constructs_lib.pipeline import pipeline_watchdog
+from constructs_lib.settings.settings import Settings
+
+NAME = "Qwen-LLMPerf"
+"""The public sample's `Qwen/LLMPerf`: a dashboard's name may hold letters, digits, `-` and `_` only."""
+
+
+class Dashboard(Construct):
+    """One dashboard: all arms in one widget per metric and test case, trends, the pipeline and the cluster.
+
+    Raises ValueError at synth if CloudWatch would refuse the body (nothing else would tell before a deployment).
+    `settings` names the dashboard of a second installation in the same account and region apart.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        settings: Settings,
+        state_machine: sfn.IStateMachine,
+        cluster_name: str,
+        alarms: Sequence[cloudwatch.IAlarm] = (),
+    ) -> None:
+        super().__init__(scope, id)
+        stack = Stack.of(self)
+        body = dashboard_body.body(
+            region=stack.region,
+            cluster_name=cluster_name,
+            state_machine_arn=state_machine.state_machine_arn,
+            operations_namespace=pipeline_watchdog.NAMESPACE,
+            alarm_arns=[alarm.alarm_arn for alarm in alarms],
+            cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
+        )
+        if wrong := dashboard_rules.problems(body):
+            raise ValueError("the dashboard's body is invalid:\n" + "\n".join(wrong))
+        default = settings.cluster_name == type(settings).model_fields["cluster_name"].default
+        self.name = NAME if default else f"{NAME}-{settings.cluster_name}"
+        cloudwatch.CfnDashboard(self, "Resource", dashboard_name=self.name, dashboard_body=stack.to_json_string(body))

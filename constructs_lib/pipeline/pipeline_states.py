@@ -1,0 +1,220 @@
+"""The state machine's definition (Amazon States Language, JSONata), as plain data.
+
+    Plan -> StageModels (-> CompileOnCpu) -> AcquireCapacity -> for each wave: Compile -> Serve -> Smoke -> Benchmark
+         (-> Accuracy) -> StopArms (-> Advise) -> ReleaseCapacity -> Report -> Succeeded
+    several nodes: Plan -> StageModels -> MeasureUnits (a run for each) -> StopArms -> ReleaseCapacity -> …
+    compile.on cpu: no Compile, unless an artifact does not load: Serve -> StopBeforeCompile -> Compile -> Serve
+    servers that already run: Plan -> TakeTurn -> for each wave: Smoke -> Benchmark (-> Accuracy) -> StopArms -> …
+    any error -> Diagnose -> StopArmsAfterFailure -> ReleaseAfterFailure -> Failed
+
+The waves are a loop over a counter, not a Map: states stay at the top level, where the console, a stop and one Catch
+reach them alike. All data lies in S3; the states carry the run's id, the wave's number and a line of progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from constructs_lib.pipeline.pipeline_state_kinds import (
+    RETRY,
+    RETRY_CLEANUP,
+    RETRY_DIAGNOSIS,
+    TO_DIAGNOSIS,
+    State,
+    task,
+    waiting,
+)
+
+INPUT_HELP = (
+    'Input: {} runs the default preset. {"experiment": "<preset>"} runs another, {"experiment": {...}} an inline '
+    'document; "set": {"workload.requests": 4} overrides fields by dotted path; {"resume": "<run id>"} repeats a run '
+    'and skips what it had finished. "accept_cost": 900 beside any of them accepts US dollars that the run may cost at '
+    "most, by its deadlines; one that could cost more than the deployment allows is refused without it. The "
+    "execution's name is the run's id."
+)
+
+STEPS = {
+    "Plan": "Validate the experiment, work out what is missing and in which waves the arms fit on the node.",
+    "TakeTurn": "Servers that already run need no node: wait until no other run loads such servers.",
+    "StageModels": "Bring models that are not in the bucket yet there, on ordinary CPU nodes.",
+    "MeasureUnits": "Of a run on several nodes: start a run for each node's share of the arms, and wait for all.",
+    "CompileOnCpu": "Compile what is missing on large CPU nodes, models side by side, before the node is taken.",
+    "AcquireCapacity": "Queue for the node, then wait until it is Ready and has published its Neuron devices.",
+    "Compile": "Compile what has never been compiled with these settings, one model at a time.",
+    "Serve": "Start the wave's arms from their compiled artifacts and wait until all are ready.",
+    "StopBeforeCompile": "Stop the wave: what a CPU node compiled does not load, and Compile needs the devices.",
+    "Smoke": "Send every arm one real request, before any is measured.",
+    "Benchmark": "Load all arms of the wave alike and store every request.",
+    "Accuracy": "Have lm-eval question the arms while they serve; if it fails, the run goes on and the report says so.",
+    "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
+}
+"""The steps that wait, but Plan, which does not, in the order in which they run."""
+
+EXECUTION_TIMEOUT_S = 14 * 24 * 3600
+
+
+def definition(functions: Mapping[str, str]) -> dict[str, Any]:
+    """The whole machine; `functions` maps a step's name (and Diagnose, ReleaseCapacity, Report) to its Lambda's ARN."""
+    states: dict[str, State] = {}
+    states["Plan"] = task(
+        functions["Plan"],
+        comment=STEPS["Plan"],
+        payload={
+            "execution_started": "{% $states.context.Execution.StartTime %}",
+            "input": "{% $states.context.Execution.Input %}",
+        },
+        assign={
+            "waves": "{% $states.result.Payload.waves %}",
+            "accuracy": "{% $states.result.Payload.accuracy %}",
+            "adaptive": "{% $states.result.Payload.adaptive %}",
+            "ahead": "{% $states.result.Payload.ahead %}",
+            "endpoints": "{% $states.result.Payload.endpoints %}",
+            "units": "{% $states.result.Payload.units %}",
+            "wave": 0,
+        },
+        following="Already running?",
+    )
+    states["Already running?"] = {
+        "Type": "Choice",
+        "Comment": "Arms that name an endpoint are not staged, compiled or served, and no node is taken for them.",
+        "Choices": [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}],
+        "Default": "StageModels",
+    }
+    states |= waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke")
+    states |= waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?")
+    states["Several nodes?"] = {
+        "Type": "Choice",
+        "Comment": "Each node's share of the arms is a run of its own, an execution of this machine.",
+        "Choices": [{"Condition": "{% $units %}", "Next": "MeasureUnits"}],
+        "Default": "Compile before?",
+    }
+    states |= waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms")
+    states["Compile before?"] = {
+        "Type": "Choice",
+        "Comment": "`compile.on: cpu` compiles without the node.",
+        "Choices": [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}],
+        "Default": "AcquireCapacity",
+    }
+    states |= waiting(
+        "CompileOnCpu",
+        functions["Compile"],
+        comment=STEPS["CompileOnCpu"],
+        following="AcquireCapacity",
+        payload={"ahead": True},
+    )
+    states |= waiting(
+        "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
+    )
+    states["Compile here?"] = {
+        "Type": "Choice",
+        "Comment": "Not what CPU nodes have compiled.",
+        "Choices": [{"Condition": "{% $ahead %}", "Next": "Serve"}],
+        "Default": "Compile",
+    }
+    for name, following, catch in (
+        ("Compile", "Serve", None),
+        ("Serve", "Smoke", _caught("ArtifactRefused", "StopBeforeCompile")),
+        ("StopBeforeCompile", "Compile", None),
+        ("Smoke", "Benchmark", None),
+        ("Benchmark", "Accuracy?", None),
+        ("Accuracy", "StopArms", _caught("AccuracyFailed", "StopArms")),
+        ("StopArms", "Sweep?", None),
+    ):
+        states |= waiting(
+            name,
+            functions["StopArms" if name == "StopBeforeCompile" else name],
+            comment=STEPS[name],
+            following=following,
+            payload={"wave": "{% $wave %}"},
+            catch=catch,
+        )
+    states["Accuracy?"] = {
+        "Type": "Choice",
+        "Comment": "Only where the experiment asks for it.",
+        "Choices": [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}],
+        "Default": "StopArms",
+    }
+    states["Sweep?"] = {
+        "Type": "Choice",
+        "Comment": "Only an adaptive sweep decides after each wave what to measure next.",
+        "Choices": [{"Condition": "{% $adaptive %}", "Next": "Advise"}],
+        "Default": "More waves?",
+    }
+    states["Advise"] = task(
+        functions["Advise"],
+        comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
+        assign={"waves": "{% $states.result.Payload.waves %}"},
+        following="More waves?",
+    )
+    states["More waves?"] = {
+        "Type": "Choice",
+        "Comment": "Arms that do not fit on the node together are measured in waves.",
+        "Choices": [
+            {"Condition": f"{{% $wave + 1 < $waves{which} %}}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": then}
+            for which, then in ((" and $endpoints", "Smoke"), (" and $ahead", "Serve"), ("", "Compile"))
+        ],
+        "Default": "ReleaseCapacity",
+    }
+    states["ReleaseCapacity"] = task(
+        functions["ReleaseCapacity"],
+        comment="Give the node up: to the next run in the queue, or to zero replicas.",
+        following="Report",
+        retry=RETRY_CLEANUP,
+    )
+    states["Report"] = task(
+        functions["Report"],
+        comment="Compare the arms and write the report; its verdict and links are the execution's output.",
+        following="Succeeded",
+    )
+    states["Succeeded"] = {"Type": "Succeed", "Comment": "The output holds the verdict and where the report lies."}
+    return {
+        "Comment": f"Compile, serve and benchmark with and without speculative decoding. {INPUT_HELP}",
+        "QueryLanguage": "JSONata",
+        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
+        "StartAt": "Plan",
+        "States": states | _after_failure(functions),
+    }
+
+
+def _caught(error: str, following: str) -> list[dict[str, Any]]:
+    return [{"ErrorEquals": [error], "Next": following}, TO_DIAGNOSIS]
+
+
+def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
+    """Diagnose, stop, release, fail: each is retried, and none that fails keeps the next from running."""
+    error = {"error": "{% $failure %}", "execution_started": "{% $states.context.Execution.StartTime %}"}
+    stop = "StopArmsAfterFailure"
+    states = {
+        "Diagnose": task(
+            functions["Diagnose"],
+            comment="Keep logs, events and descriptions before anything is deleted, and say the cause in plain words.",
+            payload=error,
+            assign={"failure": "{% $states.result.Payload %}"},
+            following=stop,
+            retry=RETRY_DIAGNOSIS,
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": stop}],
+        ),
+        **waiting(
+            stop,
+            functions["StopArms"],
+            comment="Delete all workloads of the run.",
+            following="ReleaseAfterFailure",
+            retry=[RETRY[0], *RETRY_CLEANUP],
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": "ReleaseAfterFailure"}],
+        ),
+        "ReleaseAfterFailure": task(
+            functions["ReleaseCapacity"],
+            comment="Give the node up. Should even this fail, the watchdog does it.",
+            following="Failed",
+            retry=RETRY_CLEANUP,
+            catch=[{"ErrorEquals": ["States.ALL"], "Next": "Failed"}],
+        ),
+        "Failed": {
+            "Type": "Fail",
+            "Comment": "The cause is in plain words; details lie under the run's diagnostics/.",
+            "Error": "{% $failure.Error %}",
+            "Cause": "{% $exists($failure.Cause) ? $failure.Cause : 'no cause was given' %}",
+        },
+    }
+    return states

@@ -1,0 +1,172 @@
+"""When the watchdog runs, and the alarms that tell when it does not, or when money is spent without a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cw
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+from specdecode.giving_back import CLAIM_GRACE_MINUTES, STUCK_GRACE_HOURS, WATCHDOG_PERIOD_MINUTES
+
+from constructs_lib.observability.alarms import described
+
+NAMESPACE = "SpecDecode/Operations"
+HEARTBEAT = "WatchdogHeartbeat"
+PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
+POOL = "NodePool"
+"""Dimension of the metrics of one pool (specdecode.steps.watchdog)."""
+DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
+"""A released node may take the NodePool's terminationGracePeriod of 10 minutes to drain, which is no alarm."""
+
+
+class WatchdogSchedule(Construct):
+    """Runs the function every five minutes and whenever an execution of the machine ends badly.
+
+    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching: whoever makes this sends a first one
+    before `missing_heartbeat`, the alarm, exists), for each of `pools` (none where nodes are not ours) a node that has
+    existed for fifteen minutes beyond what the lease is worth, a run that has held a node for longer than
+    `longest_run_hours`, and something that the watchdog could not do.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        function: lambda_.IFunction,
+        state_machine: sfn.IStateMachine,
+        longest_run_hours: int,
+        pools: Sequence[str],
+    ) -> None:
+        super().__init__(scope, id)
+        # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
+        nothing = events.RuleTargetInput.from_object({})
+        target = targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=Duration.minutes(15))
+        events.Rule(
+            self,
+            "Schedule",
+            description="The pipeline's watchdog, which alone suffices to release capacity",
+            schedule=events.Schedule.rate(PERIOD),
+            targets=[target],
+        )
+        events.Rule(
+            self,
+            "ExecutionEnded",
+            description="The pipeline's watchdog, at once after an execution ended badly",
+            event_pattern=events.EventPattern(
+                source=["aws.states"],
+                detail_type=["Step Functions Execution Status Change"],
+                detail={
+                    "stateMachineArn": [state_machine.state_machine_arn],
+                    "status": ["FAILED", "TIMED_OUT", "ABORTED"],
+                },
+            ),
+            targets=[target],
+        )
+        self.alarms = [
+            self._alarm(
+                "NoHeartbeat",
+                metric=HEARTBEAT,
+                statistic="Sum",
+                description=described(
+                    "The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
+                    runbook="`specdecode capacity --release` runs it by hand and shows its error; its log group has "
+                    "the rest.",
+                ),
+                operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
+                threshold=1,
+                periods=3,
+                missing=cw.TreatMissingData.BREACHING,
+            ),
+            *(self._node_without_lease(pool) for pool in pools),
+            self._alarm(
+                "StuckRun",
+                metric="LeaseAge",
+                statistic="Maximum",
+                description=described(
+                    f"A run has held its node for {longest_run_hours} h.",
+                    runbook="`specdecode capacity` shows which run has held which node for how long; "
+                    "`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives its node "
+                    "up. "
+                    + (
+                        f"{STUCK_GRACE_HOURS} h after this the backstop ends its instance, and no other run's."
+                        if pools
+                        else "The instance is yours: nothing here ends it."
+                    ),
+                ),
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=longest_run_hours * 3600,
+                periods=1,
+                missing=cw.TreatMissingData.IGNORE,
+            ),
+            self._alarm(
+                "WatchdogProblems",
+                metric="WatchdogProblems",
+                statistic="Maximum",
+                description=described(
+                    "The watchdog could not do something: a queue's document is damaged, or a service denies or fails.",
+                    runbook="`specdecode capacity --release` runs it again and says what. A damaged document is kept "
+                    "in the bucket below state/damaged/; find out who wrote it.",
+                ),
+                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=0,
+                periods=1,
+                missing=cw.TreatMissingData.IGNORE,
+            ),
+        ]
+        self.missing_heartbeat = self.alarms[0]
+
+    def _node_without_lease(self, pool: str) -> cw.Alarm:
+        """One for each pool: nodes of several that go one after the other are no node that stays."""
+        return self._alarm(
+            f"NodeWithoutLease-{pool}",
+            metric="NodesWithoutLease",
+            pool=pool,
+            statistic="Minimum",
+            description=described(
+                f"The pool {pool} has had a node that no run holds for 15 minutes, and it is billed.",
+                runbook="`specdecode capacity` shows nodes and who holds one; `specdecode capacity --release` deletes "
+                "one that nobody holds. If it still stays, end the instance in EC2 (its tag "
+                f"karpenter.sh/nodepool, or eks:nodegroup-name of a node group, is {pool}); the backstop does that "
+                "after 30 minutes.",
+            ),
+            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            periods=DRAIN_PERIODS,
+            missing=cw.TreatMissingData.IGNORE,
+        )
+
+    def _alarm(
+        self,
+        id: str,
+        *,
+        metric: str,
+        statistic: str,
+        description: str,
+        operator: cw.ComparisonOperator,
+        threshold: float,
+        periods: int,
+        missing: cw.TreatMissingData,
+        pool: str | None = None,
+    ) -> cw.Alarm:
+        return cw.Alarm(
+            self,
+            id,
+            alarm_description=description,
+            metric=cw.Metric(
+                namespace=NAMESPACE,
+                metric_name=metric,
+                dimensions_map={POOL: pool} if pool else None,
+                statistic=statistic,
+                period=PERIOD,
+            ),
+            comparison_operator=operator,
+            threshold=threshold,
+            evaluation_periods=periods,
+            treat_missing_data=missing,
+        )

@@ -1,0 +1,60 @@
+"""What a deployment with given settings costs, and on what terms it gets the node."""
+
+from specdecode.experiment import Capacity
+from specdecode.experiment.standing import Part, standing_parts, standing_price
+
+from constructs_lib.settings.settings import Settings
+
+
+def resting_parts(settings: Settings) -> tuple[Part, ...]:
+    """Everything that is billed while no run holds a node. Of a VPC of yours, nothing is: it is paid for already."""
+    made = settings.vpc_id is None
+    return standing_parts(
+        system_node_type=settings.system_instance_type,
+        gateways=min(settings.nat_gateways, len(settings.zones)) if made else 0,
+        endpoints=len(settings.interface_endpoints) * len(settings.zones) if made else 0,
+        nodes=settings.nodes,
+        cluster=settings.existing_cluster is None,
+        keys=(settings.bucket_encryption == "kms") + (settings.existing_cluster is None),
+    )
+
+
+def resting_cost(settings: Settings) -> float:
+    """USD per hour at rest."""
+    return standing_price(resting_parts(settings))
+
+
+def capacity(settings: Settings) -> Capacity:
+    """What the deployment tells the pipeline and the command line of the node."""
+    return Capacity(
+        node=settings.node_type,
+        nodes=settings.nodes,
+        region=settings.region,
+        ami=settings.ami,
+        price_per_node_hour=settings.price_per_node_hour,
+        node_storage=settings.node_storage,
+        reservation=settings.capacity_reservation_id,
+        block_start=settings.capacity_start,
+        block_end=settings.capacity_end,
+        resting_price_per_hour=round(resting_cost(settings), 4),
+        accept_cost_above=settings.accept_cost_above_usd,
+        longest_run_hours=settings.longest_run_hours,
+    )
+
+
+def hourly_cost(settings: Settings) -> str:
+    """The stack's output `HourlyCost`, in words."""
+    resting, node = resting_cost(settings), settings.nodes * settings.node_price
+    nodes = f"{settings.nodes} x {settings.node_type}" if settings.nodes > 1 else f"a {settings.node_type}"
+    if not settings.makes_nodes:
+        return f"{resting:.2f} USD at rest; cluster and nodes are yours ({node:.2f} an hour for a {settings.node_type})"
+    match capacity(settings).type:
+        case "odcr":
+            return (
+                f"{resting + node:.2f} USD, whether a run goes on or not: {resting:.2f} at rest and {node:.2f} for the "
+                f"On-Demand Capacity Reservation {settings.capacity_reservation_id}"
+            )
+        case "capacity-block":
+            return f"{resting:.2f} USD at rest; the Capacity Block is paid for in advance, {node:.2f} an hour"
+        case _:
+            return f"{resting:.2f} USD at rest, {resting + node:.2f} USD with {nodes} on demand"

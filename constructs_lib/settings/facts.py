@@ -1,0 +1,89 @@
+"""The facts of a deployment that `specdecode preflight` checks.
+
+`python -m constructs_lib.settings.facts [KEY=VALUE...]`:
+
+It prints them for the settings that `cdk deploy -c KEY=VALUE` would take, before there is a stack. Exit status 2, with
+every problem, if the settings cannot work. It needs no CDK.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
+
+from constructs_lib.capacity.neuron_amis import STAGING_AMI
+from constructs_lib.settings.settings import Settings, SettingsError
+
+
+def facts(settings: Settings) -> DeploymentFacts:
+    """What of `settings` can be checked against the account."""
+    return DeploymentFacts(
+        region=settings.region,
+        account=settings.account,
+        node=settings.node_type,
+        nodes=settings.nodes,
+        node_price=settings.node_price,
+        cluster=settings.eks_cluster,
+        existing=existing(settings),
+        kubernetes=settings.kubernetes_version,
+        zones=settings.zones,
+        node_zones=settings.node_zones,
+        nat_gateways=settings.nat_gateways,
+        vpc=settings.vpc_id,
+        subnets=settings.subnet_ids,
+        vpc_cidr=settings.vpc_cidr if settings.vpc_id else None,
+        endpoints=settings.interface_endpoints,
+        system_type=settings.system_instance_type,
+        ami=settings.ami,
+        staging_ami=STAGING_AMI,
+        addons=dict(settings.addon_versions),
+        reservation=settings.capacity_reservation_id,
+        block_start=settings.capacity_start,
+        block_end=settings.capacity_end,
+        alert_email=settings.alert_email is not None,
+        accept_no_alerts=settings.accept_no_alerts,
+    )
+
+
+def existing(settings: Settings) -> ExistingCluster | None:
+    """What was said of a cluster that exists."""
+    if not settings.existing_cluster:
+        return None
+    return ExistingCluster(
+        endpoint=str(settings.cluster_endpoint),
+        security_group=str(settings.cluster_security_group),
+        issuer=str(settings.cluster_oidc_issuer),
+        node_role=settings.karpenter_node_role,
+        node_group=settings.existing_node_group,
+    )
+
+
+def document(settings: Settings) -> str:
+    """The facts as JSON, without what has no value."""
+    return facts(settings).model_dump_json(exclude_none=True)
+
+
+def context_of(folders: tuple[Path, ...], given: list[str]) -> Mapping[str, Any]:
+    """The CDK's context: ~/.cdk.json, then the project's cdk.json, then `-c KEY=VALUE`; the later ones win."""
+    context: dict[str, Any] = {}
+    for file in (Path.home() / ".cdk.json", *(folder / "cdk.json" for folder in folders)):
+        if file.is_file():
+            context |= json.loads(file.read_text(encoding="utf-8")).get("context", {})
+    return context | {key: value for key, _, value in (item.partition("=") for item in given)}
+
+
+def main(given: list[str]) -> int:
+    """Print the facts."""
+    try:
+        print(document(Settings.from_context(context_of((Path(__file__).resolve().parents[2],), given))))
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,223 @@
+"""The Lambda handler of the guards. Whatever happens, CloudFormation is answered, or the stack would hang an hour."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode import aws
+from specdecode.custom_resources import heartbeat, log_groups, node
+from specdecode.custom_resources.response import Request, answer
+from specdecode.custom_resources.waiting import (
+    DEADLINE,
+    LIMIT_S,
+    REFUSED_S,
+    SECOND_DEADLINE,
+    SOON_S,
+    Context,
+    HandedOver,
+    StillThere,
+    wait_until_gone,
+)
+from specdecode.kubernetes.connect import connect
+from specdecode.kubernetes.node_group import pools_of
+from specdecode.kubernetes.pools import Pools
+
+LOGGER = logging.getLogger("specdecode")
+
+Act = Callable[[Request, dict[str, Any], Context, Pools], str]
+"""Carries a request out and returns the physical id; raises to refuse it."""
+
+
+class Refused(Exception):
+    """The change must not be made now; the message says why and what to do."""
+
+
+def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """Let what the node hangs on change only while no run has it."""
+    return _let_through(
+        request,
+        lambda: node.in_use(pools),
+        "This deployment would change the NodePool, Karpenter or the Neuron driver, and {}. It would end the run, "
+        "because applying the NodePool anew puts it back to 0 replicas.",
+    )
+
+
+def code(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """Let the code of functions and pods change only while no run is under way."""
+    return _let_through(
+        request,
+        lambda: node.in_use(pools) or node.at_work(pools.kube),
+        "This deployment would change the code of the pipeline and of its pods, and {}. Its pods would be refused the "
+        "code that they were made for, and other code would carry out its next step.",
+    )
+
+
+def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal: str) -> str:
+    """The physical id holds the digest of what was last let through. When CloudFormation rolls a refused update back,
+    it asks for that very digest again: it passes, for nothing had been changed.
+    """
+    watched = json.dumps(request.ResourceProperties.get("Watched"), sort_keys=True)
+    digest = hashlib.sha256(watched.encode()).hexdigest()[:16]
+    identity = f"update-guard-{digest}"
+    if request.RequestType == "Delete":
+        return request.identity
+    if request.RequestType == "Update" and request.PhysicalResourceId != identity:
+        reason = in_the_way()
+        if reason:
+            raise Refused(
+                refusal.format(reason)
+                + " Wait for the run (`specdecode status`) or stop it (`specdecode stop`), then deploy again. "
+                "Nothing was changed."
+            )
+    return identity
+
+
+def drain(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """On deletion, wait for the last NodeClaim: the NodePools are gone by now, and Karpenter goes after this."""
+    if request.RequestType == "Delete":
+        _wait(lambda: node.delete_node_claims(pools.kube), event, context)
+    return request.identity
+
+
+def teardown(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """On deletion, stop running executions, delete their workloads and wait until the node is gone. What the backstop
+    may have attached to Karpenter's role goes then: neither could be deleted with it.
+    """
+    if request.RequestType == "Delete":
+        given = request.ResourceProperties
+        _stop_executions(str(given["StateMachineArn"]))
+        _wait(lambda: node.give_up(pools), event, context)
+        for policy in given.get("NoLaunchPolicies", ()):
+            _detach(role=str(given["KarpenterRole"]), policy=str(policy))
+    return request.identity
+
+
+def ready(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready.
+
+    A dry run that AWS refused is waited for much longer: Karpenter repeats it only when it forgets the refusal.
+    """
+    if request.RequestType != "Delete":
+        watched = [str(name) for name in request.ResourceProperties["Pools"]]
+        otherwise = (
+            "Karpenter would launch no node: {}. A run would wait for its node in vain. What to do is in "
+            "docs/operations.md, under `ReadyGuard`."
+        )
+        if SECOND_DEADLINE not in event:
+            but_refused = partial(node.not_ready, pools.kube, watched, but_refused=True)
+            _wait(but_refused, event, context, limit_s=SOON_S, otherwise=otherwise)
+        everything = partial(node.not_ready, pools.kube, watched)
+        _wait(everything, event, context, limit_s=REFUSED_S, key=SECOND_DEADLINE, otherwise=otherwise)
+    return request.identity
+
+
+def retention(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """Give log groups that AWS makes by itself their retention. They stay when the stack goes, and empty themselves."""
+    if request.RequestType != "Delete":
+        given = request.ResourceProperties
+        log_groups.keep(map(str, given["Groups"]), days=int(given["Days"]), logs=aws.client("logs"))
+    return request.identity
+
+
+def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
+    """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it.
+
+    Only what the watchdog itself says fails the deployment. A heartbeat that CloudWatch shows too late costs one false
+    mail, which is cheaper than a rollback.
+    """
+    if request.RequestType == "Create":
+        given = request.ResourceProperties
+        if SECOND_DEADLINE not in event:
+            _wait(
+                heartbeat.works(
+                    str(given["Function"]), lambda_client=aws.client("lambda", config=heartbeat.ASKED_ONCE)
+                ),
+                event,
+                context,
+                limit_s=SOON_S,
+                otherwise="The watchdog, which gives the node back when nothing else does, does not work: {}. Its log "
+                "group has the rest.",
+            )
+        namespace, metric = str(given["Namespace"]), str(given["Metric"])
+        seen = heartbeat.readable(namespace=namespace, metric=metric, metrics=aws.client("cloudwatch"))
+        try:
+            _wait(seen, event, context, limit_s=heartbeat.READABLE_S, key=SECOND_DEADLINE, otherwise="{}")
+        except Refused as late:
+            LOGGER.warning("%s. The watchdog works; the alarm NoHeartbeat may send one false mail.", late)
+    return request.identity
+
+
+def _stop_executions(state_machine_arn: str) -> None:
+    states = aws.client("stepfunctions")
+    pages = states.get_paginator("list_executions").paginate(stateMachineArn=state_machine_arn, statusFilter="RUNNING")
+    for execution in [item for page in pages for item in page["executions"]]:
+        states.stop_execution(
+            executionArn=execution["executionArn"], error="StackDeleted", cause="SpecDecodeStack is being deleted"
+        )
+
+
+def _detach(*, role: str, policy: str) -> None:
+    try:
+        aws.client("iam").detach_role_policy(RoleName=role, PolicyArn=policy)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "NoSuchEntity":
+            raise
+
+
+_INSTANCES_LEFT = (
+    "Still there after the time that CloudFormation gives: {}. An instance may still be billed. See why with `kubectl "
+    "describe nodeclaims`, then delete the stack again."
+)
+
+
+def _wait(
+    look: Callable[[], list[str]],
+    event: dict[str, Any],
+    context: Context,
+    *,
+    limit_s: float = LIMIT_S,
+    key: str = DEADLINE,
+    otherwise: str = _INSTANCES_LEFT,
+) -> None:
+    """Wait until `look` names nothing any more; raise Refused with `otherwise` and what it names after `limit_s`."""
+    try:
+        wait_until_gone(
+            look, event=event, context=context, lambda_client=aws.client("lambda"), limit_s=limit_s, key=key
+        )
+    except StillThere as error:
+        raise Refused(otherwise.format(error)) from error
+
+
+_ACTS: dict[str, Act] = {
+    "update": update,
+    "code": code,
+    "drain": drain,
+    "teardown": teardown,
+    "ready": ready,
+    "retention": retention,
+    "beat": beat,
+}
+
+
+def handler(event: dict[str, Any], context: Context) -> None:
+    """Carry out the guard that the resource's property `Guard` names, and answer."""
+    request = Request.model_validate(event)
+    try:
+        act = _ACTS[str(request.ResourceProperties["Guard"])]
+        pools = pools_of(connect(os.environ), os.environ, aws.client)
+        identity = act(request, event, context, pools)
+    except HandedOver:
+        return
+    except Exception as error:
+        message = str(error) if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        answer(request, physical_id=request.identity, failure=message)
+        return
+    answer(request, physical_id=identity)

@@ -1,0 +1,1 @@
+"""What the pipeline does with the Kubernetes API."""

@@ -1,0 +1,266 @@
+"""A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3.
+
+Requests that failed in transport, or were answered 429 or 5xx, are repeated with backoff and full jitter.
+
+Why it is so: ADR 70.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import ssl
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import urllib3
+
+from specdecode import names
+from specdecode.kubernetes.errors import (
+    ClusterUnavailable,
+    Conflict,
+    Expired,
+    InvalidManifest,
+    KubernetesError,
+    NoLog,
+    NotFound,
+    from_response,
+)
+from specdecode.kubernetes.resources import KubeObject, path
+
+ATTEMPTS = 5
+BACKOFF_S = 0.5
+BACKOFF_MAX_S = 8.0
+PAGE = 250
+"""Objects asked for at a time."""
+
+
+@dataclass(frozen=True)
+class Response:
+    """What the client reads of an answer."""
+
+    status: int
+    data: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
+"""method, path with query, headers, body -> answer; raises urllib3.exceptions.HTTPError if there was none."""
+
+
+def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
+    """A transport that verifies the API server by the cluster's own CA and never retries by itself.
+
+    Written for urllib3 1.26 and 2 alike: Lambda's runtime brings whichever it ships with boto3 today. 1.26 knows no
+    `ca_cert_data`, both take an `ssl_context`.
+    """
+    pool = urllib3.PoolManager(
+        ssl_context=ssl.create_default_context(cadata=ca_pem),
+        retries=False,
+        timeout=urllib3.Timeout(connect=5.0, read=timeout_s),
+    )
+
+    def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        answer = pool.request(method, endpoint.rstrip("/") + target, headers=dict(headers), body=body)
+        return Response(status=answer.status, data=answer.data, headers=dict(answer.headers))
+
+    return send
+
+
+def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:
+    """Seconds before the attempt after number `attempt` (0-based): full jitter, but never before Retry-After."""
+    jittered = rand() * min(BACKOFF_MAX_S, BACKOFF_S * 2.0**attempt)
+    asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
+    return max(jittered, min(asked, BACKOFF_MAX_S))
+
+
+class Kubernetes:
+    """The API of one cluster.
+
+    `token` is called whenever a bearer token is needed and after a 401, with whether to make a new one. With `sees` it
+    has rights in namespaces, and outside them for these kinds only: it asks for nothing else there, and finds nothing.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        token: Callable[[bool], str],
+        sleep: Callable[[float], None] = time.sleep,
+        sees: Collection[str] | None = None,
+    ) -> None:
+        self._sees = sees
+        self._transport = transport
+        self._token = token
+        self._sleep = sleep
+
+    def get(self, kind: str, name: str, *, namespace: str | None = None) -> KubeObject | None:
+        """The object, or None if it does not exist."""
+        if self._hidden(kind, namespace):
+            return None
+        try:
+            return self._json("GET", path(kind, namespace=namespace, name=name))
+        except NotFound:
+            return None
+
+    def events_about(self, kind: str, *, only: str = "") -> Sequence[KubeObject]:
+        """Events about objects of a kind that is in no namespace (of type `only`): Kubernetes keeps them in `default`
+        (makeEvent in client-go's tools/record/event.go).
+        """
+        if self._sees is not None:
+            return []
+        fields = f"type={only},involvedObject.kind={kind}" if only else f"involvedObject.kind={kind}"
+        return self.list("Event", namespace="default", fields=fields)
+
+    def list(
+        self, kind: str, *, namespace: str | None = None, selector: str = "", fields: str = ""
+    ) -> list[KubeObject]:
+        """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector.
+
+        Read page by page, of one moment; if that moment is forgotten on the way, again and in one piece.
+        """
+        if self._hidden(kind, namespace):
+            return []
+        items: list[KubeObject] = []
+        query = {"limit": str(PAGE), "labelSelector": selector, "fieldSelector": fields}
+        while True:
+            try:
+                page = self._json("GET", path(kind, namespace=namespace), query={k: v for k, v in query.items() if v})
+            except Expired:
+                if "continue" not in query:
+                    raise
+                items, query = [], query | {"limit": "", "continue": ""}
+                continue
+            items += page.get("items") or []
+            following = page.get("metadata", {}).get("continue")
+            if not following:
+                return items
+            query["continue"] = following
+
+    def apply(self, obj: KubeObject) -> KubeObject:
+        """Server-side apply under our field manager; creates the object if it does not exist."""
+        meta = obj["metadata"]
+        target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
+        query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+        return self._json("PATCH", target, query=query, body=obj, content_type="application/apply-patch+yaml")
+
+    def create(self, obj: KubeObject) -> bool:
+        """Create an object; False if one of its name is there, which stays as it is."""
+        target = path(obj["kind"], namespace=obj["metadata"].get("namespace"))
+        try:
+            self._json("POST", target, query={"fieldManager": names.FIELD_MANAGER}, body=obj)
+        except Conflict as conflict:
+            if conflict.reason != "AlreadyExists":
+                raise
+            return False
+        return True
+
+    def replace(self, obj: KubeObject) -> None:
+        """Put an object in the place of one of its name, or create it; what was there is not seen."""
+        meta = obj["metadata"]
+        target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
+        try:
+            self._json("PUT", target, query={"fieldManager": names.FIELD_MANAGER}, body=obj)
+        except NotFound:
+            self.create(obj)
+
+    def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
+        """Delete an object and all that it owns. False if it was gone already.
+
+        What it owns goes in the background, after it; with `foreground` the object stays until all of it has gone.
+        """
+        policy = "Foreground" if foreground else "Background"
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
+        try:
+            self._json("DELETE", path(kind, namespace=namespace, name=name), body=body)
+        except NotFound:
+            return False
+        return True
+
+    def scale(self, kind: str, name: str, replicas: int) -> None:
+        """Set the replicas of a cluster-scoped object by its scale subresource."""
+        target = path(kind, namespace=None, name=name, sub="scale")
+        body = {"spec": {"replicas": replicas}}
+        self._json("PATCH", target, body=body, content_type="application/merge-patch+json")
+
+    def logs(
+        self,
+        pod: str,
+        *,
+        namespace: str,
+        container: str,
+        previous: bool = False,
+        tail: int = 2000,
+        limit: int = 16 * 1024 * 1024,
+    ) -> str:
+        """The last `tail` lines that a container wrote, `limit` bytes of them at most; `previous` asks for its run
+        before the last restart.
+
+        Asked for once: the API server has it from the kubelet, and one that is away costs the whole timeout. Raises
+        NoLog when the kubelet has none (for a container that it lost, ContainerStatusUnknown, it answers 400).
+        """
+        query = {"container": container, "tailLines": str(tail), "limitBytes": str(limit)} | (
+            {"previous": "true"} if previous else {}
+        )
+        target = f"{path('Pod', namespace=namespace, name=pod, sub='log')}?{urlencode(query)}"
+        try:
+            return self._request("GET", target, None, "", attempts=1).data.decode(errors="replace")
+        except (InvalidManifest, ClusterUnavailable) as error:
+            raise NoLog(str(error), status=error.status, reason=error.reason) from None
+
+    def _hidden(self, kind: str, namespace: str | None) -> bool:
+        return namespace is None and self._sees is not None and kind not in self._sees
+
+    def _json(
+        self,
+        method: str,
+        target: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+    ) -> KubeObject:
+        payload = None if body is None else json.dumps(body).encode()
+        full = f"{target}?{urlencode(query)}" if query else target
+        answer: KubeObject = json.loads(self._request(method, full, payload, content_type).data or b"{}")
+        return answer
+
+    def _request(
+        self, method: str, target: str, body: bytes | None, content_type: str, *, attempts: int = ATTEMPTS
+    ) -> Response:
+        what = f"{method} {target.partition('?')[0]}"
+        renew, failed = False, 0
+        while True:
+            headers = {"Accept": "application/json", "Authorization": f"Bearer {self._token(renew)}"}
+            if body is not None:
+                headers["Content-Type"] = content_type
+            retry_after: str | None = None
+            try:
+                response = self._transport(method, target, headers, body)
+            except urllib3.exceptions.HTTPError as error:
+                failure: KubernetesError = ClusterUnavailable(
+                    f"{what}: {type(error).__name__}: {error}", status=0, reason="NoAnswer"
+                )
+            else:
+                if response.status < 400:
+                    return response
+                failure = from_response(what=what, status=response.status, body=_status_body(response.data))
+                if response.status == 401 and not renew:
+                    renew = True
+                    continue
+                retry_after = response.headers.get("Retry-After")
+            failed += 1
+            if failed >= attempts or not isinstance(failure, ClusterUnavailable):
+                raise failure
+            self._sleep(retry_delay(failed - 1, retry_after))
+
+
+def _status_body(data: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(data)
+    except ValueError:
+        return {"message": data[:200].decode(errors="replace")}
+    return body if isinstance(body, dict) else {}

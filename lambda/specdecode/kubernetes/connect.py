@@ -1,0 +1,33 @@
+"""The client of the cluster that the Lambda's environment names."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping
+
+from specdecode import aws, names
+from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.token import LIFETIME_S, eks_token
+
+SEES = {names.NAMESPACE_RIGHTS: (), names.GROUP_RIGHTS: ("Node", "ResourceSlice")}
+"""Rights in somebody else's cluster -> kinds outside a namespace that they show; all where there are none of these."""
+
+
+def connect(environ: Mapping[str, str]) -> Kubernetes:
+    """A client for CLUSTER_NAME at CLUSTER_ENDPOINT, verified by CLUSTER_CA (base64 of its PEM)."""
+    sees = SEES.get(environ.get(names.RIGHTS_VARIABLE, ""))
+    cluster, region = environ["CLUSTER_NAME"], environ["AWS_REGION"]
+    session = aws.session(region=region)
+    held: dict[str, tuple[str, float]] = {}
+
+    def token(renew: bool) -> str:
+        value, signed_at = held.get("token", ("", 0.0))
+        if renew or time.time() - signed_at > LIFETIME_S or not value:
+            value, signed_at = eks_token(session, cluster_name=cluster, region=region), time.time()
+            held["token"] = (value, signed_at)
+        return value
+
+    ca_pem = base64.b64decode(environ["CLUSTER_CA"]).decode()
+    transport = https_transport(endpoint=environ["CLUSTER_ENDPOINT"], ca_pem=ca_pem)
+    return Kubernetes(transport, token=token, sees=sees)

@@ -1,0 +1,131 @@
+"""The lease document in S3, changed only by compare-and-swap: no update is ever lost."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+from pydantic import ValidationError
+
+from specdecode import s3_keys
+from specdecode.runs.lease import ONE_SLOT, Lease, impossible
+
+LARGEST = 1 << 20
+"""Bytes of a document that are read: a hundred claims are 26 KiB (docs/reliability.md)."""
+ATTEMPTS = 20
+"""Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
+_LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+_ABSENT = {"NoSuchKey", "404"}
+
+
+class LeaseContended(Exception):
+    """Other writers won every attempt; the caller may simply try again."""
+
+
+class LeaseDamaged(Exception):
+    """What is stored is no lease, or cannot be true: trying again cannot help. Nobody can prove by it that the node is
+    theirs.
+    """
+
+
+class LeaseStore:
+    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`.
+
+    `slots`: the NodePools that can be held by it.
+    """
+
+    def __init__(
+        self,
+        *,
+        s3: Any,
+        bucket: str,
+        key: str = s3_keys.CAPACITY_KEY,
+        slots: Sequence[str] = ONE_SLOT,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._key = key
+        self.slots = slots
+        self._sleep = sleep
+        self._now = now
+
+    def read(self) -> Lease:
+        """What holds now; nobody, where there is no document. Raises LeaseDamaged, or boto3's errors."""
+        return self._load()[0]
+
+    def set_aside(self) -> str:
+        """Copy the document as it is below layout.DAMAGED, for a person; returns the copy's key, which depends on the
+        content alone: doing it again changes nothing.
+        """
+        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        target = s3_keys.damaged_key(self._key, etag.strip('"'))
+        source = {"Bucket": self._bucket, "Key": self._key}
+        self._s3.copy_object(Bucket=self._bucket, Key=target, CopySource=source, CopySourceIfMatch=etag)
+        return target
+
+    def begin_anew(self) -> None:
+        """Put an empty queue in the place of a damaged document. Only when no execution runs: whoever waited in it is
+        forgotten. A document that can be read again is left alone.
+        """
+        etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
+        try:
+            self._load()
+        except LeaseDamaged:
+            self._write(Lease(), {"IfMatch": etag})
+
+    def update(self, change: Callable[[Lease], Lease]) -> Lease:
+        """Apply the pure function `change` to the newest state and store the result; returns what now holds.
+
+        Raises LeaseDamaged, LeaseContended, or boto3's errors.
+        """
+        for attempt in range(ATTEMPTS):
+            before, etag = self._load()
+            after = change(before)
+            if after == before:
+                return before
+            condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
+            try:
+                self._write(after, condition)
+            except ClientError as error:
+                # 404 on a conditional write: the object was deleted between the read and the write.
+                if error.response["Error"]["Code"] not in _LOST_RACE | _ABSENT:
+                    raise
+                self._sleep(random.random() * 0.05 * 2.0 ** min(attempt, 6))
+                continue
+            return after
+        raise LeaseContended(f"{ATTEMPTS} attempts to change s3://{self._bucket}/{self._key} lost the race")
+
+    def _load(self) -> tuple[Lease, str | None]:
+        try:
+            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _ABSENT:
+                return Lease(), None
+            raise
+        data = answer["Body"].read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is larger than {LARGEST} bytes")
+        try:
+            lease = Lease.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the document"
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} is no lease: {where}: {first['msg']}") from None
+        if wrong := impossible(lease, slots=self.slots, now=self._now()):
+            raise LeaseDamaged(f"s3://{self._bucket}/{self._key} cannot be true: {wrong}")
+        return lease, answer["ETag"]
+
+    def _write(self, lease: Lease, condition: dict[str, str]) -> None:
+        self._s3.put_object(
+            Bucket=self._bucket,
+            Key=self._key,
+            Body=lease.model_dump_json(indent=1).encode(),
+            ContentType="application/json",
+            **condition,
+        )

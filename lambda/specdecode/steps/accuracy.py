@@ -1,0 +1,58 @@
+"""Accuracy: have lm-eval question the arms while they still serve. Optional, and never worth a measured benchmark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import manifests
+from specdecode.analysis.context import Failure
+from specdecode.experiment.model import ServedExperiment
+from specdecode.kubernetes.resources import name_of
+from specdecode.planning import first_served
+from specdecode.planning.cost import accuracy_estimate
+from specdecode.planning.events import accuracy_minutes
+from specdecode.runs.state import change_state
+from specdecode.steps.acquire import require_node
+from specdecode.steps.arms import check_alive
+from specdecode.steps.errors import AccuracyFailed
+from specdecode.steps.jobs import advance_job, keep_failed_logs
+from specdecode.steps.pace import attentive
+from specdecode.steps.run import load_run, render_context
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.sessions import Sessions
+
+
+def accuracy(given: StepInput, rt: Runtime) -> Progress:
+    """Done when the wave's new arms are measured. AccuracyFailed is noted for the report before it is raised."""
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
+    wave = run.wave(given.wave)
+    if given.wave in run.state.inherited:
+        return Progress(done=True, message="the wave was measured by the resumed run; its arms are not served again")
+    if given.wave in run.state.lost:
+        return Progress(done=True, message="the sweep goes on without this arm")
+    if not first_served(run.plan.waves, wave):
+        return Progress(done=True, message="these arms had their test in an earlier wave")
+    require_node(given, rt, run)
+    job = manifests.accuracy_job(run.plan, wave, ctx)
+    try:
+        if isinstance(run.plan.experiment, ServedExperiment):
+            check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
+        done, message, age = advance_job(
+            Sessions(rt, ctx, manifests.accuracy_rights(ctx)),
+            [job],
+            root=manifests.run_root(run.plan, ctx),
+            limit_min=accuracy_minutes(run.plan.experiment, run.plan.waves, wave),
+            failure=AccuracyFailed,
+        )
+    except AccuracyFailed as error:
+        keep_failed_logs(rt.kube, rt.store, run_id=given.run_id, job=name_of(job))
+        failure = Failure(stage="Accuracy", message=str(error), diagnostics="diagnostics/logs/")
+        change_state(rt.store, given.run_id, failures=(*run.state.failures, failure))
+        raise
+    expected = accuracy_estimate(run.plan.experiment, run.plan.engine).high * len(first_served(run.plan.waves, wave))
+    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(accuracy, event, context)

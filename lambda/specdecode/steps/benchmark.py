@@ -1,0 +1,44 @@
+"""Benchmark: run the wave's Job, and see at the next look when an arm dies under it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import manifests
+from specdecode.experiment.model import ServedExperiment
+from specdecode.planning.cost import benchmark_minutes
+from specdecode.runs.state import change_state
+from specdecode.steps.acquire import require_node
+from specdecode.steps.arms import check_alive
+from specdecode.steps.errors import BenchmarkFailed
+from specdecode.steps.jobs import advance_job
+from specdecode.steps.pace import attentive
+from specdecode.steps.run import load_run, render_context
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.sessions import Sessions
+
+
+def benchmark(given: StepInput, rt: Runtime) -> Progress:
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
+    require_node(given, rt, run)
+    wave = run.wave(given.wave)
+    if isinstance(run.plan.experiment, ServedExperiment):
+        check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
+    done, message, age = advance_job(
+        Sessions(rt, ctx, manifests.benchmark_rights(ctx)),
+        manifests.benchmark(run.plan, wave, ctx),
+        root=manifests.run_root(run.plan, ctx),
+        limit_min=run.plan.experiment.deadlines.benchmark,
+        failure=BenchmarkFailed,
+    )
+    if done:
+        change_state(rt.store, given.run_id, measured=tuple(sorted({*run.state.measured, given.wave})))
+    expected = benchmark_minutes(run.plan.experiment, run.plan.engine, arms=len(wave.arms)).high
+    return Progress(done=done, message=message, wait_s=attentive(run.plan, age, expected_min=expected))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(benchmark, event, context)

@@ -1,0 +1,186 @@
+"""The records of a run on several nodes: those of its units, brought together, each with its unit's number."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from specdecode import names, s3_keys
+from specdecode.analysis import RunContext
+from specdecode.analysis.context import Compiled, Failure, RunPart
+from specdecode.experiment.shares import baselines_of
+from specdecode.records import SERVERS, Servers
+from specdecode.runs.state import RunUnit
+from specdecode.runs.store import Store
+from specdecode.steps.artifacts import compiled, served
+from specdecode.steps.errors import ReportFailed, UnitFailed
+from specdecode.steps.run import Run, read_servers
+from specdecode.steps.runtime import Runtime
+from specdecode.steps.units import measured_blocks, run_of
+from specdecode.untrusted import Unreadable, parse_json
+
+
+@dataclass(frozen=True)
+class MeasuredUnit:
+    """A unit of which something counts."""
+
+    unit: RunUnit
+    run: Run
+    """Its own."""
+    blocks: frozenset[tuple[str, int]]
+    """Variant and round of what counts: arms that it measured whole, and their baselines."""
+
+
+def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
+    """Write records, counters and scores of all units into the folder of their run; nothing of a run on one node.
+
+    An arm that a unit did not finish is left out: another unit measures it again whole, or nobody has. Raises
+    ReportFailed where records cannot be read.
+    """
+    units = tuple(_measured(run, store))
+    if not run.plan.is_shared:
+        return units
+    sources: dict[str, list[tuple[MeasuredUnit, str]]] = defaultdict(list)
+    target, scored = s3_keys.run_prefix(run.state.run_id), set[str]()
+    for each in units:
+        base = s3_keys.run_prefix(each.unit.run_id)
+        for key in store.keys(base + "raw/"):
+            if key.endswith(".jsonl"):  # and not the notes of clients
+                sources[target + key[len(base) :]].append((each, key))
+        for key in store.keys(base + "accuracy/"):
+            name = key[len(base) :]
+            if name not in scored and name.removeprefix("accuracy/").removesuffix(".json") in _variants(each):
+                store.copy(key, target + name)
+                scored.add(name)
+    for to, parts in sources.items():
+        if data := b"".join(_records(store, key, each, run_id=run.state.run_id) for each, key in parts):
+            store.write(to, data, content_type="application/x-ndjson")
+    store.write(target + SERVERS, _servers(run, units, store).model_dump_json())
+    return units
+
+
+def of_units(context: RunContext, run: Run, units: Sequence[MeasuredUnit], rt: Runtime) -> RunContext:
+    """The context of a run on several nodes, from those of its units."""
+    if not run.plan.is_shared:
+        return context
+    served_by, made = {item.variant: item for item in context.served}, dict[str, Compiled]()
+    for each in reversed(units):
+        own = {item.variant: item for item in served(each.run, bucket=rt.store.url(""))}
+        served_by.update({name: item for name, item in own.items() if name in _variants(each)})
+        made.update({item.variant: item for item in compiled(each.run)})
+    return context.model_copy(
+        update={
+            "node_seconds": _node_seconds(run, rt),
+            "parts": tuple(RunPart(unit=each.unit.number, node=each.run.state.node or "") for each in units),
+            "device_groups": tuple(
+                group.model_copy(update={"unit": each.unit.number})
+                for each in units
+                for group in each.run.state.device_groups
+                if (group.variant, group.round) in each.blocks
+            ),
+            "failures": (*context.failures, *_failures(run, rt)),
+            "served": tuple(served_by.values()),
+            "compiled": tuple(made.values()),
+        }
+    )
+
+
+def _own(run: Run, rt: Runtime) -> Iterator[tuple[RunUnit, Run]]:
+    """The units that this run itself started, as far as they got, and not those that it took over."""
+    for unit in run.state.units:
+        found = run_of(rt.store, unit)
+        if found is not None and names.parent_of(unit.run_id) == run.state.run_id:
+            yield unit, found
+
+
+def _node_seconds(run: Run, rt: Runtime) -> float:
+    """How long nodes were held for this run; one that the watchdog gave back counts until now."""
+    states = [found.state for _, found in _own(run, rt)]
+    return sum(((s.released_at or rt.now()) - s.held_since).total_seconds() for s in states if s.held_since)
+
+
+def _failures(run: Run, rt: Runtime) -> Iterator[Failure]:
+    for unit, found in _own(run, rt):
+        for failure in found.state.failures:
+            where = rt.store.url(s3_keys.run_key(unit.run_id, failure.diagnostics)) if failure.diagnostics else ""
+            yield failure.model_copy(update={"message": f"{unit.run_id}: {failure.message}", "diagnostics": where})
+
+
+def refuse_unmeasured(run: Run, rt: Runtime) -> None:
+    """UnitFailed where arms of a run on several nodes are not measured, with why the first unit failed."""
+    left = _unmeasured(run)
+    failed = [unit for unit in run.state.units if set(unit.arms) - set(unit.finished) and not _is_retried(unit, run)]
+    if not left or not failed:
+        return
+    first, url = failed[0], rt.store.url(s3_keys.run_key(run.state.run_id, "report.html"))
+    why = "; ".join(f"{unit.run_id} ended with {unit.error or unit.status}" for unit in failed)
+    raise UnitFailed(
+        f"{len(left)} of {len(run.plan.experiment.variants)} arms are not measured: {', '.join(left)}. {why}. The "
+        f"first: {first.cause or 'no cause was given'} What was measured is in {url}; "
+        f"`specdecode run --resume {run.state.run_id}` measures the rest"
+    )
+
+
+def _unmeasured(run: Run) -> list[str]:
+    finished = {arm for unit in run.state.units for arm in unit.finished}
+    return [v.name for v in run.plan.experiment.variants if v.compare_to is not None and v.name not in finished]
+
+
+def _is_retried(unit: RunUnit, run: Run) -> bool:
+    return any(other.after == unit.number for other in run.state.units)
+
+
+def _measured(run: Run, store: Store) -> Iterator[MeasuredUnit]:
+    for unit in run.state.units:
+        own = run_of(store, unit) if unit.finished else None
+        if own is not None:
+            counts = {*unit.finished, *baselines_of(run.plan.experiment, unit.finished)}
+            blocks = frozenset(block for block in measured_blocks(own) if block[0] in counts)
+            yield MeasuredUnit(unit=unit, run=own, blocks=blocks)
+
+
+def _variants(each: MeasuredUnit) -> set[str]:
+    return {variant for variant, _ in each.blocks}
+
+
+def _records(store: Store, key: str, each: MeasuredUnit, *, run_id: str) -> bytes:
+    """The lines that count, as records of the whole run. A cut last line is dropped; another that is no record means
+    that the file is damaged: ReportFailed names it.
+    """
+    kept = []
+    for number, line in enumerate((store.read(key) or b"").split(b"\n")[:-1], start=1):
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line)
+            counts = (record["variant"], record.get("round", 0)) in each.blocks
+        except (Unreadable, TypeError, KeyError, AttributeError):
+            raise ReportFailed(f"{store.url(key)} line {number} is no record") from None
+        if counts:
+            kept.append(json.dumps({**record, "run_id": run_id, "unit": each.unit.number}).encode() + b"\n")
+    return b"".join(kept)
+
+
+def _servers(run: Run, units: Sequence[MeasuredUnit], store: Store) -> Servers:
+    """What the benchmarks of all units learned of their servers."""
+    whole = Servers(run_id=run.state.run_id)
+    for each in units:
+        found = read_servers(store, each.unit.run_id)
+        counters = tuple(
+            item.model_copy(update={"unit": each.unit.number})
+            for item in found.counters
+            if (item.variant, item.round) in each.blocks
+        )
+        arms = {name: facts for name, facts in found.arms.items() if name in _variants(each)}
+        whole = whole.model_copy(
+            update={
+                "prompt_tokens": whole.prompt_tokens or found.prompt_tokens,
+                "arms": {**arms, **whole.arms},
+                "counters": whole.counters + counters,
+                "sets": tuple({item.sha256: item for item in (*whole.sets, *found.sets)}.values()),
+                "notes": tuple(dict.fromkeys((*whole.notes, *found.notes))),
+            }
+        )
+    return whole

@@ -1,0 +1,139 @@
+"""Diagnose: keep the evidence under the run and put the cause, in plain words, on top of it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from specdecode import s3_keys
+from specdecode.analysis.context import Failure
+from specdecode.escape import clip, line, plain
+from specdecode.experiment import assets_dir
+from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.evidence import Evidence, collect_logs, collect_status
+from specdecode.kubernetes.teardown import run_selector
+from specdecode.runs.state import StateDamaged, load_state, save_state
+from specdecode.steps.errors import LONGEST
+from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.untrusted import Unreadable, parse_json
+
+TABLE = "diagnosis.yaml"
+LONGEST_DETAIL = 16_000
+"""Characters. Step Functions takes 32,768 as the Cause of a Fail state, and ends a longer one without any."""
+LONGEST_NAME = 200
+
+
+class Diagnosis(BaseModel):
+    """Error and cause with which the execution will fail; named as Step Functions names them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    Error: str
+    Cause: str
+
+
+def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
+    error = clip(line(str((given.error or {}).get("Error") or "Unknown")), LONGEST_NAME)
+    detail = clip(plain(error_message((given.error or {}).get("Cause"))), LONGEST)
+    where = "diagnostics"
+    if _is_an_earlier_run_s(given, rt):
+        _, paragraph = explain(load_table(assets_dir() / TABLE), {"error": f"{error}: {detail}"})
+        return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)})")
+    _, paragraph = examine(rt, given.run_id, error=error, detail=detail, where=where)
+    try:
+        state = load_state(rt.store, given.run_id)
+    except StateDamaged:
+        state = None
+    if state is not None:
+        failure = Failure(stage=error, message=paragraph, diagnostics=f"{where}/")
+        if failure not in state.failures:
+            save_state(rt.store, state.model_copy(update={"failures": (*state.failures, failure)}))
+    link = rt.store.url(s3_keys.run_key(given.run_id, where))
+    return Diagnosis(Error=error, Cause=f"{paragraph} ({short(detail)}) Diagnostics: {link}/")
+
+
+def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
+    """Whether the folder has the results of an earlier run of this name: nothing is added to them."""
+    with suppress(Exception):  # a record that cannot be had hides no evidence
+        state = load_state(rt.store, given.run_id)
+        return state is not None and not state.is_of(given.execution_started)
+    return False
+
+
+def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:
+    """Keep the evidence in the run's folder `where`; name of the cause found, and the paragraph on it.
+
+    What the API server knows is stored before any log is asked for: logs come from nodes, which may be away.
+    """
+    found, kept = _status(rt, run_id), Kept(rt, run_id, where=where, error=error, detail=detail)
+    kept.write(found)
+    try:
+        collect_logs(rt.kube, found)
+    except Exception as broke:
+        found.missing.append(f"logs: {type(broke).__name__}: {broke}")
+    return kept.write(found)
+
+
+@dataclass
+class Kept:
+    """What is stored of a failure so far."""
+
+    rt: Runtime
+    run_id: str
+    where: str
+    error: str
+    detail: str
+    paths: set[str] = field(default_factory=set)
+
+    def write(self, found: Evidence) -> tuple[str, str]:
+        """Store what is new of `found`, and the cause as far as it tells; its name and paragraph."""
+        row, paragraph = explain(
+            load_table(assets_dir() / TABLE), {"error": f"{self.error}: {self.detail}", **found.kinds}
+        )
+        for path, text in found.files.items():
+            if path not in self.paths:
+                self._store(path, text, content_type="text/plain; charset=utf-8")
+        self.paths |= set(found.files)
+        summary = {
+            "cause": paragraph,
+            "row": row,
+            "error": self.error,
+            "detail": self.detail,
+            "missing": found.missing,
+        }
+        self._store("diagnosis.json", json.dumps(summary, indent=1), content_type="application/json")
+        self._store("README.txt", f"{paragraph}\n\n{self.error}: {self.detail}\n", content_type="text/plain")
+        return row, paragraph
+
+    def _store(self, path: str, text: str, *, content_type: str) -> None:
+        self.rt.store.write(s3_keys.run_key(self.run_id, self.where, path), text, content_type=content_type)
+
+
+def short(detail: str) -> str:
+    """At most LONGEST_DETAIL characters of an error's message; the whole is in diagnosis.json."""
+    return detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]} … (the rest is in the diagnostics)"
+
+
+def error_message(cause: Any) -> str:
+    """The message in a Cause: a failed function's is JSON with errorMessage, others are plain text."""
+    try:
+        body = parse_json(cause) if isinstance(cause, str) else cause
+    except Unreadable:
+        return str(cause or "no cause was given")
+    return str(body.get("errorMessage") or cause) if isinstance(body, dict) else str(cause or "no cause was given")
+
+
+def _status(rt: Runtime, run_id: str) -> Evidence:
+    """The evidence, or at least why there is none: a cluster that cannot be reached must not hide the error."""
+    try:
+        return collect_status(rt.kube, selector=run_selector(run_id))
+    except Exception as error:
+        return Evidence(missing=[f"{type(error).__name__}: {error}"])
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(diagnose, event, context)

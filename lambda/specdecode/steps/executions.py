@@ -1,0 +1,57 @@
+"""Which runs go on, as Step Functions knows it: asked where the bucket's documents may be gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from specdecode.runs.lease import Claim
+from specdecode.steps.runtime import Runtime
+
+GOES_ON = frozenset({"RUNNING", "PENDING_REDRIVE"})
+"""What Step Functions calls an execution that has not ended."""
+
+
+def arn_of(run_id: str, *, machine: str) -> str:
+    """ARN of the execution called `run_id` of the state machine with the ARN `machine`."""
+    return f"{machine.replace(':stateMachine:', ':execution:')}:{run_id}"
+
+
+def machine_of(execution_arn: str) -> str:
+    """ARN of the state machine that an execution is of."""
+    return execution_arn.rpartition(":")[0].replace(":execution:", ":stateMachine:")
+
+
+def running(rt: Runtime, *, machine: str) -> set[str]:
+    """Run ids of all executions of the state machine with the ARN `machine` that run. The listing may lag seconds."""
+    pages = (
+        rt.clients("stepfunctions")
+        .get_paginator("list_executions")
+        .paginate(stateMachineArn=machine, statusFilter="RUNNING")
+    )
+    return {item["name"] for page in pages for item in page["executions"]}
+
+
+def is_running(rt: Runtime, claim: Claim, *, machine: str) -> bool:
+    """Whether the claim's execution runs. One that Step Functions no longer knows does not, nor one that is not of the
+    machine: nobody could ever end it.
+    """
+    return claim.execution_arn == arn_of(claim.run_id, machine=machine) and goes_on(rt, claim.run_id, machine=machine)
+
+
+def goes_on(rt: Runtime, run_id: str, *, machine: str) -> bool:
+    """Whether the run's execution runs."""
+    found = described(rt, run_id, machine=machine)
+    return found is not None and found["status"] in GOES_ON
+
+
+def described(rt: Runtime, run_id: str, *, machine: str) -> dict[str, Any] | None:
+    """The run's execution, or None where Step Functions knows none."""
+    try:
+        answer = rt.clients("stepfunctions").describe_execution(executionArn=arn_of(run_id, machine=machine))
+    except ClientError as error:
+        if error.response["Error"]["Code"] in {"ExecutionDoesNotExist", "InvalidArn"}:
+            return None
+        raise
+    return dict(answer)

@@ -1,0 +1,56 @@
+"""Inspect: what the command line shows of the cluster, without ever reaching the Kubernetes API itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import names
+from specdecode.kubernetes.pods import is_ready, is_true, restarts
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.runs.lease import Lease
+from specdecode.runs.view import ClusterView, PodView
+from specdecode.steps.guarded import Guarded
+from specdecode.steps.jobs import look_at_pods
+from specdecode.steps.runtime import Runtime, StepInput, run_step
+
+
+def look(given: StepInput, rt: Runtime) -> ClusterView:
+    wanted = [replicas for slot in rt.lease.slots if (replicas := rt.pools.replicas(slot)) is not None]
+    nodes = {name_of(node): node for node in rt.pools.nodes()}
+    pods, found = look_at_pods(rt.kube, selector=names.RUN_LABEL)
+    wrong = {problem.pod: str(problem) for problem in reversed(found)}
+    parts, lease, turns = Guarded(), Lease(), Lease()
+    with parts.part("the node's lease"):
+        lease = rt.lease.read()
+    with parts.part("the queue of the servers that already run"):
+        turns = rt.turns.read()
+    return ClusterView(
+        lease=lease,
+        turns=turns,
+        problems=tuple(parts.problems),
+        replicas=sum(wanted) if wanted else None,
+        nodes=tuple(
+            f"{name} of {rt.pools.slot_of(node)} ({'Ready' if is_true(node, 'Ready') else 'NotReady'})"
+            for name, node in nodes.items()
+        ),
+        slots=tuple(rt.lease.slots),
+        pods=tuple(_view(pod, wrong.get(name_of(pod))) for pod in pods),
+    )
+
+
+def _view(pod: KubeObject, problem: str | None) -> PodView:
+    labels = pod["metadata"].get("labels", {})
+    return PodView(
+        name=name_of(pod),
+        run=labels.get(names.RUN_LABEL, ""),
+        component=labels.get(names.COMPONENT_LABEL, ""),
+        variant=labels.get(names.VARIANT_LABEL),
+        phase=pod.get("status", {}).get("phase", "Unknown"),
+        ready=is_ready(pod),
+        restarts=restarts(pod),
+        problem=problem,
+    )
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(look, {"run_id": "inspect"}, context)

@@ -1,0 +1,124 @@
+"""Bring a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from specdecode import names, s3_keys
+from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.errors import KubernetesError
+from specdecode.kubernetes.jobs import Phase, created_at, job_state
+from specdecode.kubernetes.pods import Kind, PodProblem, container_statuses, problems, refusals
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.manifests import owned
+from specdecode.runs.store import Store
+from specdecode.steps.errors import StepFailed
+from specdecode.steps.sessions import Sessions
+
+
+def apply_missing(
+    kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject, fresh: Sequence[KubeObject] = ()
+) -> None:
+    """Apply those of `objects` that do not exist, owned by the run's `root`; what the last try made stays as it is.
+    With them `fresh` ones, which take the place of what is there.
+
+    What pods refer to (Services, ConfigMaps, Secrets) comes before what makes pods. Secrets can be created and not be
+    looked at: they are made when anything else is missing, unless they are there.
+    """
+    secrets = [obj for obj in objects if obj["kind"] == "Secret"]
+    others = [obj for obj in objects if obj["kind"] != "Secret"]
+    missing = [obj for obj in others if kube.get(obj["kind"], name_of(obj), namespace=names.NAMESPACE) is None]
+    if not missing:
+        return
+    owner = kube.apply(root)
+    for secret in secrets:
+        kube.create(owned(secret, owner))
+    for obj in fresh:
+        kube.replace(owned(obj, owner))
+    for obj in sorted(missing, key=lambda obj: obj["kind"] in {"Deployment", "Job"}):
+        kube.apply(owned(obj, owner))
+
+
+def look_at_pods(
+    kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
+) -> tuple[list[KubeObject], list[PodProblem]]:
+    """The pods that match, and all that is wrong with them (`now`: as problems() takes it).
+
+    Where there is none: why its Job or Deployment `owner` could not create it.
+    """
+    pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
+    events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
+    if not pods:
+        return [], refusals(owner, events)
+    return pods, problems(pods, nodes=kube.list("Node"), events=events, now=now)
+
+
+class Advance(NamedTuple):
+    """How a Job stands."""
+
+    done: bool
+    message: str
+    age: timedelta
+
+
+def advance_job(
+    sessions: Sessions,
+    objects: Sequence[KubeObject],
+    *,
+    root: KubeObject,
+    limit_min: int,
+    failure: type[StepFailed],
+) -> Advance:
+    """Make the Job among `objects` exist and say how it stands. Its pods get `sessions`.
+
+    Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
+    """
+    kube, now = sessions.rt.kube, sessions.rt.now()
+    (job,) = [obj for obj in objects if obj["kind"] == "Job"]
+    live = kube.get("Job", name_of(job), namespace=names.NAMESPACE)
+    if live is None:
+        apply_missing(kube, objects, root=root, fresh=[sessions.make(job)])
+        return Advance(False, f"started {name_of(job)}", timedelta())
+    state = job_state(live)
+    if state.phase is Phase.COMPLETE:
+        return Advance(True, f"{name_of(job)} is complete", now - created_at(live))
+    pods, found = look_at_pods(kube, owner=name_of(job), selector=f"job-name={name_of(job)}", now=now)
+    if state.phase is Phase.FAILED:
+        raise failure(f"{name_of(job)} failed: {state.message}{_because(found)}")
+    ended = {name_of(pod) for pod in pods if pod.get("status", {}).get("phase") == "Failed"}
+    hopeless = [p for p in found if p.fatal and (p.pod not in ended or p.kind is Kind.OUT_OF_MEMORY)]
+    if hopeless:
+        raise failure(f"{name_of(job)} cannot finish{_because(hopeless)}")
+    if now - created_at(live) > timedelta(minutes=limit_min):
+        raise failure(f"{name_of(job)} did not finish within {limit_min} min{_because(found)}")
+    sessions.renew(live)
+    waiting = f"; {found[0]}" if found else ""
+    message = f"{name_of(job)}: {state.message}, {state.failed_pods} failed{waiting}"
+    return Advance(False, message, now - created_at(live))
+
+
+def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -> list[str]:
+    """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys.
+
+    Of a log that cannot be had the reason is kept. It is never asked for again: a kubelet that is away costs 20 s.
+    """
+    kept = []
+    for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=f"job-name={job}"):
+        for container in container_statuses(pod):
+            if "waiting" in container.get("state", {}):  # it never started: one before it failed
+                continue
+            key = s3_keys.run_key(run_id, "diagnostics", "logs", f"{name_of(pod)}.{container['name']}.log")
+            if pod["status"].get("phase") == "Failed" and store.read(key) is None:
+                try:
+                    text = kube.logs(name_of(pod), namespace=names.NAMESPACE, container=container["name"])
+                except KubernetesError as error:
+                    text = f"(no log: {error})\n"
+                store.write(key, text, content_type="text/plain; charset=utf-8")
+                kept.append(key)
+    return kept
+
+
+def _because(found: Sequence[PodProblem]) -> str:
+    return "" if not found else ": " + "; ".join(dict.fromkeys(str(problem) for problem in found[:4]))

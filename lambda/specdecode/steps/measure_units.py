@@ -1,0 +1,102 @@
+"""MeasureUnits: of a run on several nodes, start each unit as a run of its own and wait until all have ended.
+
+A unit whose node went away is measured again on another node, once; all other failures are told at the end, when the
+other units have measured what is theirs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from specdecode import s3_keys
+from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, change_state
+from specdecode.steps import executions
+from specdecode.steps.errors import CapacityUnavailable, NodeLost
+from specdecode.steps.run import Run, load_run
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.units import finished_arms, next_unit
+from specdecode.untrusted import Unreadable, parse_json
+
+ANOTHER_NODE_HELPS = (NodeLost.__name__, CapacityUnavailable.__name__, WITH_ITS_RUN)
+NODE_LOST = "node-lost"
+"""Row of assets/diagnosis.yaml: servers may be seen to fail before their node is seen to be gone."""
+
+
+def measure_units(given: StepInput, rt: Runtime) -> Progress:
+    """Done when every unit has ended, however.
+
+    What is to be started is stored first: a look that comes again starts the same executions, which Step Functions
+    takes for one each as long as they run (StartExecution is idempotent by name and input).
+    """
+    run, machine = load_run(rt.store, given.run_id), executions.machine_of(given.execution_arn)
+    units, asked = [], dict[str, dict[str, Any] | None]()
+    for unit in run.state.units:
+        if unit.status is None:
+            asked[unit.run_id] = executions.described(rt, unit.run_id, machine=machine)
+        units.append(_looked_at(unit, asked.get(unit.run_id), rt))
+    for lost in [unit for unit in units if _is_tried_again(unit, units, rt)]:
+        units.append(next_unit(given.run_id, tuple(units), lost))
+    change_state(rt.store, given.run_id, units=tuple(units))
+    for unit in units:
+        if unit.status is None and asked.get(unit.run_id) is None:
+            _start(unit, run, rt, machine=machine)
+    message = "; ".join(_said(units))
+    going = any(unit.status is None for unit in units)
+    return Progress(done=not going, message=message, wait_s=run.plan.poll_seconds)
+
+
+def _looked_at(unit: RunUnit, found: dict[str, Any] | None, rt: Runtime) -> RunUnit:
+    """The unit, with its end where it has one."""
+    if found is None or found["status"] in executions.GOES_ON:
+        return unit
+    return unit.model_copy(
+        update={
+            "status": found["status"],
+            "error": str(found.get("error") or ""),
+            "cause": str(found.get("cause") or ""),
+            "finished": finished_arms(rt.store, unit),
+        }
+    )
+
+
+def _is_tried_again(unit: RunUnit, units: list[RunUnit], rt: Runtime) -> bool:
+    """Once, and only where another node could help."""
+    left = set(unit.arms).difference(unit.finished)
+    again = any(other.after == unit.number for other in units)
+    return bool(left and unit.error) and not again and unit.after is None and _another_node_helps(unit, rt)
+
+
+def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:
+    """By how the unit ended, or by what its diagnosis found."""
+    if unit.error in ANOTHER_NODE_HELPS:
+        return True
+    data = rt.store.read(s3_keys.run_key(unit.run_id, "diagnostics", "diagnosis.json"), at_most=LARGEST)
+    try:
+        found = parse_json(data or b"{}")
+    except Unreadable:
+        return False
+    return isinstance(found, dict) and found.get("row") == NODE_LOST
+
+
+def _start(unit: RunUnit, run: Run, rt: Runtime, *, machine: str) -> None:
+    """The same words each time: Step Functions would refuse others under the same name."""
+    said = {"unit_of": run.state.run_id, "accept_cost": unit.accept_cost, "started_by": run.state.started_by}
+    text = json.dumps({key: value for key, value in said.items() if value is not None})
+    rt.clients("stepfunctions").start_execution(stateMachineArn=machine, name=unit.run_id, input=text)
+
+
+def _said(units: list[RunUnit]) -> Iterator[str]:
+    going = [unit.run_id for unit in units if unit.status is None]
+    whole = sum(set(unit.arms) == set(unit.finished) for unit in units)
+    yield f"{whole} of {len(units)} units are measured"
+    if going:
+        yield f"{', '.join(going)} {'goes' if len(going) == 1 else 'go'} on"
+    for unit in units:
+        if unit.error:
+            yield f"{unit.run_id} ended with {unit.error}"
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(measure_units, event, context)

@@ -1,0 +1,173 @@
+"""Plan: refuse what cannot work, store experiment and plan, say how many waves there are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import BaseModel
+
+from specdecode import names, s3_keys
+from specdecode.analysis.sweep import next_step
+from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
+from specdecode.experiment.documents import parse_yaml
+from specdecode.experiment.model import CompileOn, EndpointExperiment, ServedExperiment, Sweep
+from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState, load_state, save_state
+from specdecode.runs.store import Store
+from specdecode.runs.told import untold
+from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, NobodyTold
+from specdecode.steps.inherit import inherit
+from specdecode.steps.node_pools import outside_window
+from specdecode.steps.prompts import keep_sets, said
+from specdecode.steps.request import experiment_of, parse_request
+from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.steps.sweeping import grow
+from specdecode.steps.units import check_id, check_length, first_units, inherited_units, unit_experiment
+
+
+class Planned(BaseModel):
+    """What the state machine needs to know."""
+
+    waves: int
+    accuracy: bool
+    """Whether the arms have their accuracy measured too."""
+    adaptive: bool
+    """Whether the advisor is asked after each wave."""
+    ahead: bool
+    """Whether CPU nodes compile before the node is taken."""
+    endpoints: bool
+    """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
+    units: bool
+    """Whether several nodes share the arms, each in a run of its own that this one starts."""
+    experiment: str
+    plan: str
+    """Where the whole plan lies."""
+    warnings: tuple[str, ...] = ()
+    """What `specdecode plan` would warn of: for whoever starts a run from the console."""
+
+
+def plan(given: StepInput, rt: Runtime) -> Planned:
+    """Store runs/<id>/{experiment.yaml, plan.json, state.json}. Asked again, it keeps what it stored first."""
+    if not names.is_run_id(given.run_id):
+        raise InvalidExperiment(
+            f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
+        )
+    known = load_state(rt.store, given.run_id)
+    _check_name(given, known)
+    _check_told(rt)
+    request = parse_request(given.input)
+    check_id(given.run_id, request)
+    if known is None and request.resume is None and (found := rt.store.keys(s3_keys.run_key(given.run_id, "raw/"))):
+        raise InvalidExperiment(
+            f"{len(found)} files of measurements lie below {rt.store.url(s3_keys.run_prefix(given.run_id))} already "
+            "and would count as this run's: start it with another name"
+        )
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    old = None
+    if request.unit_of is not None:
+        experiment = unit_experiment(rt.store, request.unit_of, given.run_id)
+    elif request.resume is None:
+        experiment = experiment_of(request, capacity=capacity)
+    else:
+        experiment, old = _resumed(rt.store, request.resume, capacity)
+    if experiment.nodes > 1:
+        check_length(given.run_id)
+    if isinstance(experiment, ServedExperiment) and (closed := outside_window(capacity.of(experiment.node), rt.now())):
+        raise CapacityUnavailable(closed)
+    if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
+        raise InvalidExperiment(said(problems))
+    engine = load_engine(experiment.images_of)
+    inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
+    now = rt.now()
+    sweep = _sweep_so_far(rt.store, experiment, request.resume)
+    units = inherited_units(rt.store, old) if old and experiment.nodes > 1 else ()
+    left = {variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished}
+    try:
+        planned = plan_run(
+            experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep, arms=left
+        )
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
+    _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
+    rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
+    rt.store.write(s3_keys.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
+    if known is None:
+        state = RunState(
+            run_id=given.run_id,
+            execution_arn=given.execution_arn,
+            execution_started=given.execution_started,
+            experiment=experiment.name,
+            started_at=now,
+            resumed_from=request.resume,
+            started_by=request.started_by,
+            units=first_units(given.run_id, planned, units),
+        )
+        save_state(rt.store, inherit(rt.store, state, old) if old and not planned.is_shared else state)
+    # Before capacity is taken it is known whether a resumed sweep needs any.
+    planned = grow(given.run_id, rt)
+    return Planned(
+        waves=len(planned.waves),
+        accuracy=experiment.accuracy,
+        adaptive=planned.sweep is not None,
+        ahead=experiment.compile.on is CompileOn.CPU,
+        endpoints=isinstance(experiment, EndpointExperiment),
+        units=planned.is_shared,
+        experiment=experiment.name,
+        plan=rt.store.url(s3_keys.run_key(given.run_id, PLAN)),
+        warnings=planned.warnings,
+    )
+
+
+def _check_name(given: StepInput, known: RunState | None) -> None:
+    """Refuse an earlier run's name, which Step Functions frees after 90 days (StartExecution, parameter `name`)."""
+    if known and not known.is_of(given.execution_started):
+        raise InvalidExperiment(
+            f"the name {given.run_id} was used by a run that started at {known.started_at:%Y-%m-%d %H:%M} UTC, "
+            "and its results are kept: start this one with another name"
+        )
+
+
+def _check_told(rt: Runtime) -> None:
+    """Refuse a run of which nobody would hear, from wherever it is started. Without ALERTS_TOPIC nobody need hear."""
+    if "ALERTS_TOPIC" in rt.environ:
+        topic = rt.environ["ALERTS_TOPIC"]
+        pages = rt.clients("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
+        if problem := untold([item for page in pages for item in page["Subscriptions"]]):
+            raise NobodyTold(f"{problem[0]}: {problem[1]}")
+
+
+def _check_cost(bill: Bill, *, accepted: float | None) -> None:
+    """Refuse a run that could cost more than anybody has accepted: whoever starts it, and from wherever."""
+    if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
+        allowed = f"${accepted:,.0f} was accepted" if accepted else f"${bill.accept_above:,.0f} needs no consent"
+        raise InvalidExperiment(
+            f"the run could cost ${bill.to_accept:,.0f}, if every step lasts until its deadline; {allowed}: add "
+            f'"accept_cost": {math.ceil(bill.to_accept)} to the input (`specdecode run --accept-cost`), or shorten its '
+            "deadlines"
+        )
+
+
+def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment, RunState]:
+    text, state = store.read(s3_keys.run_key(run_id, "experiment.yaml")), load_state(store, run_id)
+    if text is None or state is None:
+        raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")
+    try:
+        document = parse_yaml(text.decode("utf-8", "replace"), origin=f"experiment.yaml of {run_id}")
+        return from_document(document, capacity=capacity), state
+    except ExperimentError as error:
+        raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
+
+
+def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:
+    """The steps of an adaptive sweep: those of the run that is resumed, or the advisor's first."""
+    if experiment.sweep is not Sweep.ADAPTIVE:
+        return ()
+    data = store.read(s3_keys.run_key(resumed, PLAN)) if resumed else None
+    old = Plan.model_validate_json(data).sweep if data else None
+    return old.steps if old else (next_step(experiment, ()),)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(plan, event, context)

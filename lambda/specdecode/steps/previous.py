@@ -1,0 +1,71 @@
+"""The run that a new one is held against: the last good one that asked the same question."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdecode import s3_keys
+from specdecode.analysis import Comparison
+from specdecode.analysis.result import Verdict
+from specdecode.experiment import Experiment
+from specdecode.experiment.model import ServedExperiment
+from specdecode.runs.state import RunState, StateDamaged, load_state
+from specdecode.runs.store import Store
+
+LOOKED_AT = 500
+"""A bucket keeps its runs for ever; this many states are read in the report's minutes (docs/reliability.md)."""
+_TIME = re.compile(r"(?<=-)\d{8}-\d{6}(?=-)")
+
+
+def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comparison | None:
+    """The newest earlier report on the same question with at least one verdict; None where there is none.
+
+    Reads one small object a run, of the LOOKED_AT newest by the time in their ids, and reports only of runs of the same
+    experiment. What another version wrote and this one cannot read is passed over.
+    """
+    newest = sorted(store.folders("runs/"), key=_began, reverse=True)[:LOOKED_AT]
+    states = [_state(store, run_id) for run_id in newest]
+    earlier = [
+        state
+        for state in states
+        if state and state.experiment == before.experiment and state.started_at < before.started_at
+    ]
+    for state in sorted(earlier, key=lambda state: state.started_at, reverse=True):
+        found = _report(store, state.run_id)
+        if found and _question(found.experiment) == _question(comparison.experiment) and _is_judged(found):
+            return found
+    return None
+
+
+def _began(run_id: str) -> str:
+    """The time in an id that the command line made; "" for others (the console's)."""
+    found = _TIME.search(run_id)
+    return found[0] if found else ""
+
+
+def _state(store: Store, run_id: str) -> RunState | None:
+    try:
+        return load_state(store, run_id)
+    except StateDamaged:
+        return None
+
+
+def _report(store: Store, run_id: str) -> Comparison | None:
+    data = store.read(s3_keys.run_key(run_id, "report.json"))
+    try:
+        return None if data is None else Comparison.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
+def _question(experiment: Experiment) -> tuple[Any, ...]:
+    """What must be equal for two speed-ups to be comparable: all but the engine, whose new version may be the news."""
+    served = experiment.serving if isinstance(experiment, ServedExperiment) else None
+    return experiment.name, experiment.target, served, experiment.variants, experiment.workload
+
+
+def _is_judged(comparison: Comparison) -> bool:
+    return any(result.verdict is not Verdict.CANNOT_TELL for pair in comparison.pairs for result in pair.cases)

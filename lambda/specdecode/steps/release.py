@@ -1,0 +1,61 @@
+"""ReleaseCapacity: give the lease up and let the NodePool follow. Never fails because there is nothing to release."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from specdecode.runs import lease as leases
+from specdecode.runs.lease import Lease
+from specdecode.runs.lease_store import LeaseDamaged
+from specdecode.runs.state import load_state, save_state
+from specdecode.steps import executions
+from specdecode.steps.guarded import Guarded
+from specdecode.steps.replicas import follow_lease, set_replicas
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+
+NODE, QUEUE, RECORD = "the node", "the queue of the servers that already run", "the run's record"
+
+
+def release(given: StepInput, rt: Runtime) -> Progress:
+    """Done when the run neither holds a node nor waits for one, and the NodePools' replicas follow the lease.
+
+    The node comes first, and nothing else that fails keeps it. Raises, so that it is tried again, only when the node
+    could not be given back for certain; what is left in the queue or the record then is the watchdog's.
+    """
+    now, parts = rt.now(), Guarded()
+    give_up = partial(leases.release, run_id=given.run_id, now=now)
+    done = "the node may still be there"
+    with parts.part(NODE):
+        lease = _node(given, rt, give_up)
+        others = ", ".join(claim.run_id for claim in lease.holders)
+        done = f"released; the node pools have {lease.replicas} replicas{f', for {others}' if others else ''}"
+    with parts.part(QUEUE):
+        rt.turns.update(partial(give_up, slots=rt.turns.slots))
+    with parts.part(RECORD):
+        state = load_state(rt.store, given.run_id)
+        if state is not None and state.held_since is not None and state.released_at is None:
+            save_state(rt.store, state.model_copy(update={"released_at": now}))
+    if NODE in parts.errors:
+        raise parts.errors[NODE]
+    return Progress(done=True, message="; ".join([done, *parts.problems]))
+
+
+def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease:
+    """Give the node up; the lease that holds now. By a damaged document nobody holds."""
+    try:
+        lease = rt.lease.update(partial(give_up, slots=rt.lease.slots))
+    except LeaseDamaged:
+        set_replicas(rt.pools, Lease(), rt.lease.slots)
+        return Lease()
+    except Exception:
+        machine = executions.machine_of(given.execution_arn)
+        if not executions.running(rt, machine=machine) - {given.run_id}:
+            set_replicas(rt.pools, Lease(), rt.lease.slots)
+        raise
+    follow_lease(rt.pools, rt.lease, known=lease)
+    return lease
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(release, event, context)

@@ -1,0 +1,173 @@
+"""Report: compare the arms from the raw records, write the report, publish its figures, answer with the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ValidationError
+
+from specdecode import __version__, names, s3_keys
+from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
+from specdecode.analysis.accuracy import NoScores
+from specdecode.analysis.context import Accuracy, Failure
+from specdecode.analysis.objective import carried
+from specdecode.analysis.report import documents
+from specdecode.experiment import Capacity
+from specdecode.experiment.model import EndpointExperiment, ServedExperiment
+from specdecode.manifests.serve_command import served_model
+from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
+from specdecode.planning import Plan
+from specdecode.records import RequestRecord, Servers, read_record
+from specdecode.runs.state import RunState
+from specdecode.runs.store import Store
+from specdecode.steps.artifacts import compiled, served
+from specdecode.steps.collect import collect, of_units, refuse_unmeasured
+from specdecode.steps.errors import ReportFailed
+from specdecode.steps.prompts import kept_sets
+from specdecode.steps.publishing import ACCOUNTING, publish
+from specdecode.steps.run import Run, load_run, read_servers
+from specdecode.steps.runtime import Runtime, StepInput, run_step
+
+CONTENT_TYPES = {
+    "json": "application/json; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "md": "text/markdown; charset=utf-8",
+    "csv": "text/csv; charset=utf-8",
+}
+
+
+class Reported(BaseModel):
+    """The execution's output."""
+
+    run_id: str
+    verdict: str
+    report: str
+    page: str
+    """The report in the console of S3, for the browser of somebody who is signed in: "Open" shows it."""
+    summary: str
+    raw: str
+    carried: tuple[str, ...] = ()
+    """What each arm carries at the service-level objective, in words; none where none is asked for."""
+    unpublished: tuple[str, ...] = ()
+    """Why figures are missing in CloudWatch; the report is whole all the same."""
+
+
+def report(given: StepInput, rt: Runtime) -> Reported:
+    """Write the run's report. Of a run on several nodes that of all its units: UnitFailed, once it is written, where an
+    arm is not measured. A unit publishes nothing: its run does.
+    """
+    run = load_run(rt.store, given.run_id)
+    units = collect(run, rt.store)
+    records = list(read_records(rt.store, given.run_id))
+    if not records:
+        refuse_unmeasured(run, rt)
+        raise ReportFailed(f"there is no record in {rt.store.url(s3_keys.run_key(given.run_id, 'raw'))}/")
+    experiment, servers = run.plan.experiment, read_servers(rt.store, given.run_id)
+    context = of_units(run_context(run.plan, run.state, rt, servers), run, units, rt)
+    levels = measure(experiment=experiment, records=records, context=context)
+    sets = kept_sets(rt.store, experiment, run_id=given.run_id)
+    comparison = compare_measured(experiment=experiment, levels=levels, context=context, sets=sets)
+    for name, text in documents(comparison).items():
+        rt.store.write(s3_keys.run_key(given.run_id, name), text, content_type=CONTENT_TYPES[name.rpartition(".")[2]])
+    for at in levels:
+        for (variant, case), measured in at.arms.items():
+            served = servers.arms[variant].model if variant in servers.arms else served_model(experiment)
+            files = llmperf_run(
+                experiment.workload, at.level, model=served, records=measured.block.records, accounting=ACCOUNTING
+            )
+            folder = llmperf_folder(experiment.workload, at.level, variant=variant, case=case)
+            for name, text in files.items():
+                key = s3_keys.run_key(given.run_id, *folder, name)
+                rt.store.write(key, text, content_type=CONTENT_TYPES["json"])
+    unpublished = () if names.parent_of(given.run_id) else publish(comparison, levels, run, units, rt)
+    refuse_unmeasured(run, rt)
+    return Reported(
+        run_id=given.run_id,
+        verdict=comparison.answer,
+        report=rt.store.url(s3_keys.run_key(given.run_id, "report.html")),
+        page=console_page(rt.store.bucket, s3_keys.run_key(given.run_id, "report.html"), rt.environ["AWS_REGION"]),
+        summary=rt.store.url(s3_keys.run_key(given.run_id, "report.json")),
+        raw=rt.store.url(s3_keys.run_key(given.run_id, "raw")) + "/",
+        carried=tuple(map(carried, comparison.objective)),
+        unpublished=unpublished,
+    )
+
+
+def console_page(bucket: str, key: str, region: str) -> str:
+    """Address of an object in the console of S3."""
+    host = "amazonaws.cn" if region.startswith("cn-") else "aws.amazon.com"
+    query = urlencode({"region": region, "prefix": key})
+    return f"https://{region}.console.{host}/s3/object/{bucket}?{query}"
+
+
+def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
+    """All records below raw/. A line that is no record means that the file is damaged: ReportFailed names it."""
+    for key in store.keys(s3_keys.run_key(run_id, "raw") + "/"):
+        if not key.endswith(".jsonl"):
+            continue
+        for number, line in enumerate(store.lines(key), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield read_record(line)
+            except ValidationError as error:
+                raise ReportFailed(f"{store.url(key)} line {number} is no record: {error.errors()[0]['msg']}") from None
+
+
+def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> RunContext:
+    """What the comparison needs to know of the run around its records."""
+    finished = state.released_at or rt.now()
+    held = (finished - state.held_since).total_seconds() if state.held_since else None
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
+    elsewhere, run = isinstance(plan.experiment, EndpointExperiment), Run(plan=plan, state=state)
+    scores, unread = read_scores(rt.store, state.run_id)
+    return RunContext(
+        run_id=state.run_id,
+        started_at=state.started_at,
+        finished_at=rt.now(),
+        price_per_node_hour=None if elsewhere else capacity.price_per_node_hour,
+        node_seconds=held,
+        capacity_type="none" if elsewhere else capacity.type,
+        devices_per_node=plan.experiment.shape.devices,
+        device_groups=state.device_groups,
+        counters=servers.counters,
+        sets=servers.sets,
+        prefix_caching=servers.prefix_caching,
+        node=plan.experiment.node if _is_real(plan) else "",
+        versions={"specdecode": __version__}
+        | ({} if elsewhere else {"engine": plan.engine.title, "engine image": plan.engine.reference}),
+        failures=(*state.failures, *unread),
+        accuracy=tuple(scores),
+        served=() if elsewhere else served(run, bucket=rt.store.url("")),
+        compiled=compiled(run),
+        prompt_lengths=servers.prompt_tokens,
+        sweep=plan.sweep.steps if plan.sweep else (),
+        raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),
+        notes=((plan.engine.caveat,) if plan.engine.caveat and not elsewhere else ()) + servers.notes,
+    )
+
+
+def _is_real(plan: Plan) -> bool:
+    """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
+    return isinstance(plan.experiment, ServedExperiment) and plan.engine.on_neuron == plan.experiment.shape.has_devices
+
+
+def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:
+    """The scores below accuracy/, a file of lm-eval for each arm that was tested, and the files that hold none."""
+    prefix = s3_keys.run_key(run_id, "accuracy", "")
+    scores: list[Accuracy] = []
+    failures: list[Failure] = []
+    for key in store.keys(prefix):
+        variant = key.removeprefix(prefix).removesuffix(".json")
+        try:
+            scores += lm_eval_scores(variant, store.read(key) or b"")
+        except NoScores as error:
+            text = f"{store.url(key)} is no result of lm-eval: {error}"
+            failures.append(Failure(stage="Accuracy", variant=variant, message=text))
+    return scores, failures
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(report, event, context)

@@ -1,0 +1,88 @@
+"""What an execution's input asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from specdecode import names
+from specdecode.escape import clip
+from specdecode.experiment import (
+    Capacity,
+    Experiment,
+    ExperimentError,
+    credentials,
+    documents,
+    from_document,
+    load_preset,
+)
+from specdecode.names import DEFAULT_PRESET
+from specdecode.steps.errors import InvalidExperiment
+
+SHOWN = 100
+"""Characters of a given value, and problems, that a message spells out."""
+
+
+class RunRequest(BaseModel):
+    """The execution's input: all of it optional."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    experiment: str | dict[str, JsonValue] = DEFAULT_PRESET
+    """A preset's name, or a whole document."""
+    overrides: dict[str, JsonValue] = Field(default_factory=dict, alias="set")
+    """Dotted path -> value."""
+    resume: str | None = None
+    """Id of a run to repeat; what it finished is not done again."""
+    unit_of: str | None = None
+    """Id of the run on several nodes that this one is a part of: it alone starts such runs."""
+    accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """US dollars that it may cost at most, where that is more than the deployment allows unasked."""
+    started_by: str | None = Field(default=None, max_length=2048)
+    """Who starts it; shown to whoever wants to stop it. Nobody checks it."""
+    comment: JsonValue = Field(default=None, alias="Comment")
+    """Not read: the console's form begins with `{"Comment": "Insert your JSON here"}`."""
+
+
+def parse_request(given: Any) -> RunRequest:
+    """The request in an execution's input (null counts as {})."""
+    try:
+        documents.check_depth(given, origin="input")
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None
+    if places := list(credentials.found(given)):
+        raise InvalidExperiment(
+            "The input holds what looks like a credential, and an execution's input is kept in its history:\n"
+            + "\n".join(f"  {place or 'input'}: {kind}" for place, kind in places)
+            + f"\n{credentials.ADVICE[0].upper()}{credentials.ADVICE[1:]}."
+        )
+    try:
+        request = RunRequest.model_validate({} if given is None else given)
+    except ValidationError as error:
+        lines = [
+            f"  {clip('.'.join(str(part) for part in item['loc']), SHOWN) or 'input'}: {item['msg']}"
+            for item in error.errors()[:SHOWN]
+        ]
+        raise InvalidExperiment(
+            'The input is not one: {} or {"experiment": "<preset>" or {...}, "set": {"<path>": value}} '
+            'or {"resume": "<run id>"}; '
+            'beside either "accept_cost": <USD>.\n' + "\n".join(lines)
+        ) from None
+    if request.unit_of is not None and request.model_fields_set & {"experiment", "overrides", "resume"}:
+        raise InvalidExperiment("a unit measures what its run says: give neither experiment, set nor resume beside it")
+    if request.resume is not None and request.model_fields_set & {"experiment", "overrides"}:
+        raise InvalidExperiment("resume repeats a run exactly: give neither experiment nor set beside it")
+    if request.resume is not None and not names.is_run_id(request.resume):
+        raise InvalidExperiment(f"{clip(request.resume, SHOWN)!r} is no run's id (`specdecode list` shows the runs)")
+    return request
+
+
+def experiment_of(request: RunRequest, *, capacity: Capacity) -> Experiment:
+    """The validated experiment of a request that does not resume."""
+    try:
+        if isinstance(request.experiment, str):
+            return load_preset(request.experiment, overrides=request.overrides, capacity=capacity)
+        return from_document(request.experiment, overrides=request.overrides, capacity=capacity)
+    except ExperimentError as error:
+        raise InvalidExperiment(str(error)) from None

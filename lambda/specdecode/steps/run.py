@@ -1,0 +1,88 @@
+"""A run as the steps after Plan find it in the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from specdecode import s3_keys
+from specdecode.experiment import Capacity
+from specdecode.manifests import RenderContext
+from specdecode.planning import Plan, Wave
+from specdecode.records import SERVERS, Servers
+from specdecode.runs import PLAN
+from specdecode.runs.state import RunState, load_document, load_state
+from specdecode.runs.store import Store
+from specdecode.steps.errors import InvalidExperiment
+from specdecode.steps.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was planned, and what has been noted since."""
+
+    plan: Plan
+    state: RunState
+
+    def wave(self, index: int) -> Wave:
+        """The wave, its arms with the artifacts that are served: the node's own in place of those that did not load."""
+        wave, refused = self.plan.waves[index], set(self.state.refused_artifacts)
+        if not any(arm.fallback and arm.fingerprint in refused for arm in wave.arms):
+            return wave
+        arms = (
+            arm.model_copy(update={"fingerprint": arm.fallback, "fallback": ""}) if arm.fingerprint in refused else arm
+            for arm in wave.arms
+        )
+        return wave.model_copy(update={"arms": tuple(arms)})
+
+    def is_measured(self, wave: int) -> bool:
+        """Whether the wave's benchmark is complete, by this run or by the one that it resumes."""
+        return wave in self.state.measured
+
+    def settled(self, wave: int) -> str | None:
+        """Why nothing is left to do for the wave; None where there is."""
+        if self.is_measured(wave):
+            return "measured already"
+        return "the sweep goes on without this arm" if wave in self.state.lost else None
+
+    @property
+    def is_all_settled(self) -> bool:
+        return all(self.settled(wave.index) for wave in self.plan.waves)
+
+    @property
+    def lost_arms(self) -> set[str]:
+        """Arms that an adaptive sweep goes on without."""
+        served = {arm.variant for wave in self.plan.waves if wave.index in self.state.lost for arm in wave.arms}
+        return {item.name for item in self.plan.experiment.variants if item.compare_to is not None} & served
+
+
+def load_run(store: Store, run_id: str) -> Run:
+    """The run's plan and state; InvalidExperiment if Plan never stored them. Raises StateDamaged."""
+    plan = load_document(store, s3_keys.run_key(run_id, PLAN), Plan, "run's plan")
+    state = load_state(store, run_id)
+    if plan is None or state is None:
+        raise InvalidExperiment(f"run {run_id} has no plan in s3://{store.bucket}/{s3_keys.run_prefix(run_id)}")
+    return Run(plan=plan, state=state)
+
+
+def render_context(run: Run, rt: Runtime) -> RenderContext:
+    """What the manifests need to know of this deployment, and of the node that the run holds."""
+    return RenderContext(
+        run_id=run.state.run_id,
+        bucket=rt.environ["BUCKET"],
+        bundle_uri=rt.environ["BUNDLE_URI"],
+        bundle_sha256=rt.environ["BUNDLE_SHA256"],
+        region=rt.environ["AWS_REGION"],
+        pool=run.state.pool,
+        makes_nodes=not rt.is_guest,
+        node_storage=Capacity.model_validate_json(rt.environ["CAPACITY"]).node_storage,
+    )
+
+
+def read_servers(store: Store, run_id: str) -> Servers:
+    """What the benchmark learned of the servers; nothing where it wrote nothing that can be read."""
+    try:
+        return Servers.model_validate_json(store.read(s3_keys.run_key(run_id, SERVERS)) or b"")
+    except ValidationError:
+        return Servers(run_id=run_id)

@@ -1,0 +1,90 @@
+"""Serve: start the wave's arms one after the other, so that device groups are handed out in the plan's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from specdecode import manifests, names
+from specdecode.analysis.context import DeviceGroup
+from specdecode.kubernetes.jobs import created_at
+from specdecode.kubernetes.pods import PodProblem, is_ready
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.planning import Arm
+from specdecode.planning.cost import slowest_load
+from specdecode.runs.state import change_state
+from specdecode.steps.acquire import require_node
+from specdecode.steps.arms import arm_pods, claims_of, device_group, is_allocated
+from specdecode.steps.errors import ServeNotReady
+from specdecode.steps.going_back import go_back, is_refused, must_go_back
+from specdecode.steps.jobs import apply_missing
+from specdecode.steps.losing import go_on_without
+from specdecode.steps.pace import attentive, soon
+from specdecode.steps.run import load_run, render_context
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+
+
+def serve(given: StepInput, rt: Runtime) -> Progress:
+    """Done when every arm of the wave is ready and its devices are noted."""
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
+    require_node(given, rt, run)
+    if back := must_go_back(run, given.wave):
+        raise back
+    groups: list[DeviceGroup] = []
+    ready, messages = 0, list[str]()
+    for arm in run.wave(given.wave).arms:
+        key = manifests.api_key_secret(arm, ctx, key=manifests.new_api_key())
+        objects = [key, *manifests.serving(run.plan, arm, ctx)]
+        apply_missing(rt.kube, objects, root=manifests.run_root(run.plan, ctx))
+        pods, found = arm_pods(rt.kube, given.run_id, arm, owner=manifests.serving_name(arm, ctx), now=rt.now())
+        age = _age(objects, rt)
+        if failure := _hopeless(arm, found, age=age, limit_min=run.plan.experiment.deadlines.serve):
+            if is_refused(arm, found, run=run):
+                raise go_back(arm, str(failure), run=run, rt=rt)
+            return go_on_without(arm, failure, run=run, rt=rt)
+        claims = rt.kube.list("ResourceClaim", namespace=names.NAMESPACE)
+        own = [claim for pod in pods for claim in claims_of(pod, claims)]
+        if run.plan.experiment.devices and not (own and all(is_allocated(claim) for claim in own)):
+            why = f": {found[0]}" if found else ""
+            wait_s = soon(age, then_s=run.plan.poll_seconds)
+            return Progress(done=False, message=f"{arm.variant} has no devices yet{why}", wait_s=wait_s)
+        ready += any(is_ready(pod) for pod in pods)
+        messages += [str(problem) for problem in found[:1]]
+        groups.append(device_group(arm, own, rt.kube.list("ResourceSlice")))
+    wanted = len(run.wave(given.wave).arms)
+    if ready < wanted:
+        text = "; ".join([f"{ready} of {wanted} arms are ready", *messages])
+        expected = slowest_load(run.plan.served, run.plan.engine, run.wave(given.wave)).high
+        return Progress(done=False, message=text, wait_s=attentive(run.plan, age, expected_min=expected))
+    others = [known for known in run.state.device_groups if (known.variant, known.round) not in _keys(groups)]
+    change_state(rt.store, given.run_id, device_groups=(*others, *groups))
+    return Progress(done=True, message=f"all {wanted} arms are ready")
+
+
+def _hopeless(arm: Arm, found: Sequence[PodProblem], *, age: timedelta, limit_min: int) -> ServeNotReady | None:
+    """Why the arm will never be ready, or is not in time."""
+    for problem in found:
+        if problem.fatal:
+            return ServeNotReady(f"arm {arm.variant}: {problem}")
+    if age > timedelta(minutes=limit_min):
+        return ServeNotReady(f"arm {arm.variant} is not ready after {age}{f': {found[0]}' if found else ''}")
+    return None
+
+
+def _keys(groups: Sequence[DeviceGroup]) -> set[tuple[str, int]]:
+    return {(group.variant, group.round) for group in groups}
+
+
+def _age(objects: Sequence[KubeObject], rt: Runtime) -> timedelta:
+    """How long ago the arm's Deployment was made."""
+    (deployment,) = [obj for obj in objects if obj["kind"] == "Deployment"]
+    live = rt.kube.get("Deployment", name_of(deployment), namespace=names.NAMESPACE)
+    return timedelta() if live is None else rt.now() - created_at(live)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(serve, event, context)

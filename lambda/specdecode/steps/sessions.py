@@ -1,0 +1,91 @@
+"""Sessions of AWS for the pods of a step: made when their Job is, renewed by the step's looks (ADR 131)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from specdecode.kubernetes.resources import KubeObject, name_of
+from specdecode.manifests import RenderContext, Rights, session_policy, session_secret
+from specdecode.steps import logs
+from specdecode.steps.errors import AccessRefused
+from specdecode.steps.runtime import Runtime
+
+LASTS = timedelta(hours=1)
+"""The longest that a role may give another role ("role chaining", IAM user guide, "Terms and concepts")."""
+RENEWED_AT = timedelta(minutes=35)
+"""Renewed when less is left. A pod reads the new one from 15 minutes before the end (botocore, credentials.py), a
+mounted Secret follows in 60 to 90 s, and a step looks every minute: some 15 failed looks do no harm.
+"""
+REFUSED = (
+    "AccessDenied",
+    "MalformedPolicyDocument",
+    "PackedPolicyTooLarge",
+    "ValidationError",
+    "RegionDisabledException",
+)
+"""Errors of STS that trying again cannot help."""
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """For the pods of one Job: what they may do, and the Secret that tells them how."""
+
+    rt: Runtime
+    ctx: RenderContext
+    rights: Rights
+
+    def make(self, job: KubeObject) -> KubeObject:
+        """The Secret of `job` with a new session. Raises AccessRefused, and what STS cannot do now as botocore does."""
+        role = self.rt.environ["POD_ROLE_ARN"]
+        policy = session_policy(self.rights, self.ctx, partition=role.split(":")[1])
+        try:
+            answer = self.rt.clients("sts").assume_role(
+                RoleArn=role,
+                RoleSessionName=name_of(job),
+                Policy=policy,
+                DurationSeconds=int(LASTS.total_seconds()),
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in REFUSED:
+                raise
+            raise AccessRefused(
+                f"AWS gives the pods of {name_of(job)} no session of {role}: {error}. Deploy SpecDecodeStack again if "
+                "somebody changed the role or its trust. A policy of the organization may deny sts:AssumeRole, too"
+            ) from None
+        return self._secret(job, answer["Credentials"])
+
+    def _secret(self, job: KubeObject, credentials: Mapping[str, Any]) -> KubeObject:
+        until: datetime = credentials["Expiration"]
+        self.rt.sessions[name_of(job)] = until
+        return session_secret(
+            job,
+            key_id=credentials["AccessKeyId"],
+            secret_key=credentials["SecretAccessKey"],
+            token=credentials["SessionToken"],
+            until=until,
+        )
+
+    def renew(self, live: KubeObject) -> None:
+        """Put a new session into the Secret of the running Job `live` when the one there nears its end.
+
+        A function that started cold does not know its end (no function can read a Secret) and renews at once. What AWS
+        cannot do now is left to the next look while the session lasts.
+        """
+        until = self.rt.sessions.get(name_of(live))
+        left = until - self.rt.now() if until else timedelta()
+        if left > RENEWED_AT:
+            return
+        try:
+            secret = self.make(live)
+        except (ClientError, BotoCoreError) as error:
+            if left <= timedelta():
+                raise
+            logs.info("session not renewed", job=name_of(live), minutes_left=left.total_seconds() // 60, why=str(error))
+            return
+        secret["metadata"]["ownerReferences"] = live["metadata"]["ownerReferences"]
+        self.rt.kube.replace(secret)

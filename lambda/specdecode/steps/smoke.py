@@ -1,0 +1,44 @@
+"""Smoke: one real request to every ready arm, and the longest prompt, before anything is measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from specdecode import manifests, names
+from specdecode.experiment.prompt_lengths import longest_prompt
+from specdecode.kubernetes.resources import name_of
+from specdecode.manifests.benchmarking import SMOKE_MINUTES
+from specdecode.steps.acquire import require_node
+from specdecode.steps.errors import SmokeFailed
+from specdecode.steps.jobs import advance_job
+from specdecode.steps.pace import soon
+from specdecode.steps.prompts import kept_sets
+from specdecode.steps.run import load_run, render_context
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.sessions import Sessions
+
+
+def smoke(given: StepInput, rt: Runtime) -> Progress:
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
+    if why := run.settled(given.wave):
+        return Progress(done=True, message=why)
+    require_node(given, rt, run)
+    (job,) = manifests.smoke(run.plan, run.wave(given.wave), ctx)
+    objects = [job]
+    if rt.kube.get("Job", name_of(job), namespace=names.NAMESPACE) is None:
+        sets = kept_sets(rt.store, run.plan.experiment, run_id=given.run_id)
+        longest = longest_prompt(run.plan.experiment, sets)
+        objects = manifests.smoke(run.plan, run.wave(given.wave), ctx, longest)
+    done, message, age = advance_job(
+        Sessions(rt, ctx, manifests.Rights()),
+        objects,
+        root=manifests.run_root(run.plan, ctx),
+        limit_min=SMOKE_MINUTES,
+        failure=SmokeFailed,
+    )
+    return Progress(done=done, message=message, wait_s=soon(age, then_s=run.plan.poll_seconds))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(smoke, event, context)

@@ -1,0 +1,115 @@
+"""StageModels: bring what is missing in the bucket there, on ordinary CPU nodes, and see that the prompts fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from specdecode import manifests
+from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
+from specdecode.experiment.prompt_sets import hub_sets
+from specdecode.manifests import KubeObject, RenderContext, Rights
+from specdecode.planning.events import COUNT_MINUTES
+from specdecode.steps.errors import PromptsRefused, StagingFailed
+from specdecode.steps.jobs import Advance, advance_job
+from specdecode.steps.prompts import keep_sets, said
+from specdecode.steps.run import Run, load_run, render_context
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+from specdecode.steps.sessions import Sessions
+
+
+def stage(given: StepInput, rt: Runtime) -> Progress:
+    """Models and sets of prompts, all at once; then the prompts are counted with the tokenizer that came."""
+    run = load_run(rt.store, given.run_id)
+    ctx = render_context(run, rt)
+    there = f"all {len(run.plan.models)} models are in the bucket"
+    messages = [*_models(run, ctx, rt), *_sets(run, ctx, rt)]
+    counted, how = (False, "") if messages else _prompts(run, ctx, rt, run_id=given.run_id)
+    if messages or not counted:
+        return Progress(done=False, message="; ".join(messages) or how, wait_s=run.plan.poll_seconds)
+    return Progress(done=True, message=f"{there}; prompts: {how}" if how else there)
+
+
+def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
+    """A line for each model that is not there yet."""
+    for model in run.plan.models_to_stage:
+        if rt.store.is_complete(model.prefix):
+            continue
+        job = manifests.staging_job(run.plan, model, ctx)
+        done, message, _ = _advance(run, ctx, rt, [job], rights=manifests.staging_rights(model))
+        if not done:
+            yield f"{model.id}: {message}"
+        elif not rt.store.is_complete(model.prefix):
+            raise StagingFailed(f"the Job for {model.id} is complete but {rt.store.url(model.prefix)} is not")
+
+
+def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
+    """A line for each set of the Hugging Face hub that is not there yet."""
+    for given, hub in hub_sets(run.plan.experiment):
+        if rt.store.read(given.key, at_most=1) is not None:
+            continue
+        job = manifests.fetch_prompts_job(run.plan, given, hub, ctx)
+        done, message, _ = _advance(run, ctx, rt, [job], rights=manifests.fetch_prompts_rights(given, hub))
+        if not done:
+            yield f"{hub}: {message}"
+        elif rt.store.read(given.key, at_most=1) is None:
+            raise StagingFailed(f"the Job for {hub} is complete but {rt.store.url(given.key)} is not there")
+
+
+def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple[bool, str]:
+    """Whether the prompts are counted, as far as they must be, and how. Raises PromptsRefused: they do not fit, or
+    cannot be measured at all.
+    """
+    experiment = run.plan.experiment
+    sets, problems = keep_sets(rt.store, experiment, run_id=run_id, fetched=True)
+    if problems:
+        raise PromptsRefused(said(problems))
+    spec = count_spec(experiment, sets)
+    if spec is None:
+        return True, ""
+    lengths = _lengths(spec, rt)
+    if lengths is None or not lengths.exact:  # what kept an earlier run from counting may be gone
+        objects = manifests.count_prompts_job(run.plan, spec, ctx)
+        rights = manifests.count_prompts_rights(spec)
+        done, message, _ = _advance(run, ctx, rt, objects, rights=rights, minutes=COUNT_MINUTES)
+        if not done:
+            return False, f"counting prompts: {message}"
+        lengths = _lengths(spec, rt)
+    if lengths is None:
+        raise StagingFailed(f"the prompts were counted but {rt.store.url(spec.key)} cannot be read")
+    if beyond := list(do_not_fit(lengths, run.plan.served)):
+        raise PromptsRefused(said(beyond))
+    return True, lengths.how if lengths.exact else f"not counted ({lengths.how})"
+
+
+def _lengths(spec: CountSpec, rt: Runtime) -> PromptLengths | None:
+    """What was counted; None where it was not, or where the document is no such thing."""
+    data = rt.store.read(spec.key)
+    try:
+        return None if data is None else PromptLengths.model_validate_json(data)
+    except ValidationError:
+        return None
+
+
+def _advance(
+    run: Run,
+    ctx: RenderContext,
+    rt: Runtime,
+    objects: list[KubeObject],
+    *,
+    rights: Rights,
+    minutes: int | None = None,
+) -> Advance:
+    return advance_job(
+        Sessions(rt, ctx, rights),
+        objects,
+        root=manifests.run_root(run.plan, ctx),
+        limit_min=minutes or run.plan.experiment.deadlines.staging,
+        failure=StagingFailed,
+    )
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(stage, event, context)

@@ -1,0 +1,36 @@
+"""StopArms: delete the run's workloads and wait until no pod and no device claim of it is left."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from specdecode.kubernetes.teardown import delete_workloads, run_selector
+from specdecode.planning.events import STOP_POLL_S
+from specdecode.runs.state import StateDamaged, change_state, load_state
+from specdecode.steps.errors import TeardownStuck
+from specdecode.steps.pace import STOP_LIMIT, soon
+from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
+
+
+def stop_arms(given: StepInput, rt: Runtime) -> Progress:
+    """Done when nothing is left; TeardownStuck when something still is, STOP_LIMIT after the first look."""
+    left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
+    if not left:
+        with suppress(StateDamaged):
+            change_state(rt.store, given.run_id, stopping_since=None)
+        return Progress(done=True, message="no workload is left")
+    state = load_state(rt.store, given.run_id)
+    if state is None:
+        raise StateDamaged(f"run {given.run_id} has no record in which to keep since when it is stopped")
+    since = min(state.stopping_since or rt.now(), rt.now())
+    change_state(rt.store, given.run_id, stopping_since=since)
+    text = f"{len(left)} objects are still going: {', '.join(left[:5])}"
+    age = rt.now() - since
+    if age > STOP_LIMIT:
+        raise TeardownStuck(f"after {STOP_LIMIT} {text}")
+    return Progress(done=False, message=text, wait_s=soon(age, then_s=STOP_POLL_S))
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return run_step(stop_arms, event, context)

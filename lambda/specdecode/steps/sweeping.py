@@ -1,0 +1,70 @@
+"""An adaptive sweep grows its plan: one more step for the measured ones, or its end. Asking again changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from specdecode import s3_keys
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.sweep import next_step
+from specdecode.experiment import Capacity
+from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
+from specdecode.planning.sweep import FEW_STEPS
+from specdecode.runs import PLAN
+from specdecode.steps.node_pools import outside_window
+from specdecode.steps.report import read_records, run_context
+from specdecode.steps.run import Run, load_run, read_servers
+from specdecode.steps.runtime import Runtime
+
+
+def grow(run_id: str, rt: Runtime) -> Plan:
+    """The run's plan, with the next step once all that is planned is measured or lost; stored, with its reason."""
+    run = load_run(rt.store, run_id)
+    sweep = run.plan.sweep
+    if sweep is None or sweep.is_over or not run.is_all_settled:
+        return run.plan
+    capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
+    step = next_step(run.plan.experiment, _comparisons(run, sweep, rt), lost=run.lost_arms)
+    step = _bounded(step, sweep, run, capacity, rt)
+    experiment, engine = run.plan.experiment, run.plan.engine
+    plan = make_plan(
+        experiment,
+        inventory=read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine)),
+        engine=engine,
+        capacity=capacity,
+        now=rt.now(),
+        sweep=(*sweep.steps, step),
+    )
+    rt.store.write(s3_keys.run_key(run_id, PLAN), plan.model_dump_json(indent=1))
+    return plan
+
+
+def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
+    """One for each measured step, of its own rounds: an arm against the baseline that served beside it."""
+    records = list(read_records(rt.store, run.state.run_id))
+    context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
+    rounds = run.plan.experiment.rounds
+    lost = {wave.round // rounds for wave in run.plan.waves if wave.index in run.state.lost}
+    return [
+        compare(
+            experiment=run.plan.experiment,
+            records=[record for record in records if record.round // rounds == step],
+            context=context,
+        )
+        for step in range(len(sweep.arms))
+        if step not in lost
+    ]
+
+
+def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt: Runtime) -> SweepStep:
+    """The step, or the end where the sweep has had its steps or the reservation ends before the next is measured."""
+    if step.arm is None:
+        return step
+    if len(sweep.arms) >= sweep.most_steps:
+        text = f"Stop: {sweep.most_steps} steps are the most that a sweep takes. Left undone: {step.reason}"
+        return SweepStep(arm=None, reason=text)
+    one = run.plan.node_hours.low / max(FEW_STEPS, len(sweep.arms))
+    closed = outside_window(capacity.of(run.plan.experiment.node), rt.now() + timedelta(hours=one))
+    if closed:
+        return SweepStep(arm=None, reason=f"Stop: another step would not fit, since {closed}.")
+    return step

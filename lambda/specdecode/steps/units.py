@@ -1,0 +1,127 @@
+"""The units of a run on several nodes: which there are, and what each has measured (ADR 188)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from specdecode import names
+from specdecode.experiment import Experiment
+from specdecode.experiment.shares import baselines_of, share_of
+from specdecode.planning import Plan
+from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
+from specdecode.runs.store import Store
+from specdecode.steps import executions
+from specdecode.steps.errors import InvalidExperiment
+from specdecode.steps.request import RunRequest
+from specdecode.steps.run import Run, load_run
+from specdecode.steps.runtime import Runtime
+
+NO_ERROR = {"error": "", "cause": ""}
+
+
+def check_id(run_id: str, request: RunRequest) -> None:
+    """Ids of units are for units, so that everybody knows by its id which run one belongs to."""
+    if request.unit_of != (parent := names.parent_of(run_id)):
+        told = "" if parent is None else "; names that end in -n and a number are for them: choose another"
+        raise InvalidExperiment(f"only a run on several nodes starts its own units{told}")
+
+
+def check_length(run_id: str) -> None:
+    """The ids of a run's units are made from its own."""
+    if len(run_id) > names.LONGEST_PARENT:
+        raise InvalidExperiment(
+            f"the execution's name has {len(run_id)} characters: one that runs on several nodes has at most "
+            f"{names.LONGEST_PARENT}, for those of its units are longer"
+        )
+
+
+def unit_experiment(store: Store, parent: str, run_id: str) -> Experiment:
+    """What the unit `run_id` of the run `parent` measures."""
+    run = load_run(store, parent)
+    for unit in run.state.units:
+        if unit.run_id == run_id:
+            return share_of(run.plan.experiment, unit.arms)
+    raise InvalidExperiment(f"run {parent} has no unit {run_id}: only that run starts its units")
+
+
+def first_units(run_id: str, plan: Plan, inherited: tuple[RunUnit, ...]) -> tuple[RunUnit, ...]:
+    """The units with which a run on several nodes begins: those that it takes over, and one for each node."""
+    begins = len(inherited) + 1
+    return inherited + tuple(
+        RunUnit(
+            number=number, run_id=names.unit_run_id(run_id, number), arms=part.arms, accept_cost=math.ceil(part.most)
+        )
+        for number, part in enumerate(plan.units, start=begins)
+    )
+
+
+def inherited_units(store: Store, old: RunState) -> tuple[RunUnit, ...]:
+    """What a run that is resumed has measured whole, unit by unit; their records stay where they are."""
+    found = [
+        unit.model_copy(
+            update={"arms": arms, "finished": arms, "after": None, "status": unit.status or "ABORTED", **NO_ERROR}
+        )
+        for unit in old.units
+        if (arms := unit.finished or finished_arms(store, unit))
+    ]
+    return tuple(unit.model_copy(update={"number": number}) for number, unit in enumerate(found, start=1))
+
+
+def next_unit(run_id: str, units: tuple[RunUnit, ...], lost: RunUnit) -> RunUnit:
+    """The unit that measures again, on another node, what `lost` did not finish."""
+    number = max(unit.number for unit in units) + 1
+    left = tuple(arm for arm in lost.arms if arm not in lost.finished)
+    return RunUnit(
+        number=number,
+        run_id=names.unit_run_id(run_id, number),
+        arms=left,
+        accept_cost=lost.accept_cost,
+        after=lost.number,
+    )
+
+
+def finished_arms(store: Store, unit: RunUnit) -> tuple[str, ...]:
+    """Those of its arms that the unit measured in all their rounds, beside a baseline that it measured too."""
+    run = run_of(store, unit)
+    if run is None:
+        return ()
+    blocks = set(measured_blocks(run))
+    planned = [(arm.variant, wave.round) for wave in run.plan.waves for arm in wave.arms]
+    whole = {name for name, _ in planned} - {name for name, round_ in planned if (name, round_) not in blocks}
+    seen = {name for name, _ in blocks}
+    experiment = run.plan.experiment
+    return tuple(arm for arm in unit.arms if arm in whole and baselines_of(experiment, [arm]) <= seen)
+
+
+def measured_blocks(run: Run) -> Iterator[tuple[str, int]]:
+    """Variant and round of all that a run measured to the end."""
+    for wave in run.plan.waves:
+        if run.is_measured(wave.index):
+            yield from ((arm.variant, wave.round) for arm in wave.arms)
+
+
+def left_alone(rt: Runtime, running: Collection[str], *, machine: str) -> tuple[str, ...]:
+    """Those of the `running` units whose run has ended: nobody would read what they measure."""
+    parents = {unit: parent for unit in sorted(running) if (parent := names.parent_of(unit)) is not None}
+    # The list may lag: a run that it lacks is looked up by name.
+    asked = sorted(set(parents.values()).difference(running))
+    gone = {parent for parent in asked if not executions.goes_on(rt, parent, machine=machine)}
+    return tuple(unit for unit, parent in parents.items() if parent in gone)
+
+
+def stop(rt: Runtime, unit: str, *, machine: str) -> None:
+    """End a unit whose run has ended."""
+    rt.clients("stepfunctions").stop_execution(
+        executionArn=executions.arn_of(unit, machine=machine),
+        error=WITH_ITS_RUN,
+        cause="the run that it is a unit of has ended",
+    )
+
+
+def run_of(store: Store, unit: RunUnit) -> Run | None:
+    """The unit's own plan and record; None where it has not got as far as having them, or they cannot be read."""
+    try:
+        return load_run(store, unit.run_id) if load_state(store, unit.run_id) else None
+    except (InvalidExperiment, StateDamaged):
+        return None

@@ -1,0 +1,269 @@
+"""The watchdog: whatever became of the state machines, lease, workloads and replicas follow the running executions.
+
+It needs nothing of an execution but whether it runs, so that it suffices when a machine never reached its own release.
+The node comes first. Each part is done though another one fails; failures are counted, so that a person is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from specdecode import names
+from specdecode.kubernetes.resources import WORKLOAD_KINDS
+from specdecode.kubernetes.teardown import delete_workloads
+from specdecode.runs import lease as leases
+from specdecode.runs.lease import Claim, Lease
+from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
+from specdecode.steps import executions, logs, nodes, units
+from specdecode.steps.guarded import Guarded
+from specdecode.steps.replicas import follow_lease, set_replicas
+from specdecode.steps.runtime import Runtime, StepInput, run_step
+
+UNITS = "the units of runs that have ended"
+EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
+COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
+
+POOL = "NodePool"
+"""Dimension of the metrics of one pool."""
+
+
+class Reconciled(BaseModel):
+    """What the watchdog found and did."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ended: tuple[str, ...] = ()
+    """Runs that held or waited though their execution no longer runs."""
+    stopped: tuple[str, ...] = ()
+    """Units that were stopped since the run that they are of no longer runs."""
+    cleaned: tuple[str, ...] = ()
+    """Values of the run label whose workloads were deleted because no claim stands for them."""
+    replicas: int | None = None
+    """Of the NodePools now; None where they were left as they are, since nobody can say who holds the node."""
+    nodes: int | None = None
+    """NodeClaims of the pools; each is an instance that bills. None where they cannot be counted."""
+    too_many: dict[str, int] | None = None
+    """NodePool -> its nodes beyond those that the lease is worth; None where nobody can say."""
+    deleted: tuple[str, ...] = ()
+    """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
+    ages_s: dict[str, float] = {}
+    """NodePool -> how long its node has been held; 0 where nobody holds it."""
+    holding: int = 0
+    """Runs that hold a node."""
+    waiting: int = 0
+    """Runs that wait for one."""
+    problems: tuple[str, ...] = ()
+    """What could not be done, each with its reason."""
+
+
+def watch(given: StepInput, rt: Runtime) -> Reconciled:
+    """One round; running it again changes nothing more.
+
+    The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
+    """
+    parts = Guarded()
+    running: set[str] | None = None
+    with parts.part(EXECUTIONS):
+        running = executions.running(rt, machine=_machine(rt))
+    stopped = _stop_units(rt, running or set(), parts)
+    if running is not None:  # so that no node is handed to a unit that has just been stopped
+        running -= set(stopped)
+    lease, ended, wanted = _nodes(rt, running, parts)
+    with parts.part(QUEUE):
+        ended += _turns(rt, running, parts)
+    count: Counter[str] | None = None
+    deleted: tuple[str, ...] = ()
+    cleaned: tuple[str, ...] = ()
+    with parts.part(COUNT):
+        if wanted is not None and rt.ends_nodes:
+            deleted = nodes.delete_left(rt.node_pools, rt.lease, now=rt.now())
+        count = rt.pools.billed()
+    with parts.part(WORKLOADS):
+        cleaned = _clean_orphans(rt)
+    found = Reconciled(
+        ended=tuple(claim.run_id for claim in ended),
+        stopped=tuple(stopped),
+        cleaned=cleaned,
+        replicas=None if wanted is None else wanted.replicas,
+        nodes=None if count is None else count.total(),
+        too_many=None if count is None or wanted is None else _too_many(rt.lease.slots, count, wanted),
+        deleted=deleted,
+        ages_s=_ages_s(rt.lease.slots, lease, rt.now()),
+        holding=len(lease.holders),
+        waiting=len(lease.queue),
+        problems=tuple(parts.problems),
+    )
+    with parts.part(METRICS):
+        _publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
+    return found.model_copy(update={"problems": tuple(parts.problems)})
+
+
+def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease, list[Claim], Lease | None]:
+    """Bring the replicas to what the lease is worth; the lease, the claims that were taken out of it, and the lease
+    that the replicas follow, None where they stay as they are.
+
+    A damaged lease is worth nothing, whoever runs: each step of a run reads it, and ends the run where it cannot. One
+    that cannot be had for another reason is worth nothing if no execution runs; else the replicas stay as they are, and
+    those executions, which cannot read it either, end by themselves (ADR 52). One that can be read and not written is
+    worth what it should be.
+    """
+    lease, ended, followed = Lease(), list[Claim](), None
+    wanted = Lease() if running == set() else None
+    with parts.part(NODE):
+        try:
+            lease = rt.lease.read()
+            ended = _ended(rt, lease, running, parts)
+            if ended:
+                without = partial(_without, ended=ended, now=rt.now(), slots=rt.lease.slots)
+                wanted = without(lease)
+                lease = rt.lease.update(without)
+        except LeaseDamaged as damage:
+            set_replicas(rt.pools, Lease(), rt.lease.slots)
+            followed = Lease()
+            _mend(rt.lease, damage, running, parts)
+        except Exception:
+            if wanted is not None:
+                set_replicas(rt.pools, wanted, rt.lease.slots)
+                followed = wanted
+            raise
+        else:
+            followed = follow_lease(rt.pools, rt.lease, known=lease)
+    return lease, ended, followed
+
+
+def _stop_units(rt: Runtime, running: set[str], parts: Guarded) -> list[str]:
+    """Units that run though their run has ended; one that cannot be stopped keeps no other."""
+    stopped, left = list[str](), tuple[str, ...]()
+    with parts.part(UNITS):
+        left = units.left_alone(rt, running, machine=_machine(rt))
+    for unit in left:
+        with parts.part(UNITS):
+            units.stop(rt, unit, machine=_machine(rt))
+            stopped.append(unit)
+    return stopped
+
+
+def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
+    """The same for the servers that already run, which take no node."""
+    try:
+        ended = _ended(rt, rt.turns.read(), running, parts)
+        if ended:
+            rt.turns.update(partial(_without, ended=ended, now=rt.now(), slots=rt.turns.slots))
+        return ended
+    except LeaseDamaged as damage:
+        _mend(rt.turns, damage, running, parts)
+        return []
+
+
+def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, parts: Guarded) -> None:
+    """Keep a damaged queue for a person, and begin it anew when nobody can stand in it: when no execution runs."""
+    with parts.part("a damaged queue"):
+        kept = queue.set_aside()
+        if running == set():
+            queue.begin_anew()
+        state = "it begins anew, empty" if running == set() else "it begins anew when no execution runs"
+        parts.note(f"{damage}: kept as {kept}; {state}")
+
+
+def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) -> list[Claim]:
+    """Claims whose execution no longer runs; none where Step Functions cannot be asked.
+
+    One call lists the executions that run, but its answer may be late. So each holder, and each run that the list
+    lacks, is looked up by name.
+    """
+    if running is None:
+        return []
+    asked = [claim for claim in lease.claims if claim in lease.holders or claim.run_id not in running]
+    with parts.part(EXECUTIONS):
+        return [claim for claim in asked if not executions.is_running(rt, claim, machine=_machine(rt))]
+    return []
+
+
+def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime, slots: Sequence[str]) -> Lease:
+    """All of them out in one write: those that wait first, so that none of them is promoted on the way."""
+    for run_id in sorted((claim.run_id for claim in ended), key=lease.held_by):
+        lease = leases.release(lease, run_id=run_id, now=now, slots=slots)
+    return lease
+
+
+def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
+    """Delete what belongs to runs that neither hold nor wait nor run."""
+    found = {
+        obj["metadata"]["labels"][names.RUN_LABEL]
+        for kind in WORKLOAD_KINDS
+        for obj in rt.kube.list(kind, namespace=names.NAMESPACE, selector=names.RUN_LABEL)
+    }
+    # Asked after the objects were seen: a run that began in between is not taken for an orphan.
+    claimed = {claim.run_id for queue in (rt.lease, rt.turns) for claim in _claims(queue)}
+    alive = {names.run_label(run_id) for run_id in claimed | executions.running(rt, machine=_machine(rt))}
+    orphans = sorted(found - alive)
+    for label in orphans:
+        delete_workloads(rt.kube, selector=f"{names.RUN_LABEL}={label}")
+    return tuple(orphans)
+
+
+def _machine(rt: Runtime) -> str:
+    return rt.environ["STATE_MACHINE_ARN"]
+
+
+def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
+    """Who stands in a queue; nobody where it cannot be read: those whose execution runs are known without it."""
+    try:
+        return queue.read().claims
+    except Exception:
+        logs.LOGGER.exception("a queue cannot be read")
+        return ()
+
+
+def _too_many(slots: Sequence[str], count: Counter[str], wanted: Lease) -> dict[str, int]:
+    """Also of pools that a smaller deployment no longer has."""
+    return {pool: max(0, count[pool] - wanted.replicas_of(pool)) for pool in (*slots, *sorted(set(count) - set(slots)))}
+
+
+def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, float]:
+    """0 while nobody holds the node, and more from the first moment on, whatever the clocks say (LeaseStore)."""
+    since = {claim.pool: claim.held_since for claim in lease.holders if claim.held_since}
+    return {pool: max(1.0, (now - since[pool]).total_seconds()) if pool in since else 0.0 for pool in slots}
+
+
+def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
+    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about."""
+    counts = {
+        "WatchdogHeartbeat": 1 if beats else None,
+        "Nodes": found.nodes,
+        "NodesWithoutLease": None if found.too_many is None else sum(found.too_many.values()),
+        "RunsHolding": found.holding,
+        "RunsWaiting": found.waiting,
+        "RunsReleasedByWatchdog": len(found.ended),
+        "WatchdogProblems": len(found.problems),
+    }
+    data: list[dict[str, Any]] = [
+        {"MetricName": name, "Value": value, "Unit": "Count"} for name, value in counts.items() if value is not None
+    ]
+    data.append({"MetricName": "LeaseAge", "Value": max(found.ages_s.values()), "Unit": "Seconds"})
+    # Of each pool by itself, for the backstop, which ends no other run's instance.
+    for name, unit, values in (
+        ("LeaseAge", "Seconds", found.ages_s),
+        ("NodesWithoutLease", "Count", found.too_many or {}),
+    ):
+        data += [
+            {
+                "MetricName": name,
+                "Value": value,
+                "Unit": unit,
+                "Dimensions": [{"Name": POOL, "Value": rt.pools.name(slot)}],
+            }
+            for slot, value in values.items()
+        ]
+    rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Takes any event (a schedule's, an execution's end, a person's): it looks at everything anyway."""
+    return run_step(watch, {"run_id": "watchdog"}, context)

@@ -1,0 +1,187 @@
+"""The guards as CloudFormation sees them: what they let through, refuse, wait for, and always answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from specdecode import names
+from specdecode.custom_resources import handler as guards
+from specdecode.custom_resources import waiting
+from specdecode.custom_resources.node import give_up
+from specdecode.kubernetes.pools import NodePools
+
+from tests.specdecode.custom_resources.world import GIVEN, MACHINE, NO_LAUNCH, Context, World
+from tests.specdecode.steps.cluster_fake import status
+
+
+def updated(world: World, watched: str, before: dict[str, Any]) -> dict[str, Any]:
+    answer = world.send(
+        "Update", "update", properties={"Watched": watched}, PhysicalResourceId=before["PhysicalResourceId"]
+    )
+    assert answer is not None
+    return answer
+
+
+def created(world: World) -> dict[str, Any]:
+    answer = world.send("Create", "update", properties={"Watched": "old"})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    return answer
+
+
+def test_an_update_passes_while_no_run_has_the_node(world: World) -> None:
+    world.pool(replicas=0)
+    before = created(world)
+    after = updated(world, "new", before)
+    assert after["Status"] == "SUCCESS"
+    assert after["PhysicalResourceId"] != before["PhysicalResourceId"]
+
+
+def test_an_update_is_refused_while_a_run_holds_the_node(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=1)
+    answer = updated(world, "new", before)
+    assert answer["Status"] == "FAILED"
+    assert answer["PhysicalResourceId"] == before["PhysicalResourceId"]
+    for words in ("NodePool trn2 has 1 replica", "specdecode stop", "Nothing was changed"):
+        assert words in answer["Reason"]
+
+
+def test_an_update_is_refused_while_a_check_holds_the_node_without_devices(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.pool(replicas=1, name=names.CPU_NODEPOOL)
+    answer = updated(world, "new", before)
+    assert answer["Status"] == "FAILED"
+    assert "NodePool cpu has 1 replica" in answer["Reason"]
+
+
+def test_a_smaller_deployment_is_refused_while_a_run_holds_a_node_that_it_would_not_have(world: World) -> None:
+    """The pool is no longer in the new settings, and the guard looks at it all the same."""
+    before = created(world)
+    world.pool(replicas=0)
+    world.pool(replicas=1, name="trn2-16")
+    answer = updated(world, "nodes: 1", before)
+    assert answer["Status"] == "FAILED" and "NodePool trn2-16 has 1 replica" in answer["Reason"]
+    world.pool(replicas=0, name="trn2-16")
+    world.claim("going", pool="trn2-16")
+    assert "still going away (NodeClaim/going)" in updated(world, "nodes: 1", before)["Reason"]
+
+
+def test_a_teardown_gives_up_every_node(world: World) -> None:
+    for pool in (names.NODEPOOL, "trn2-2"):
+        world.pool(replicas=1, name=pool)
+        world.claim(f"of-{pool}", pool=pool)
+    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/of-trn2", "NodeClaim/of-trn2-2"]
+    assert [pool["spec"]["replicas"] for pool in world.cluster.all("NodePool")] == [0, 0]
+
+
+def test_a_teardown_gives_up_the_node_without_devices_too(world: World) -> None:
+    world.pool(replicas=1, name=names.CPU_NODEPOOL)
+    world.claim("cpu-claim", pool=names.CPU_NODEPOOL)
+    assert give_up(NodePools(world.cluster.client())) == ["NodeClaim/cpu-claim"]
+    assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
+
+
+def test_an_update_is_refused_while_the_last_node_is_still_going_away(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.claim("trn2-abc")
+    assert "trn2-abc" in updated(world, "new", before)["Reason"]
+
+
+def test_the_rollback_of_a_refused_update_passes(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=1)
+    refused = updated(world, "new", before)
+    back = updated(world, "old", refused)
+    assert back["Status"] == "SUCCESS"
+    assert back["PhysicalResourceId"] == before["PhysicalResourceId"]
+
+
+def test_staging_nodes_do_not_hold_up_an_update(world: World) -> None:
+    before = created(world)
+    world.pool(replicas=0)
+    world.claim("staging-abc", pool=names.STAGING_NODEPOOL)
+    assert updated(world, "new", before)["Status"] == "SUCCESS"
+
+
+def test_drain_waits_for_the_last_node_claim_and_asks_for_its_deletion(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    world.claim("left-behind", pool=names.STAGING_NODEPOOL)
+    world.after[120] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    answer = world.send("Delete", "drain", PhysicalResourceId="Guard")
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.slept == 120
+    assert not world.cluster.all("NodeClaim")
+
+
+def test_drain_hands_over_when_its_invocation_ends_and_keeps_the_deadline(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    assert world.send("Delete", "drain", context=Context(minutes=0.5)) is None
+    (event,) = world.aws.invoked
+    assert event[waiting.DEADLINE] == waiting.LIMIT_S
+    assert event["RequestType"] == "Delete"
+    world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    guards.handler(event, Context())
+    assert world.answers[-1]["Status"] == "SUCCESS"
+
+
+def test_drain_gives_up_at_the_deadline_and_names_what_is_left(world: World) -> None:
+    world.claim("trn2-abc")
+    world.cluster.objects["NodeClaim", "", "trn2-abc"]["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z"
+    answer = world.send("Delete", "drain")
+    assert answer is not None and answer["Status"] == "FAILED"
+    assert "NodeClaim/trn2-abc" in answer["Reason"]
+    assert "still be billed" in answer["Reason"]
+    assert world.slept == waiting.LIMIT_S
+
+
+def test_teardown_ends_runs_and_waits_for_the_node(world: World) -> None:
+    world.pool(replicas=1)
+    world.claim("trn2-abc")
+    labels = {"app.kubernetes.io/managed-by": "specdecode"}
+    metadata = {"name": "r1-base-serving", "namespace": names.NAMESPACE, "labels": labels}
+    world.cluster.put({"kind": "Deployment", "metadata": metadata})
+    world.after[60] = lambda: world.cluster.remove("NodeClaim", "trn2-abc")
+    world.aws.attached = {*(("karpenter", policy) for policy in NO_LAUNCH), ("karpenter", "arn:another")}
+    answer = world.send("Delete", "teardown", properties=GIVEN)
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.attached == {("karpenter", "arn:another")}
+    assert world.aws.stopped == ["run-1", "run-2"]
+    assert world.cluster.all("NodePool")[0]["spec"]["replicas"] == 0
+    assert not world.cluster.all("Deployment")
+
+
+def test_teardown_of_a_stack_that_never_came_up_passes(world: World) -> None:
+    world.aws.running = []
+    answer = world.send("Delete", "teardown", properties=GIVEN)
+    assert answer is not None and answer["Status"] == "SUCCESS"
+
+
+@pytest.mark.parametrize("guard", ["drain", "teardown"])
+@pytest.mark.parametrize("kind", ["Create", "Update"])
+def test_the_deletion_guards_do_nothing_before(world: World, guard: str, kind: str) -> None:
+    world.pool(replicas=1)
+    answer = world.send(kind, guard, properties=GIVEN)
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.stopped == []
+    assert world.cluster.requests == []
+
+
+@pytest.mark.parametrize(("kind", "guard"), [("Delete", "drain"), ("Delete", "nonsense")])
+def test_whatever_goes_wrong_is_answered(world: World, kind: str, guard: str) -> None:
+    world.cluster.fault = lambda method, path: status(403, "nodeclaims is forbidden")
+    answer = world.send(kind, guard)
+    assert answer is not None and answer["Status"] == "FAILED"
+    assert answer["Reason"]
+
+
+def test_a_teardown_without_a_backstop_takes_nothing_off_a_role(world: World) -> None:
+    """As on a cluster that exists, where there is none."""
+    world.aws.attached = {("karpenter", NO_LAUNCH[0])}
+    answer = world.send("Delete", "teardown", properties={"StateMachineArn": MACHINE})
+    assert answer is not None and answer["Status"] == "SUCCESS"
+    assert world.aws.attached and world.aws.stopped == ["run-1", "run-2"]

@@ -1,0 +1,243 @@
+"""What really stands in statuses, events and logs, and the cause that a person reads of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from specdecode.experiment import assets_dir
+from specdecode.kubernetes.diagnosis import explain, load_table
+from specdecode.kubernetes.pods import problems
+
+TABLE = load_table(assets_dir() / "diagnosis.yaml")
+IMAGE = "763104351884.dkr.ecr.us-east-2.amazonaws.com/pytorch-inference-vllm-neuronx:0.9.1"
+NEURON = "2026-Aug-01 10:20:32.033402    11:11    {} {:<40}  {}\n"
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "r1-w0-sd"}, "spec": {"nodeName": "ip-10-0-1-2"}, "status": status}
+
+
+def waiting(reason: str, message: str) -> dict[str, Any]:
+    return {"name": "main", "image": IMAGE, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def ended(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"name": "main", "image": IMAGE, "state": {"terminated": {"exitCode": code, "reason": reason}}}
+
+
+LAYER = (
+    f'Back-off pulling image "{IMAGE}": ErrImagePull: failed to pull and unpack image: failed to copy: httpReadSeeker: '
+    "failed open: unexpected status code https://prod-us-east-2-starport-layer-bucket.s3.us-east-2.amazonaws.com/"
+    "sha256:0a1b: 403 Forbidden"
+)
+PINNED = waiting("ErrImagePull", "not found") | {"image": f"{IMAGE}@sha256:{'0a' * 32}"}
+CLAIMS = (
+    "0/4 nodes are available: 1 cannot allocate all claims, 3 node(s) didn't match Pod's node affinity/selector. "
+    "still not schedulable, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+)
+DISK = (
+    "The node was low on resource: ephemeral-storage. Threshold quantity: 53687091200, available: 48211Mi. "
+    "Container main was using 412Gi, request is 0, has larger consumption of ephemeral-storage."
+)
+MEMORY = "The node was low on resource: memory. Threshold quantity: 100Mi, available: 51208Ki."
+
+
+@pytest.mark.parametrize(
+    ("subject", "row", "words"),
+    [
+        (pod(containerStatuses=[waiting("ImagePullBackOff", LAYER)]), "image-pull", IMAGE),
+        (pod(containerStatuses=[PINNED]), "image-pull", f"image {PINNED['image']} could not be pulled"),
+        (
+            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": CLAIMS}]),
+            "unschedulable",
+            "1 cannot allocate all claims",
+        ),
+        (pod(containerStatuses=[ended(137, "OOMKilled")]), "out-of-memory", "max_model_len"),
+        (pod(phase="Failed", reason="Evicted", message=MEMORY), "out-of-memory", "max_model_len"),
+        (pod(phase="Failed", reason="Evicted", message=DISK), "disk-full", "instance-store"),
+        (
+            pod(phase="Failed", reason="Evicted", message="Pod was rejected: The node had condition: [DiskPressure]. "),
+            "disk-full",
+            "instance-store",
+        ),
+        (pod(phase="Failed", containerStatuses=[ended(70)]), "compiler-crash", "resume the run"),
+    ],
+    ids=[
+        "image-pull",
+        "image-by-digest",
+        "unschedulable",
+        "oom",
+        "evicted-memory",
+        "evicted-disk",
+        "disk-pressure",
+        "exit-70",
+    ],
+)
+def test_the_state_of_a_pod(subject, row, words):
+    status = "\n".join(str(problem) for problem in problems([subject]))
+    found, text = explain(TABLE, {"error": "ServeNotReady: 0 of 2 arms are ready", "status": status})
+    assert found == row
+    assert words in text
+    assert ".." not in text
+
+
+MOUNT = (
+    'MountVolume.SetUp failed for volume "specdecode-models" : rpc error: code = Internal desc = Could not mount '
+    '"specdecode-models" at "/var/lib/kubelet/pods/1/volumes/kubernetes.io~csi/specdecode-models/mount": Mount failed: '
+    "Error: Failed to create S3 client: initial ListObjectsV2 failed: Client error: Forbidden: Access Denied"
+)
+
+
+def test_the_event_of_a_refused_mount():
+    event = {"type": "Warning", "reason": "FailedMount", "message": MOUNT, "involvedObject": {"name": "r1-w0-sd"}}
+    (problem,) = problems([pod(phase="Pending")], events=[event])
+    assert explain(TABLE, {"error": "ServeNotReady: not ready", "status": str(problem)})[0] == "s3-denied"
+
+
+KARPENTER = (
+    "CapacityUnavailable: no node within 30 min; Karpenter says InsufficientCapacityError: NodeClaim trn2-x7k2p event: "
+    "creating instance, insufficient capacity, with fleet error(s), "
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "row"),
+    [
+        ("InsufficientInstanceCapacity: We currently do not have sufficient trn2.48xlarge capacity", "no-capacity"),
+        ("VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 0", "quota"),
+    ],
+)
+def test_karpenter_s_event_about_a_node_that_did_not_come(reason, row):
+    assert explain(TABLE, {"error": KARPENTER + reason})[0] == row
+
+
+@pytest.mark.parametrize(
+    ("log", "row"),
+    [
+        (
+            NEURON.format(" INFO", "NRT:nrt_init", "Neuron Runtime 2.28.23.0 built on Sep  4 2025")
+            + NEURON.format(" INFO", "NRT:nrt_init", "Found neuron driver: 2.29")
+            + NEURON.format("ERROR", "NRT:nrt_init", "This Neuron Runtime (compatibility id: 6) is not compatible with")
+            + "RuntimeError: The PyTorch Neuron Runtime could not be initialized.\n",
+            "driver-too-new",
+        ),
+        (
+            NEURON.format("ERROR", "TDRV:dmem_buf_copyin", "Copy from buffer to memory failed")
+            + NEURON.format("ERROR", "NRT:nrt_init", "Failed to initialize devices, error:1"),
+            "driver-too-new",
+        ),
+        (
+            NEURON.format(" INFO", "NRT:nrt_init", "Found neuron driver: 2.27")
+            + NEURON.format("ERROR", "NRT:nrt_tensor_allocate", "Failed to allocate 805306368 bytes")
+            + "RuntimeError: NRT_RESOURCE\n",
+            "device-memory",
+        ),
+        (
+            NEURON.format("ERROR", "TDRV:dmem_alloc_internal", "Failed to alloc DEVICE memory: 180355072"),
+            "device-memory",
+        ),
+        (
+            NEURON.format(
+                "ERROR", "TDRV:log_dev_mem", "Failed to allocate 4.000GB (alignment: none, usage: tensors) on ND 0:NC 4"
+            ),
+            "device-memory",
+        ),
+        (
+            NEURON.format(
+                "ERROR",
+                "TDRV:log_dev_mem",
+                "Failed to allocate 172.000MB (usage: tensors) on ND 0:NC 0, current utilization:\n\t* total: 15.855GB",
+            ),
+            "device-memory",
+        ),
+        ('RuntimeError: nrt_tensor_allocate status=4 message="Allocation Failure"\n', "device-memory"),
+        (NEURON.format("ERROR", "NRT:nrt_infodump", "Failure: NRT_RESOURCE in nrt_load()"), "device-memory"),
+        ("MemoryError: Cannot allocate memory\n", "out-of-memory"),
+        (
+            "huggingface_hub.errors.GatedRepoError: 403 Client Error. (Request ID: Root=1-6a)\n\n"
+            "Cannot access gated repo for url https://huggingface.co/meta-llama/Llama-3.1-405B-Instruct/resolve/main/\n",
+            "hugging-face-denied",
+        ),
+        (
+            "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://huggingface.co/api/models/x\n",
+            "hugging-face-denied",
+        ),
+        (
+            "upload failed: graph.neff to s3://b/compiled/0a/graph.neff An error occurred (AccessDenied) when calling "
+            "the PutObject operation: User: arn:aws:sts::1:assumed-role/x is not authorized to perform: s3:PutObject\n",
+            "s3-denied",
+        ),
+        (
+            "fatal error: An error occurred (403) when calling the HeadObject operation: Forbidden\n",
+            "s3-denied",
+        ),
+        ("specdecode: error 70: the Neuron compiler crashed (exit 70); its log is above\n", "compiler-crash"),
+        (
+            "specdecode: error 65: models/acme--head@v1/ has no weights in safetensors (only a.bin), and x\n",
+            "weights-format",
+        ),
+        ("specdecode: error 75: 8 Neuron devices were claimed and 7 are here\n", "node-unfit"),
+    ],
+    ids=[
+        "driver",
+        "driver-late",
+        "device-memory",
+        "device-alloc",
+        "device-table",
+        "device-table-2024",
+        "device-framework",
+        "device-load",
+        "host-memory",
+        "hub-403",
+        "hub-401",
+        "s3-put",
+        "s3-head",
+        "exit-70",
+        "exit-65",
+        "exit-75",
+    ],
+)
+def test_the_log_of_a_pod(log, row):
+    status = "r1-w0-sd: container main keeps ending with exit code 1 (3 restarts)"
+    assert explain(TABLE, {"error": "ServeNotReady: x", "status": status, "logs": log})[0] == row
+
+
+def test_a_job_that_failed_for_no_known_reason_is_named():
+    found, text = explain(TABLE, {"error": "BenchmarkFailed: r1-w0-benchmark failed: BackoffLimitExceeded: Job has"})
+    assert found == "job-failed"
+    assert "The pods of r1-w0-benchmark failed" in text
+
+
+@pytest.mark.parametrize(
+    ("evidence", "row", "words"),
+    [
+        (
+            {"status": 'r1-w0-smoke-0: CreateContainerConfigError of container main: secret "endpoint-chat" not found'},
+            "api-key-missing",
+            "The Secret endpoint-chat with the API key",
+        ),
+        (
+            {"status": "of container main: couldn't find key api-key in Secret specdecode/endpoint-chat"},
+            "api-key-missing",
+            "The Secret endpoint-chat with the API key",
+        ),
+        ({"logs": 'specdecode: error 78: base: HTTP 401: {"error": "no"}'}, "endpoint-denied", "arm base refused"),
+        (
+            {"logs": "specdecode: error 78: sd-k7: not reachable: <[Errno 111] Connection refused>; x: y"},
+            "endpoint-away",
+            "arm sd-k7 could not be reached: <[Errno 111] Connection refused>.",
+        ),
+    ],
+    ids=["no-secret", "no-entry", "refused", "away"],
+)  # fmt: skip
+def test_a_server_that_already_runs(evidence, row, words):
+    found, text = explain(TABLE, {"error": "SmokeFailed: r1-w0-smoke failed: BackoffLimitExceeded", **evidence})
+    assert (found, words in text) == (row, True), text
+
+
+@pytest.mark.parametrize(("code", "row"), [("137", "arm-died"), ("70", "compiler-crash")])
+def test_an_arm_that_dies_under_load_is_that_even_while_its_container_is_started_again(code: str, row: str) -> None:
+    ends = f"pod r1-w0-sd: container main keeps ending with exit code {code} (1 restarts)"
+    assert explain(TABLE, {"error": f"BenchmarkFailed: arm sd died under load: {ends}", "status": ends})[0] == row
+    assert explain(TABLE, {"error": f"ServeNotReady: {ends}", "status": ends})[0] in ("crash-loop", "compiler-crash")

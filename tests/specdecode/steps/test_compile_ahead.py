@@ -1,0 +1,258 @@
+"""Compiling without the accelerator: before the node, side by side, and on the node what does not load."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from specdecode import names, s3_keys
+from specdecode.cli.runs_deployment import Execution
+from specdecode.cli.runs_view import lines, view
+from specdecode.experiment import load_preset
+from specdecode.experiment.model import CompileOn
+from specdecode.experiment.shapes import COMPILERS
+from specdecode.runs.state import load_state
+from specdecode.steps import compile as compiling
+from specdecode.steps import release, serve
+from specdecode.steps.artifacts import compiled, served
+from specdecode.steps.errors import ArtifactRefused, CompileFailed, ServeNotReady
+from specdecode.steps.run import load_run
+
+from tests.specdecode.steps.world import World
+
+REQUEST = {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 1}}
+
+
+def ahead(world: World, run_id: str = "run-1") -> list[str]:
+    """Ask CompileOnCpu until it is done; its messages."""
+    seen: list[str] = []
+    for _ in range(50):
+        answer = compiling.compile_arms(world.given(run_id, ahead=True), world.rt)
+        seen.append(answer.message)
+        if answer.done:
+            return seen
+        world.time += timedelta(seconds=answer.wait_s)
+    raise AssertionError(seen)
+
+
+def compile_jobs(world: World) -> list[dict]:
+    return [job for job in world.cluster.all("Job") if job["metadata"]["labels"][names.COMPONENT_LABEL] == "compile"]
+
+
+def crashing(exit_code: int, *, of: str):
+    """The fate of serving pods: those of variant `of` end again and again."""
+
+    def fate(pod):
+        if pod["metadata"]["labels"][names.VARIANT_LABEL] == of:
+            last = {"terminated": {"exitCode": exit_code, "reason": "Error"}}
+            waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+            status = {"name": "main", "image": "e", "restartCount": 3, "state": waiting, "lastState": last}
+            pod["status"] = {"phase": "Running", "containerStatuses": [status]}
+
+    return fate
+
+
+def before_serve(world: World, request=REQUEST) -> None:
+    world.plan(request=request)
+    world.finish("StageModels")
+    ahead(world)
+    world.finish("AcquireCapacity")
+
+
+def test_all_artifacts_are_compiled_side_by_side_on_cpu_nodes_before_the_node_is_taken():
+    world = World()
+    world.plan(request=REQUEST)
+    world.finish("StageModels")
+    world.trouble["compile"] = lambda pod: None
+    first = compiling.compile_arms(world.given("run-1", ahead=True), world.rt)
+    assert not first.done
+    jobs = compile_jobs(world)
+    assert len(jobs) == 2
+    for job in jobs:
+        spec = job["spec"]["template"]["spec"]
+        assert spec["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
+        assert "resourceClaims" not in spec
+        assert [each["key"] for each in spec["tolerations"]] == [names.DYNAMIC_TAINT]
+    assert (world.replicas, world.rt.lease.read().claims) == (0, ())
+    del world.trouble["compile"]
+    assert ahead(world)[-1] == "2 artifacts are ready, compiled on CPU nodes"
+    assert (world.replicas, world.rt.lease.read().claims) == (0, ())
+
+
+def test_a_run_whose_artifacts_load_compiles_nothing_on_the_node():
+    world = World()
+    before_serve(world)
+    world.finish("Serve")
+    assert all(
+        job["spec"]["template"]["spec"]["nodeSelector"] == {"karpenter.sh/nodepool": names.COMPILE_NODEPOOL}
+        for job in compile_jobs(world)
+    )
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None and state.refused_artifacts == ()
+
+
+def test_no_more_are_compiled_at_a_time_than_there_may_be_nodes():
+    world = World()
+    preset = load_preset("rehearsal").model_dump(mode="json", exclude_defaults=True)
+    base, sd = (next(each for each in preset["variants"] if each["name"] == name) for name in ("base", "sd"))
+    more = [
+        {**sd, "name": f"sd-k{k}", "label": f"k={k}", "speculation": {**sd["speculation"], "num_speculative_tokens": k}}
+        for k in range(2, 8)
+    ]
+    document = {"extends": "rehearsal", "name": "many", "compile": {"on": "cpu"}, "variants": [base, *more]}
+    world.plan(request={"experiment": document, "accept_cost": 600})
+    world.finish("StageModels")
+    world.trouble["compile"] = lambda pod: None
+    answer = compiling.compile_arms(world.given("run-1", ahead=True), world.rt)
+    assert len(compile_jobs(world)) == COMPILERS
+    assert f"{7 - COMPILERS} wait for a CPU node" in answer.message
+    del world.trouble["compile"]
+    ahead(world)
+    assert len([key for key in world.s3.objects if key.startswith("compiled/")]) == 7
+
+
+def test_an_artifact_that_does_not_load_is_compiled_on_the_node_and_the_other_arm_keeps_its_own():
+    world = World()
+    before_serve(world)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ArtifactRefused, match="sd does not start from the artifact"):
+        world.finish("Serve")
+    del world.trouble["serving"]
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None
+    assert (len(state.refused_artifacts), state.sent_back) == (1, (0,))
+    assert state.failures[0].variant == "sd"
+    assert [key for key in world.s3.objects if "diagnostics/sd-compiled-on-cpu/" in key]
+    world.finish("StopArms")
+    assert world.workloads() == []
+    world.finish("Compile")
+    (job,) = compile_jobs(world)
+    spec = job["spec"]["template"]["spec"]
+    assert job["metadata"]["labels"][names.VARIANT_LABEL] == "sd"
+    assert spec["resourceClaims"] and "karpenter.sh/nodepool" not in spec["nodeSelector"]
+    world.finish("Serve")
+    scripts = {}
+    for deployment in world.cluster.all("Deployment"):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        scripts[deployment["metadata"]["labels"][names.VARIANT_LABEL]] = container["command"][2]
+    assert state.refused_artifacts[0] not in scripts["sd"]
+    after = load_state(world.rt.store, "run-1")
+    assert after is not None and (after.sent_back, after.refused_artifacts) == ((), state.refused_artifacts)
+
+
+def test_report_and_status_say_where_each_artifact_was_compiled_and_the_report_which_was_served():
+    world = World()
+    before_serve(world)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ArtifactRefused):
+        world.finish("Serve")
+    run = load_run(world.rt.store, "run-1")
+    found = {each.variant: (each.on, each.refused) for each in compiled(run)}
+    assert found == {"base": (CompileOn.CPU, False), "sd": (CompileOn.ACCELERATOR, True)}
+    arms = {arm.variant: arm for arm in run.plan.waves[0].arms}
+    artifacts = {each.variant: each.artifact for each in served(run, bucket="s3://b/")}
+    assert artifacts["base"] == f"s3://b/compiled/{arms['base'].fingerprint}/"
+    assert artifacts["sd"] == f"s3://b/compiled/{arms['sd'].fallback}/"
+    (recipe,) = (each.recipe for each in served(run, bucket="s3://b/") if each.variant == "sd")
+    assert arms["sd"].fallback in recipe and arms["sd"].fingerprint not in recipe
+    execution = Execution(run_id="run-1", arn="a", status="RUNNING", started="2026-08-01T12:00:00+00:00", stopped=None)
+    shown = lines(view(execution, [], run.state, run.plan, now=world.time))
+    assert "  compiled    sd on the node: what a CPU node had compiled did not load" in shown
+
+
+def test_a_run_on_the_accelerator_says_nothing_of_it():
+    world = World()
+    world.run_through(until="Serve", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
+    assert compiled(load_run(world.rt.store, "run-1")) == ()
+
+
+def test_serve_that_was_cut_off_after_it_noted_the_refusal_says_it_again():
+    world = World()
+    before_serve(world)
+    world.trouble["serving"] = crashing(1, of="base")
+    for _ in range(2):
+        with pytest.raises(ArtifactRefused):
+            serve.serve(world.given("run-1"), world.rt)
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None and len(state.refused_artifacts) == 1
+
+
+@pytest.mark.parametrize("code", [73, 75])
+def test_a_node_that_is_not_as_it_must_be_is_no_fault_of_the_artifact(code):
+    world = World()
+    before_serve(world)
+    world.trouble["serving"] = crashing(code, of="base")
+    with pytest.raises(ServeNotReady):
+        world.finish("Serve")
+
+
+def test_an_artifact_that_has_been_served_and_measured_is_not_refused_in_a_later_round():
+    world = World()
+    before_serve(world, {"experiment": "rehearsal", "set": {"compile.on": "cpu", "workload.rounds": 2}})
+    for step in ("Serve", "Smoke", "Benchmark", "StopArms"):
+        world.finish(step)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ServeNotReady):
+        world.finish("Serve", wave=1)
+    state = load_state(world.rt.store, "run-1")
+    assert state is not None and (state.measured, state.refused_artifacts) == ((0,), ())
+
+
+def test_an_artifact_of_the_node_that_does_not_load_fails_the_run_as_ever():
+    world = World()
+    world.run_through(until="Compile", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
+    world.trouble["serving"] = crashing(1, of="base")
+    with pytest.raises(ServeNotReady):
+        world.finish("Serve")
+
+
+def test_a_compile_that_fails_on_a_cpu_node_fails_the_run_before_the_node_is_taken():
+    world = World()
+    world.plan(request=REQUEST)
+    world.finish("StageModels")
+    world.job_fails["compile"] = 1
+    with pytest.raises(CompileFailed, match=r"base: .* \(on a CPU node, before the node was taken; --set compile.on"):
+        ahead(world)
+    assert world.replicas == 0
+    world.clean_up(CompileFailed("x"))
+    assert world.workloads() == []
+
+
+def test_what_a_server_with_devices_has_compiled_is_taken_by_a_run_that_wants_cpu_nodes():
+    world = World()
+    world.run_through("run-1", request={"experiment": "rehearsal", "set": {"workload.rounds": 1}})
+    release.release(world.given("run-1"), world.rt)
+    made = {key for key in world.s3.objects if key.startswith("compiled/")}
+    world.plan("run-2", request=REQUEST)
+    world.finish("StageModels", "run-2")
+    assert ahead(world, "run-2") == ["0 artifacts are ready, compiled on CPU nodes"]
+    world.finish("AcquireCapacity", "run-2")
+    world.finish("Serve", "run-2")
+    assert {key for key in world.s3.objects if key.startswith("compiled/")} == made
+
+
+def test_what_cpu_nodes_have_compiled_is_found_by_the_next_plan():
+    world = World()
+    before_serve(world)
+    world.plan("run-2", request=REQUEST)
+    plan = load_run(world.rt.store, "run-2").plan
+    assert [artifact.compiled for artifact in plan.artifacts] == [True, True]
+    assert "CompileOnCpu" not in [step.name for step in plan.steps]
+
+
+def test_a_refused_artifact_is_not_tried_again_by_the_next_run():
+    world = World()
+    before_serve(world)
+    world.trouble["serving"] = crashing(1, of="sd")
+    with pytest.raises(ArtifactRefused):
+        world.finish("Serve")
+    del world.trouble["serving"]
+    for step in ("StopArms", "Compile", "Serve", "StopArms"):
+        world.finish(step)
+    release.release(world.given("run-1"), world.rt)
+    refused = load_state(world.rt.store, "run-1").refused_artifacts[0]
+    world.plan("run-2", request=REQUEST)
+    stored = json.loads(world.s3.objects[s3_keys.run_key("run-2", "plan.json")])
+    used = {arm["fingerprint"] for wave in stored["waves"] for arm in wave["arms"]}
+    assert refused not in used

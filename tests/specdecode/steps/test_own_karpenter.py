@@ -1,0 +1,114 @@
+"""Somebody else's Karpenter: our NodePools under their own names follow the runs, and nobody else's are touched."""
+
+from __future__ import annotations
+
+import copy
+import json
+from datetime import timedelta
+
+import pytest
+from specdecode import names
+from specdecode.custom_resources import node as guards
+from specdecode.giving_back import CLAIM_GRACE_MINUTES
+from specdecode.kubernetes.pools import NodePools
+from specdecode.steps import inspect, release, watchdog
+from specdecode.steps.errors import NodeLost
+
+from tests.specdecode.steps.cluster_fake import status
+from tests.specdecode.steps.world import NODE, WAITING, World, made_ready
+
+POOL = "specdecode-trn2"
+THEIRS = {"kind": "NodePool", "metadata": {"name": "trn2"}, "spec": {"replicas": 3, "template": {"spec": {}}}}
+INSIDE = (f"/namespaces/{names.NAMESPACE}/", "/namespaces/default/events")
+OUTSIDE = ("/nodes", "/resourceslices", "/nodeclaims", "/nodepools/specdecode-", "/ec2nodeclasses/")
+
+
+class Guest(World):
+    """A world whose Karpenter has a pool `trn2` of somebody else's, too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rt.environ = {**self.rt.environ, names.RIGHTS_VARIABLE: names.POOL_RIGHTS}
+        pool = copy.deepcopy(self.cluster.objects.pop(("NodePool", "", "trn2")))
+        pool["metadata"] = {"name": POOL}
+        self.cluster.put(pool)
+        self.cluster.put(made_ready(copy.deepcopy(THEIRS)))
+        self.claim("theirs", "trn2")
+        self.cluster.fault = self._refuse
+
+    def _refuse(self, method: str, path: str):
+        """As RBAC would: reads of what is named, and one write outside the namespace."""
+        if any(part in path for part in INSIDE):
+            return None
+        allowed = {"GET": any(part in path for part in OUTSIDE), "PATCH": path.endswith(f"/nodepools/{POOL}/scale")}
+        return None if allowed.get(method) else status(403, f"cannot {method} {path}")
+
+    def claim(self, name: str, pool: str) -> None:
+        self.cluster.put({"kind": "NodeClaim", "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": pool}}})
+
+    @property
+    def replicas(self) -> int:
+        return int(self.cluster.objects["NodePool", "", POOL]["spec"]["replicas"])
+
+    def _node(self) -> None:
+        super()._node()
+        if (node := self.cluster.objects.get(("Node", "", NODE))) is not None:
+            node["metadata"]["labels"] = {"karpenter.sh/nodepool": POOL}
+
+
+@pytest.fixture
+def world() -> Guest:
+    return Guest()
+
+
+def told(world: World) -> dict[tuple[str, str], float]:
+    return {
+        (item["MetricName"], "".join(found["Value"] for found in item.get("Dimensions", []))): item["Value"]
+        for item in world.cloudwatch.data
+    }
+
+
+def test_a_run_from_plan_to_release(world: Guest) -> None:
+    world.run_through(until="Serve")
+    assert world.replicas == 1
+    seen = inspect.look(world.given("inspect"), world.rt)
+    assert (seen.replicas, seen.nodes) == (1, (f"{NODE} of trn2 (Ready)",))
+    placed = [
+        obj["spec"]["template"]["spec"].get("nodeSelector")
+        for kind in ("Job", "Deployment")
+        for obj in world.cluster.all(kind)
+    ]
+    assert {json.dumps(item) for item in placed} == {"null", json.dumps({names.ACCELERATOR_LABEL: "trn2"})}
+    release.release(world.given("run-1"), world.rt)
+    assert world.replicas == 0
+    assert world.cluster.objects["NodePool", "", "trn2"]["spec"]["replicas"] == 3
+
+
+def test_a_node_that_goes_away_is_seen(world: Guest) -> None:
+    world.run_through(until="Serve")
+    world.node_comes = False
+    world.cluster.remove("Node", NODE)
+    with pytest.raises(NodeLost):
+        WAITING["Smoke"](world.given("run-1"), world.rt)
+
+
+def test_the_watchdog_gives_up_our_node_counts_none_of_theirs_and_deletes_none(world: Guest) -> None:
+    world.run_through(until="Serve")
+    world.claim("ours", POOL)
+    world.states.executions.clear()
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert (found.ended, found.problems, world.replicas, found.nodes) == (("run-1",), (), 0, 1)
+    world.time += timedelta(minutes=CLAIM_GRACE_MINUTES + 1)
+    found = watchdog.watch(world.given("watchdog"), world.rt)
+    assert (found.deleted, found.problems) == ((), ()), "it has no right to: the backstop ends the instance"
+    metrics = told(world)
+    assert (metrics["NodesWithoutLease", ""], metrics["NodesWithoutLease", POOL]) == (1, 1)
+    assert ("NodesWithoutLease", "trn2") not in metrics
+
+
+def test_a_teardown_gives_up_ours(world: Guest) -> None:
+    world.run_through(until="Serve")
+    world.claim("ours", POOL)
+    pools = NodePools(world.cluster.client(), foreign=True)
+    assert "NodePool specdecode-trn2 has 1 replica" in str(guards.in_use(pools))
+    assert "NodeClaim/ours" in guards.give_up(pools) and world.replicas == 0

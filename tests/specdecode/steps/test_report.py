@@ -1,0 +1,335 @@
+"""The report step: from raw records to the files and the execution's output."""
+
+import json
+from datetime import timedelta
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from specdecode import names
+from specdecode.analysis.context import Failure
+from specdecode.experiment import Capacity, load_preset
+from specdecode.experiment.shapes import CPU, TRN2, TRN2_SMALL
+from specdecode.records import Chunk, RequestRecord, Servers
+from specdecode.runs.state import change_state, load_state
+from specdecode.steps import release, report, run
+from specdecode.steps.errors import InvalidExperiment, ReportFailed
+from specdecode.steps.previous import LOOKED_AT
+from specdecode.steps.request import parse_request
+
+from tests.specdecode.steps.aws_fake import client_error
+from tests.specdecode.steps.world import World
+
+FILES = {"report.html", "report.md", "report.csv", "report.json"}
+
+
+def record(variant: str, case: str, index: int, seconds: float, run_id: str = "run-1") -> RequestRecord:
+    return RequestRecord(
+        run_id=run_id,
+        variant=variant,
+        case=case,
+        index=index,
+        started_at=1_800_000_000.0 + index,
+        sent_s=10.0 * index,
+        end_s=seconds,
+        chunks=(Chunk(at_s=0.1, chars=4), Chunk(at_s=seconds, chars=400)),
+        requested_input_tokens=64,
+        requested_output_tokens=100,
+        prompt_tokens=64,
+        completion_tokens=100,
+        prompt_sha256=f"{index:064d}",
+        output="the same",
+        finish_reason="length",
+    )
+
+
+def measured() -> World:
+    world = World()
+    measure(world)
+    return world
+
+
+def measure(world: World, run_id: str = "run-1", *, speculating_s: float = 1.0, request=None) -> None:
+    """A run whose arms answer in 2 s and in `speculating_s`, up to its report."""
+    world.run_through(run_id, request=request)
+    release.release(world.given(run_id), world.rt)
+    for variant, seconds in (("base", 2.0), ("sd", speculating_s)):
+        records = [record(variant, "repeat-line", index, seconds + index / 100, run_id) for index in range(8)]
+        lines = [item.model_dump_json() for item in records]
+        world.s3.objects[f"runs/{run_id}/raw/{variant}/repeat-line.jsonl"] = "\n".join(lines).encode()
+    world.time += timedelta(hours=1)
+
+
+def published(world: World, metric: str) -> dict[tuple[str, ...], float]:
+    """Values of the dimensions -> value, of the newest datum."""
+    return {
+        tuple(item["Value"] for item in datum["Dimensions"]): datum["Values"][0]
+        for datum in world.cloudwatch.data
+        if datum["MetricName"] == metric
+    }
+
+
+def test_the_report_lies_beside_the_raw_files_and_the_output_says_so():
+    world = measured()
+    answer = report.report(world.given("run-1"), world.rt)
+    assert {key.removeprefix("runs/run-1/") for key in world.s3.objects} >= FILES
+    assert answer.report == "s3://bucket/runs/run-1/report.html"
+    assert answer.verdict
+    assert len(answer.model_dump_json()) < 4096
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    assert document["run_id"] == "run-1"
+    (fastest,) = [item for item in document["context"]["served"] if item["variant"] == "sd"]
+    prefix = fastest["artifact"].removeprefix("s3://bucket/")
+    assert prefix.startswith("compiled/") and f"{prefix}COMPLETE.json" in world.s3.objects, "it is the one that served"
+    assert document["context"]["node"] == "", "an engine that opens no Neuron device ran on no Trainium"
+    assert fastest["artifact"] in world.s3.objects["runs/run-1/report.html"].decode()
+    assert document["context"]["node_seconds"] > 0
+    assert {group["variant"] for group in document["context"]["device_groups"]} == {"base", "sd"}
+
+
+@pytest.mark.parametrize(
+    ("preset", "deployed", "price", "shown"),
+    [
+        ("qwen3-32b", Capacity(), TRN2.prices["us-east-2"].usd, True),
+        ("qwen3-32b", Capacity(node=TRN2.name, price_per_node_hour=30), 30, True),
+        ("llama-3.1-8b-eagle3-small", Capacity(node=TRN2_SMALL.name, price_per_node_hour=3), 3, True),
+        ("rehearsal-small", Capacity(node=TRN2_SMALL.name, price_per_node_hour=3), 3, False),
+        ("account-check", Capacity(node=TRN2.name, price_per_node_hour=30), CPU.prices["us-east-2"].usd, True),
+    ],
+)
+def test_the_report_has_the_node_that_the_run_held_with_its_devices_and_its_price(preset, deployed, price, shown):
+    """The deployment's price is of its node with devices; an engine that opens none ran on no Trainium."""
+    world, shape = World(), load_preset(preset).shape
+    world.rt.environ = {**world.rt.environ, "CAPACITY": deployed.model_dump_json()}
+    world.plan(request={"experiment": preset})
+    held = run.load_run(world.rt.store, "run-1")
+    context = report.run_context(held.plan, held.state, world.rt, Servers(run_id="run-1"))
+    assert (context.node, context.devices_per_node) == (shape.name if shown else "", shape.devices)
+    assert (context.price_per_node_hour, context.capacity_type) == (price, "on-demand")
+
+
+def test_what_each_arm_carries_at_the_objective_is_in_the_output_and_in_cloudwatch():
+    world = World()
+    measure(world, request={"experiment": "rehearsal", "set": {"workload.slo": {"e2e_s": 1.5}, "workload.rounds": 1}})
+    answer = report.report(world.given("run-1"), world.rt)
+    assert [text.split(" (")[0] for text in answer.carried] == [
+        "base does not keep it at 1 at a time",
+        "sd carries 1 at a time",
+    ]
+    assert {key[-1]: value for key, value in published(world, "LargestLoadKept").items()} == {"Base": 0.0, "SD": 1.0}
+    good = published(world, "GoodRequests")
+    assert good and {value for key, value in good.items() if "SD" in key} == {1.0}
+    assert {value for key, value in good.items() if "Base" in key} == {0.0} and published(world, "Goodput")
+
+
+def test_the_run_pays_for_the_node_until_it_was_given_back():
+    """The report comes an hour later: that hour cost nothing."""
+    world = measured()
+    state = load_state(world.rt.store, "run-1")
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert state and state.released_at and state.held_since
+    assert context["node_seconds"] == (state.released_at - state.held_since).total_seconds()
+    assert world.time - state.released_at >= timedelta(hours=1)
+
+
+def test_the_engines_counters_are_what_the_benchmark_found():
+    world = measured()
+    found = {"variant": "sd", "case": "repeat-line", "drafts": 160, "draft_tokens": 800, "accepted_tokens": 680}
+    servers = {"run_id": "run-1", "arms": {"sd": {"model": "served"}}, "counters": [found], "a later field": 1}
+    world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    arm = next(arm for arm in document["arms"] if arm["variant"] == "sd")
+    assert arm["acceptance_source"] == "engine counters"
+    assert arm["totals"]["acceptance_rate"] == pytest.approx(680 / 800)
+    assert any("/llmperf/sd/repeat-line/served_64_" in key for key in world.s3.objects)
+
+
+def test_the_measured_sets_and_the_prefix_caches_are_named_in_the_report():
+    world = measured()
+    tickets = {"name": "tickets", "version": "3", "licence": "ours", "sha256": "5f" * 32, "prompts": 7}
+    servers = {"run_id": "run-1", "arms": {"base": {"prefix_caching": False}, "sd": {"model": "m"}}, "sets": [tickets]}
+    world.s3.objects["runs/run-1/servers.json"] = json.dumps(servers).encode()
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert context["sets"] == [tickets]
+    assert context["prefix_caching"] == {"base": False}
+    assert f"set tickets 3 (ours), SHA-256 {'5f' * 32}" in world.s3.objects["runs/run-1/report.html"].decode()
+
+
+@pytest.mark.parametrize("damaged", [b"not JSON", b"[]", b'{"counters": 1}'])
+def test_a_report_needs_no_counters(damaged):
+    world = measured()
+    world.s3.objects["runs/run-1/servers.json"] = damaged
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    assert document["pairs"]
+
+
+def test_the_scores_of_the_accuracy_test_are_in_the_report():
+    world = measured()
+    report.report(world.given("run-1"), world.rt)
+    document = json.loads(world.s3.objects["runs/run-1/report.json"])
+    assert {(score["variant"], score["task"]) for score in document["context"]["accuracy"]} == {
+        ("base", "gsm8k"),
+        ("sd", "gsm8k"),
+    }
+    assert "gsm8k" in world.s3.objects["runs/run-1/report.md"].decode()
+
+
+def test_a_failed_accuracy_test_is_named_in_the_report():
+    world = measured()
+    world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/accuracy/" not in key}
+    failure = Failure(stage="Accuracy", message="r1-w0-accuracy failed: BackoffLimitExceeded")
+    change_state(world.rt.store, "run-1", failures=(failure,))
+    answer = report.report(world.given("run-1"), world.rt)
+    assert answer.verdict
+    for name in ("report.html", "report.md"):
+        assert "BackoffLimitExceeded" in world.s3.objects[f"runs/run-1/{name}"].decode()
+
+
+@pytest.mark.parametrize("text", [b"not JSON", b"[]", b'{"results": 1}', b'{"results": {"gsm8k": {"a,none": NaN}}}'])
+def test_a_damaged_score_is_named_and_loses_nothing(text):
+    world = measured()
+    world.s3.objects["runs/run-1/accuracy/sd.json"] = text
+    report.report(world.given("run-1"), world.rt)
+    context = json.loads(world.s3.objects["runs/run-1/report.json"])["context"]
+    assert [score["variant"] for score in context["accuracy"]] == ["base"]
+    (failure,) = context["failures"]
+    assert failure["variant"] == "sd"
+    assert "accuracy/sd.json is no result of lm-eval" in failure["message"]
+
+
+def test_the_report_s_address_opens_in_a_browser():
+    world = measured()
+    page = report.report(world.given("run-1"), world.rt).page
+    parts = urlsplit(page)
+    region, bucket = world.rt.environ["AWS_REGION"], world.rt.store.bucket
+    assert (parts.scheme, parts.netloc) == ("https", f"{region}.console.aws.amazon.com")
+    assert parts.path == f"/s3/object/{bucket}"
+    assert parse_qs(parts.query) == {"region": [region], "prefix": ["runs/run-1/report.html"]}
+    assert "runs/run-1/report.html" in world.s3.objects
+    assert report.console_page("b", "k", "cn-north-1").startswith("https://cn-north-1.console.amazonaws.cn/")
+
+
+def test_a_run_without_records_has_no_report():
+    world = measured()
+    world.s3.objects = {key: value for key, value in world.s3.objects.items() if "/raw/" not in key}
+    with pytest.raises(ReportFailed, match="no record"):
+        report.report(world.given("run-1"), world.rt)
+
+
+def test_the_console_s_stray_comment_is_no_mistake():
+    """What its form for a new execution begins with; another unknown key still is one."""
+    given = {"Comment": "Insert your JSON here", "experiment": "rehearsal"}
+    assert parse_request(given).experiment == "rehearsal"
+    assert parse_request({"Comment": "x", "resume": "run-20260101-000000-abcd"}).resume
+    with pytest.raises(InvalidExperiment, match="Extra inputs"):
+        parse_request({"Kommentar": "x"})
+
+
+def test_a_damaged_line_is_named():
+    world = measured()
+    world.s3.objects["runs/run-1/raw/sd/repeat-line.jsonl"] += b'\n{"run_id": 1}'
+    with pytest.raises(ReportFailed, match=r"raw/sd/repeat-line\.jsonl line 9"):
+        report.report(world.given("run-1"), world.rt)
+
+
+def test_the_comparison_s_figures_are_published_in_the_sample_s_namespace():
+    world = measured()
+    answer = report.report(world.given("run-1"), world.rt)
+    assert answer.unpublished == ()
+    assert {datum["Namespace"] for datum in world.cloudwatch.data} == {names.METRIC_NAMESPACE}
+    (gain,) = {value for (*_, variant, _case), value in published(world, "Speedup").items() if variant == "SD"}
+    assert gain > 1.5
+    assert published(world, "CostPerMillionOutputTokens")
+    assert published(world, "SpeedupOverLastRun") == {}
+
+
+def test_the_speed_up_is_held_against_the_last_run_that_asked_the_same():
+    world = World()
+    for run_id, seconds, request in (
+        ("older", 0.5, None),
+        ("last", 1.0, None),
+        ("other-load", 0.25, {"experiment": "rehearsal", "set": {"workload.requests": 4}}),
+        ("now", 1.25, None),
+    ):
+        measure(world, run_id, speculating_s=seconds, request=request)
+        world.cloudwatch.data.clear()
+        report.report(world.given(run_id), world.rt)
+    (change,) = set(published(world, "SpeedupOverLastRun").values())
+    assert change == pytest.approx(1.0 / 1.25, rel=0.02)
+
+
+def test_a_bucket_with_years_of_runs_is_not_read_whole():
+    """The newest by the time in their ids, whatever experiment they are of."""
+    world = measured()
+    for number in range(2 * LOOKED_AT):
+        world.s3.objects[f"runs/other-{20250101 + number}-120000-abcd/state.json"] = b"{}"
+    read = []
+    world.s3.before = lambda operation, key: read.append(key) if key.endswith("state.json") else None
+    report.report(world.given("run-1"), world.rt)
+    old = [key for key in read if key.startswith("runs/other-")]
+    assert len(old) == LOOKED_AT and min(old) > f"runs/other-{20250101 + LOOKED_AT - 1}"
+
+
+def test_what_another_version_wrote_is_passed_over():
+    world = measured()
+    world.s3.objects["runs/newer/state.json"] = b'{"run_id": "newer", "of": "another version"}'
+    measure(world, "run-2")
+    world.s3.objects["runs/run-1/report.json"] = b'{"schema_version": 99}'
+    assert report.report(world.given("run-2"), world.rt).unpublished == ()
+    assert published(world, "Speedup")
+    assert not published(world, "SpeedupOverLastRun")
+
+
+def test_a_cloudwatch_that_refuses_is_said_and_fails_no_run(capsys):
+    class Refusing:
+        def put_metric_data(self, **given):
+            raise client_error("AccessDenied", "PutMetricData")
+
+    world = measured()
+    clients = world.rt.clients
+    world.rt.clients = lambda service: Refusing() if service == "cloudwatch" else clients(service)
+    answer = report.report(world.given("run-1"), world.rt)
+    assert "AccessDenied" in answer.unpublished[0]
+    assert answer.verdict
+    assert "runs/run-1/report.html" in world.s3.objects
+
+
+def test_the_requests_metrics_are_published_once():
+    """The report that is made again, and the run that resumes this one, send none of them a second time."""
+    world = measured()
+    report.report(world.given("run-1"), world.rt)
+    of_sd = [d for d in world.cloudwatch.data if d["MetricName"] == "TTFT" and d["Dimensions"][0]["Value"] == "SD"]
+    assert sum(sum(datum["Counts"]) for datum in of_sd) == 8
+    world.cloudwatch.data.clear()
+    report.report(world.given("run-1"), world.rt)
+    world.plan("run-2", {"resume": "run-1"})
+    report.report(world.given("run-2"), world.rt)
+    assert not published(world, "TTFT") and published(world, "Speedup")
+
+
+def test_what_cloudwatch_did_not_take_a_resumed_run_sends():
+    world = measured()
+    taken = world.cloudwatch.put_metric_data
+
+    def throttled(**given):
+        raise client_error("Throttling", "PutMetricData")
+
+    world.cloudwatch.put_metric_data = throttled
+    assert "Throttling" in report.report(world.given("run-1"), world.rt).unpublished[0]
+    world.cloudwatch.put_metric_data = taken
+    for resumed, sent in (("run-2", True), ("run-3", False)):
+        world.plan(resumed, {"resume": "run-1"})
+        report.report(world.given(resumed), world.rt)
+        assert bool(published(world, "TTFT")) == sent
+        world.cloudwatch.data.clear()
+
+
+def test_what_a_reader_must_know_of_the_engine_stands_above_its_figures():
+    world = measured()
+    caveat = run.load_run(world.rt.store, "run-1").plan.engine.caveat
+    assert "say anything about Trainium" in caveat
+    report.report(world.given("run-1"), world.rt)
+    assert caveat in json.loads(world.s3.objects["runs/run-1/report.json"])["notes"]

@@ -1,0 +1,39 @@
+"""A deployment's two NodePools: the world in which presets of all shapes can run."""
+
+from __future__ import annotations
+
+from specdecode import names
+from specdecode.kubernetes.resources import KubeObject
+
+from tests.specdecode.steps.world import World, made_ready
+
+CPU = names.CPU_NODEPOOL
+
+
+class TwoPools(World):
+    """A world in which Karpenter has the pool of the CPU node too, and makes its node."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "cpu"}
+        spec = {"replicas": 0, "template": {"spec": {"nodeClassRef": reference}}}
+        self.cluster.put(made_ready({"kind": "EC2NodeClass", "metadata": {"name": "cpu"}, "spec": {}}))
+        self.cluster.put(made_ready({"kind": "NodePool", "metadata": {"name": CPU}, "spec": spec}))
+
+    @property
+    def held(self) -> dict[str, int]:
+        return {obj["metadata"]["name"]: obj["spec"]["replicas"] for obj in self.cluster.all("NodePool")}
+
+    def _node(self) -> None:
+        super()._node()
+        if self.held[CPU]:
+            labels = {"karpenter.sh/nodepool": CPU}
+            self.cluster.put(made_ready({"kind": "Node", "metadata": {"name": "cpu-node", "labels": labels}}))
+        else:
+            self.cluster.remove("Node", "cpu-node")
+
+    def _pod(self, owner: KubeObject, *, ready: bool) -> KubeObject:
+        pod = super()._pod(owner, ready=ready)
+        if self.held[CPU] and pod["spec"]:
+            pod["spec"]["nodeName"] = "cpu-node"
+        return pod

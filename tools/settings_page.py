@@ -1,0 +1,175 @@
+"""docs/settings.md, from the model: `python -m tools.settings_page > docs/settings.md`."""
+
+import sys
+import types
+from datetime import datetime
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+from specdecode.experiment.shapes import SHAPES as NODE_SHAPES
+from specdecode.experiment.shapes import NodeShape
+
+from constructs_lib.capacity import neuron_amis
+from constructs_lib.settings import versions, zones
+from constructs_lib.settings.settings import Settings
+
+HEAD = """# Settings
+
+<!-- Written by `python -m tools.settings_page`; edit the model in constructs_lib/settings/settings.py instead. -->
+
+Every setting has a default, so that `cdk deploy SpecDecodeStack` needs none. Give one on the command line
+(`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
+`context`. What cannot work is refused before anything is synthesized: every problem in one message, exit status 2.
+
+A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
+
+| Setting | Type | Default | What it decides |
+|---|---|---|---|
+"""
+
+PINS = """
+## Pinned versions
+
+Not settings, but data in `constructs_lib/settings/versions.py` and
+`constructs_lib/capacity/neuron_amis.py`, each with its source.
+
+| What | Version |
+|---|---|
+"""
+
+GENERATIONS = """
+## Engine generations and their node images
+
+The kernel driver comes with the node's AMI and the runtime with the engine's image; a driver that is too new for the
+runtime fails at start-up (`nrt_init`), so a setting that pairs them so is refused.
+
+| `engine_generation` | Neuron runtime | Drivers | Default AMI |
+|---|---|---|---|
+"""
+
+AMIS = """
+A node runs one of these releases (CHANGELOG.md of awslabs/amazon-eks-ami) and no other: one that does not exist leaves
+the node class without an AMI, and no node ever comes.
+
+| EKS AL2023 Neuron AMI | Neuron driver | kernel | kubelet |
+|---|---|---|---|
+"""
+
+REFUSED = """
+| Refused | because |
+|---|---|
+"""
+
+ZONES = """
+## Regions and zones
+
+A zone is given by its id: which one `us-east-2a` is differs between accounts. Other regions need `availability_zones`
+and `trn2_zones`.
+
+| Region | Zones of the network | {types} |
+|---|---|{columns}
+"""
+
+SHAPES = """
+## Node types
+
+What `node_type` can be, and the node of a [check of the account](how-to/check-your-account.md), which every deployment
+has. Sizes are what pods can have (`lambda/specdecode/experiment/shapes.py`, each with its source).
+
+| Type | Neuron devices | Claims of | CPUs | Memory, GiB | Local disk, GiB | USD an hour |
+|---|---|---|---|---|---|---|
+"""
+
+
+WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", datetime: "date and time"}
+
+
+def _type(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type(arguments[0])
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type(part) for part in arguments if part is not type(None))
+    if origin is tuple:
+        return "list"
+    if origin is dict:
+        return "key=value list"
+    return {"str": "text", "int": "integer", "float": "number", "datetime": "date and time", "bool": "true or false"}[
+        annotation.__name__
+    ]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    return "" if value is None or value in ((), {}) else f"`{value}`"
+
+
+def _shape(shape: NodeShape) -> str:
+    priced = ", ".join(f"{price.usd:g} ({region})" for region, price in shape.prices.items())
+    claims = " or ".join(map(str, shape.claims)) or "none"
+    return (
+        f"| {shape.name} | {shape.devices} | {claims} | {shape.cpu:g} | {shape.memory_gib:.0f} | {shape.disk_gib:g} | "
+        f"{priced or 'unknown: say it with `price_per_node_hour`'} |"
+    )
+
+
+def render() -> str:
+    """The page."""
+    rows = [
+        f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    pins = [("Karpenter charts", versions.KARPENTER_CHART), ("neuron-helm-chart", versions.NEURON_CHART)]
+    for kubernetes, builds in versions.ADDONS.items():
+        pins += [(f"{name} (Kubernetes {kubernetes})", build) for name, build in builds.items()]
+    generations = [
+        f"| `{name}` | {item.runtime} | {item.driver_from}"
+        + (f" to below {item.driver_below}" if item.driver_below else " or newer")
+        + f" | `{item.ami}` |"
+        for name, item in neuron_amis.ENGINE_GENERATIONS.items()
+    ]
+    amis = [
+        f"| {ami.release} | {ami.driver} | {ami.kernel} | "
+        + ", ".join(f"{kubelet} (Kubernetes {minor})" for minor, kubelet in ami.kubelet.items())
+        + " |"
+        for ami in neuron_amis.NEURON_AMIS.values()
+    ]
+    refused = [f"| {release} | {why} |" for release, why in neuron_amis.REFUSED_AMIS.items()]
+    accelerated = [shape for shape in NODE_SHAPES.values() if shape.has_devices]
+    regions = [
+        f"| {region} | {', '.join(ids)} | "
+        + " | ".join("yes" if region in (shape.zones or ()) else "no" for shape in accelerated)
+        + " |"
+        for region, ids in zones.REGION_ZONES.items()
+    ]
+    return "".join(
+        [
+            HEAD,
+            "\n".join(rows),
+            "\n",
+            PINS,
+            "\n".join(f"| {name} | `{version}` |" for name, version in pins),
+            "\n",
+            GENERATIONS,
+            "\n".join(generations),
+            "\n",
+            AMIS,
+            "\n".join(amis),
+            "\n",
+            REFUSED,
+            "\n".join(refused),
+            "\n",
+            SHAPES,
+            "\n".join(map(_shape, NODE_SHAPES.values())),
+            "\n",
+            ZONES.format(types=" | ".join(f"{s.name} seen" for s in accelerated), columns="---|" * len(accelerated)),
+            "\n".join(regions),
+            "\n",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
