@@ -9,7 +9,7 @@ from tests.access.calls_control import CALLS
 from tests.access.principals import GUARDS, IN_VPC, PODS, ROLES, STEPS
 from tests.access.trial import Found
 
-MARK = "<!-- from here on written by tests/rehearsal_trust.py -->"
+MARK = "<!-- from here on written by tests/end_to_end/trust.py -->"
 GROUPS = (
     (STEPS, "every function"),
     (RUN_READERS, "every function but Inspect"),

@@ -1,5 +1,5 @@
 """Pods can call what they must and nothing else, with the credentials that they really get; the policies' view of the
-same calls is in tests/stacks/test_access.py, that of every other role in tests/rehearsal_trust.py.
+same calls is in tests/stacks/test_access.py, that of every other role in tests/end_to_end/trust.py.
 """
 
 import pytest

@@ -2,8 +2,8 @@
 
 A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
 healthy, and stopped. On a node without Neuron devices it may end where it would load what it has compiled: files say
-then that it has. It has no credentials: weights were fetched before (`pod.weight_files`), and what it leaves is verified
-and uploaded after it has ended (`pod.store`).
+then that it has. It has no credentials: weights were fetched before (`pod.weight_files`), and what it leaves is
+verified and uploaded after it has ended (`pod.store`).
 """
 
 from __future__ import annotations

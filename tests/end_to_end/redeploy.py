@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes about six minutes); writes its lines of docs/reliability.md. Run it with
 
-    .venv/bin/pytest tests/rehearsal_redeploy.py
+    .venv/bin/pytest tests/end_to_end/redeploy.py
 
 The cases stand in the order in which a person could meet them, on one embedded account.
 """
@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError
 from constructs_lib.observability.logs import made_by_aws
 from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal
-from tests.rehearsal_cloud import quiet_rehearsal
-from tests.rehearsal_page import Row, write_faults
+from tests.end_to_end.cloud import quiet_rehearsal
+from tests.end_to_end.page import Row, write_faults
 
 pytestmark = pytest.mark.timeout(900)
 CLUSTER, SPEC = "TrainiumClusterStack", "SpecDecodeStack"

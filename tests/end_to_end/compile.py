@@ -2,7 +2,7 @@
 
 Not part of `make test` (two to four minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_compile.py
+    .venv/bin/pytest -s tests/end_to_end/compile.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specdecode.experiment.shapes import COMPILER
 from specdecode.runs.state import RunState
 
 from rehearsal.execution import Run
-from tests.rehearsal_cloud import PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.cloud import PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 ON_CPU = SMALL | PATIENT | {"compile.on": "cpu"}

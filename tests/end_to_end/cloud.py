@@ -29,7 +29,7 @@ from rehearsal.console import Progress
 from rehearsal.execution import Run
 from rehearsal.rehearse import Rehearsal, rehearsal
 from rehearsal.services import WAIT_SCALE
-from tests.rehearsal_beside import Beside
+from tests.end_to_end.beside import Beside
 
 SMALL = {
     "workload.cases": ["repeat-line"],

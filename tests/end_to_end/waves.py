@@ -2,7 +2,7 @@
 
 Not part of `make test` (three to six minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_waves.py
+    .venv/bin/pytest -s tests/end_to_end/waves.py
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specdecode import s3_keys
 from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord
 
-from tests.rehearsal_cloud import Cloud, deployed
+from tests.end_to_end.cloud import Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
 CASES = ["repeat-line", "count", "library-docs"]

@@ -2,7 +2,7 @@
 
 Not part of `make test` (two minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_clients.py
+    .venv/bin/pytest -s tests/end_to_end/clients.py
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specdecode.kubernetes.pods import container_statuses
 from specdecode.records import RequestRecord
 
 from rehearsal.execution import Run
-from tests.rehearsal_cloud import PATIENT, Cloud, deployed
+from tests.end_to_end.cloud import PATIENT, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 INDEX = "batch.kubernetes.io/job-completion-index"

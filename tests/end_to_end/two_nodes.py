@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes some minutes). Run it with
 
-    .venv/bin/pytest tests/rehearsal_two_nodes.py
+    .venv/bin/pytest tests/end_to_end/two_nodes.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from specdecode import names
 
 from rehearsal.execution import Run
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(900)
 FIRST, SECOND, _ = names.held_pools(2)

@@ -3,7 +3,7 @@
 Not part of `make test`: it needs `make install-vllm`, and two servers of real vLLM start (a minute on idle cores, many
 on busy ones). Run it with
 
-    .venv/bin/pytest tests/rehearsal_vllm.py
+    .venv/bin/pytest tests/end_to_end/vllm.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specdecode.experiment import load_preset
 from specdecode.records import RequestRecord, Servers
 
 from rehearsal import imports
-from tests.rehearsal_cloud import Cloud, quiet_rehearsal
+from tests.end_to_end.cloud import Cloud, quiet_rehearsal
 
 pytestmark = pytest.mark.timeout(3000)
 RANGES = (KRange(first=1, last=2, k=5, variant="sd"), KRange(first=3, last=4, k=0, variant="base"))

@@ -1,4 +1,4 @@
-"""A server that answers as fast as it can: `python tests/endurance_server.py CHUNKS` prints its port and serves.
+"""A server that answers as fast as it can: `endurance_server.py CHUNKS` prints its port and serves.
 
 Every completion has CHUNKS chunks with the server's running count of tokens, written at once. It ends with its stdin.
 """

@@ -13,7 +13,7 @@ from specdecode.runs.lease import Claim
 from rehearsal.execution import Run
 
 if TYPE_CHECKING:
-    from tests.rehearsal_cloud import Cloud
+    from tests.end_to_end.cloud import Cloud
 
 UNDISTURBED = "undisturbed"
 CASES = ["repeat-line", "json-records", "count", "library-docs", "meaning-of-life"]

@@ -2,7 +2,7 @@
 
 Not part of `make test` (some minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_own_karpenter.py
+    .venv/bin/pytest -s tests/end_to_end/own_karpenter.py
 
 The cluster and its Karpenter are another team's: TrainiumClusterStack, deployed before, whose own NodePools are `trn2`,
 `cpu` and others. The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
@@ -18,9 +18,9 @@ from specdecode import names
 
 from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP
 from rehearsal.deployment import TIMEOUT_S
-from tests import rehearsal_broken as broken
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
-from tests.rehearsal_own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
+from tests.end_to_end import broken
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 
 pytestmark = pytest.mark.timeout(1200)
 SLOTS = names.held_pools(2)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rehearsal.deployment import STACK
-from tests.rehearsal_cloud import Cloud
+from tests.end_to_end.cloud import Cloud
 
 AT_ONCE = {"WINDOW_MINUTES": "0.1"}
 """The backstop's patience of 30 minutes, as six seconds."""

@@ -2,7 +2,7 @@
 
 Not part of `make test` (about two minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_own_cluster.py
+    .venv/bin/pytest -s tests/end_to_end/own_cluster.py
 
 The cluster is another team's: TrainiumClusterStack, deployed before, whose Karpenter was told to bring a node.
 """
@@ -29,7 +29,7 @@ from rehearsal import tools
 from rehearsal.deployment import TIMEOUT_S, Deployment
 from rehearsal.rehearse import Rehearsal
 from rehearsal.services import CLUSTER, ISSUER
-from tests.rehearsal_cloud import PATIENT, SMALL, quiet_rehearsal
+from tests.end_to_end.cloud import PATIENT, SMALL, quiet_rehearsal
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(900)

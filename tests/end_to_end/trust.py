@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes two to five minutes; the pods' part of it is). It writes docs/security-access.md:
 
-    .venv/bin/pytest tests/rehearsal_trust.py
+    .venv/bin/pytest tests/end_to_end/trust.py
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tests.access.calls_control import CALLS
 from tests.access.principals import ROLES, Deployed
 from tests.canaries import HUGGING_FACE, traces
 from tests.conftest import STACKS
+from tests.end_to_end.cloud import deployed
 from tests.rehearsal.came_out import INTERNAL, came_out
-from tests.rehearsal_cloud import deployed
 from tests.templates import Templates
 
 pytestmark = pytest.mark.timeout(600)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "security-access.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security-access.md"
 
 
 @dataclass(frozen=True, kw_only=True)

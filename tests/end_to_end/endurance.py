@@ -3,7 +3,7 @@ docs/reliability.md.
 
 Not part of `make test` (it takes twenty minutes on two calm cores). Run it, or a part of it with `-k`, with
 
-    .venv/bin/pytest tests/rehearsal_endurance.py
+    .venv/bin/pytest tests/end_to_end/endurance.py
 
 What must hold is asserted; what was measured becomes a row of the table. Smaller versions of each property are in
 `make test`.
@@ -47,12 +47,12 @@ from specdecode.runs.store import Store
 
 from rehearsal import services, tools
 from rehearsal.rehearse import Rehearsal
-from tests.rehearsal_cloud import quiet_rehearsal
+from tests.end_to_end.cloud import quiet_rehearsal
 from tests.specdecode.runs.crowd import StrictS3, check, gather
 
 pytestmark = pytest.mark.timeout(1800)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
-BEGIN, END = "<!-- written by tests/rehearsal_endurance.py -->", "<!-- end of load and endurance -->"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- written by tests/end_to_end/endurance.py -->", "<!-- end of load and endurance -->"
 HEAD = ["| thrown at it | measured | held |", "|---|---|---|"]
 EXECUTIONS = 25
 """Each is a few processes at a time on this machine; a hundred in the queue are in tests/specdecode/steps."""

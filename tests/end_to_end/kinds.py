@@ -2,7 +2,7 @@
 
 Not part of `make test` (two to four minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_kinds.py
+    .venv/bin/pytest -s tests/end_to_end/kinds.py
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from specdecode import s3_keys
 
-from tests.rehearsal_cloud import Cloud, deployed
+from tests.end_to_end.cloud import Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
 K = 7

@@ -2,7 +2,7 @@
 
 Not part of `make test` (some minutes):
 
-    .venv/bin/pytest -s tests/rehearsal_own_node_group.py
+    .venv/bin/pytest -s tests/end_to_end/own_node_group.py
 
 The rights are those that their administrator applies by docs/how-to/own-cluster.md, and no more.
 """
@@ -16,9 +16,9 @@ import pytest
 
 from rehearsal.deployment import TIMEOUT_S
 from rehearsal.services import CLUSTER
-from tests import rehearsal_broken as broken
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
-from tests.rehearsal_own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
+from tests.end_to_end import broken
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
+from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
 
 pytestmark = pytest.mark.timeout(1200)
 GROUP = "trainium"

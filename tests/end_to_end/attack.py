@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes some three minutes). Run it with
 
-    .venv/bin/pytest tests/rehearsal_attack.py
+    .venv/bin/pytest tests/end_to_end/attack.py
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from rehearsal.execution import Run
 from tests.access import sessions
 from tests.access.principals import Deployed
 from tests.access.trial import REFUSALS, Caller
+from tests.end_to_end.cloud import PATIENT, SMALL, Cloud, deployed
 from tests.network import reaches
 from tests.pods import containers
-from tests.rehearsal_cloud import PATIENT, SMALL, Cloud, deployed
 
 pytestmark = pytest.mark.timeout(600)
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "security.md"
-BEGIN, END = "<!-- attacks: written by tests/rehearsal_attack.py -->", "<!-- end of attacks -->"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"
+BEGIN, END = "<!-- attacks: written by tests/end_to_end/attack.py -->", "<!-- end of attacks -->"
 HEAD = ["| experiment | what he tried | answer | what arrived at his server |", "|---|---|---|---|"]
 OUTSIDE = "203.0.113.7"
 """Where his server would be, seen from AWS (TEST-NET-3)."""

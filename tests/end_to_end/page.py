@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 WRITERS = {
-    "faults": "tests/rehearsal_faults.py",
-    "overhead": "tests/rehearsal_faults.py",
-    "hardships": "tests/rehearsal_hardship.py",
+    "faults": "tests/end_to_end/faults.py",
+    "overhead": "tests/end_to_end/faults.py",
+    "hardships": "tests/end_to_end/hardship.py",
 }
 """Part -> the file whose run writes it."""
 HEAD = [

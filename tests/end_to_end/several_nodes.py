@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes some minutes). Run it with
 
-    .venv/bin/pytest tests/rehearsal_several_nodes.py
+    .venv/bin/pytest tests/end_to_end/several_nodes.py
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from specdecode import names, s3_keys
 from specdecode.runs.state import WITH_ITS_RUN
 
 from rehearsal.execution import Run
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, deployed
-from tests.rehearsal_two_nodes import TwoNodes
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, deployed
+from tests.end_to_end.two_nodes import TwoNodes
 
 pytestmark = pytest.mark.timeout(900)
 BOTH = {"sweep": "grid", "nodes": 2, **PATIENT}

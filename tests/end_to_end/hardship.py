@@ -2,7 +2,7 @@
 
 Not part of `make test` (about twenty minutes). Run it with
 
-    .venv/bin/pytest tests/rehearsal_hardship.py
+    .venv/bin/pytest tests/end_to_end/hardship.py
 
 Every case ends with the same checks: an end in time, no traceback, a last line that says what happened, and no process
 that the next rehearsal would have to live with. Needs the right to mount (a full disk is a small one in memory).
@@ -26,7 +26,7 @@ import pytest
 
 from rehearsal import tools
 from rehearsal.processes import processes_naming
-from tests.rehearsal_page import write_hardships
+from tests.end_to_end.page import write_hardships
 
 pytestmark = pytest.mark.timeout(900)
 HELD = "AcquireCapacity .* is ready"

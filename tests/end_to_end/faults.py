@@ -2,7 +2,7 @@
 
 Not part of `make test` (it takes about twenty minutes, twice). Run it with
 
-    .venv/bin/pytest tests/rehearsal_faults.py [-k one-node] [-k two-nodes]
+    .venv/bin/pytest tests/end_to_end/faults.py [-k one-node] [-k two-nodes]
 
 Every case ends with the same checks: the right final status, a readable cause, no workload object left, the NodePool at
 0 replicas, nobody holding the lease, and diagnostics where the run failed. With two nodes another run measures on the
@@ -29,11 +29,11 @@ from rehearsal import overhead, overhead_table, tools
 from rehearsal.execution import Run
 from rehearsal.observer import Observer
 from rehearsal.processes import processes_naming
-from tests import rehearsal_broken as broken
+from tests.end_to_end import broken
+from tests.end_to_end.beside import Beside
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, deployed
+from tests.end_to_end.page import write_beside, write_faults, write_part
 from tests.rehearsal import elsewhere
-from tests.rehearsal_beside import Beside
-from tests.rehearsal_cloud import LONG, PATIENT, SMALL, Cloud, deployed
-from tests.rehearsal_page import write_beside, write_faults, write_part
 from tests.specdecode.pod.fake_hub import COMMIT, FakeHub
 
 pytestmark = pytest.mark.timeout(900)
