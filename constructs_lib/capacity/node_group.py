@@ -1,4 +1,4 @@
-"""What AWS lets functions do with the managed node group that runs scale, and what they see of its nodes (ADR 195)."""
+"""What AWS lets functions do with the managed node group that runs scale, and what they see of its nodes (ADR 194)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _SERVICES = {
 
 class Network(Construct):
     """With `vpc_id` in the settings that VPC and its subnets, and no resource at all: whose it is decides about routes,
-    endpoints and flow logs. Nothing is looked up, the settings say all that a template needs (ADR 180).
+    endpoints and flow logs. Nothing is looked up, the settings say all that a template needs (ADR 181).
 
     Else a public and a private subnet in every zone.
     The zones are the settings': the stack's `availability_zones` returns them, so that no lookup is needed. They are

@@ -2,7 +2,9 @@
 
 Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure and syntax".
 
-Why it is so: ADR 81.
+Each metric and test case has one widget, with a bar for each arm over the whole time range that the reader chose.
+Several runs in that range share a bar. Trends stand below. Widgets are SEARCH expressions over {TestCase, Variant}.
+Alarms on results use Metrics Insights, since no alarm can watch a SEARCH.
 """
 
 from __future__ import annotations

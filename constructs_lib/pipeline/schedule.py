@@ -1,4 +1,4 @@
-"""A run that starts by itself, by EventBridge Scheduler, and the alarm that says when it could not (ADR 184)."""
+"""A run that starts by itself, by EventBridge Scheduler, and the alarm that says when it could not (ADR 113)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Volumes(Construct):
     Credentials are the pod's own (its service account's role), so the add-on needs no role. The Mountpoint pods, one a
     volume, ask for CPU and memory: without, they are the first to be evicted from a full node. They have no limit of
     memory: one that is killed at it does not come back under the pods that use it (awslabs/mountpoint-s3, issue 1556),
-    and what it needs is bounded by the files that are read at once (ADR 120).
+    and what it needs is bounded by the files that are read at once (ADR 178).
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The one place that makes AWS sessions: for the command line, the functions and the programs in pods.
 
-Why it is so: ADR 111.
+Why it is so: ADR 113.
 """
 
 from __future__ import annotations

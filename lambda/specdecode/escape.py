@@ -2,7 +2,7 @@
 
 HTML is escaped by the template engine (analysis/report/html.py), the shell of pods by manifests/pods.py.
 
-Why it is so: ADR 99.
+Why it is so: ADR 128.
 """
 
 from __future__ import annotations

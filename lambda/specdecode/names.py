@@ -1,6 +1,6 @@
 """Names that the stacks, the manifests, the Lambdas and the dashboard must agree on.
 
-Why it is so: ADR 186.
+Why it is so: ADR 52.
 """
 
 import re

@@ -1,6 +1,6 @@
 """What comes from outside is read here: bounded in size, typed errors only, and never out of its folder.
 
-Why it is so: ADR 99.
+Why it is so: ADR 128.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A managed node group of EKS, of one node, that is scaled for a run (ADR 195)."""
+"""A managed node group of EKS, of one node, that is scaled for a run (ADR 194)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run on a cluster that has nothing of this package: all its objects, and the order in which a person starts them.
 
 Nothing runs when they are applied: Jobs are suspended, servers have no replica. The bucket is the store, as in the
-pipeline, but nothing mounts it: a container before the server brings weights and artifact to the node's disk (ADR 183).
+pipeline, but nothing mounts it: a container before the server brings weights and artifact to the node's disk (ADR 181).
 """
 
 from __future__ import annotations

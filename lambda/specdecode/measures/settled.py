@@ -1,6 +1,6 @@
 """When enough was measured: an interval short enough, or one that cannot say anything else any more.
 
-Why it is so: ADR 176.
+Why it is so: ADR 62.
 """
 
 from __future__ import annotations

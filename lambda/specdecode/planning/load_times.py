@@ -3,7 +3,7 @@
 The copy is made through the mount too, many files at once. It pays where a server reads its files one after the other:
 one reader of a mount is far from filling the link, however wide that is. The figures are docs/operations.md's.
 
-Why it is so: ADR 120.
+Why it is so: ADR 178.
 """
 
 from __future__ import annotations

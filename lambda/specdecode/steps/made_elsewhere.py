@@ -2,7 +2,7 @@
 
 Two that store one artifact at once would leave files of both under one COMPLETE.json.
 
-Why it is so: ADR 187.
+Why it is so: ADR 178.
 """
 
 from __future__ import annotations

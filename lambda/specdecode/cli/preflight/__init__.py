@@ -1,6 +1,6 @@
 """`specdecode preflight`: what would make a deployment or a run fail, looked up without spending anything.
 
-Why it is so: ADR 111.
+Why it is so: ADR 113.
 """
 
 from __future__ import annotations
