@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from specdecode.analysis.verdict import estimate, judge
+from specdecode.analysis.statistics.verdict import estimate, judge
 from specdecode.measures.settled import RELEVANT, difference, looks, settled
 from specdecode.measures.student import LogMean
 from specdecode.measures.units import Asked

@@ -27,9 +27,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.gate import gate
-from specdecode.analysis.gate_questions import Thresholds
-from specdecode.analysis.gate_result import Decision
+from specdecode.analysis.results.gate_result import Decision
+from specdecode.analysis.several_runs.gate import gate
+from specdecode.analysis.several_runs.gate_questions import Thresholds
 
 from benchmarks.reference.processes import ROOT, reference_server
 from tests.specdecode.analysis.simulate import context, experiment, run

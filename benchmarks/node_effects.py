@@ -26,8 +26,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Verdict
-from specdecode.analysis.node_noise import between
-from specdecode.analysis.verdict import estimate, judge
+from specdecode.analysis.statistics.node_noise import between
+from specdecode.analysis.statistics.verdict import estimate, judge
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.measures.distribution import mean
 from specdecode.measures.student import LogMean, over_prompts, with_shared

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from specdecode.analysis import Comparison
-from specdecode.analysis.objective import Objective
-from specdecode.analysis.verdict import compact, estimate
+from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.statistics.verdict import compact, estimate
 from specdecode.measures.student import log_mean
 
 ROOT = Path(__file__).resolve().parents[1]

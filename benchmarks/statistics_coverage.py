@@ -26,9 +26,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from specdecode.analysis import Verdict
-from specdecode.analysis.groups import MIN_TYPES, group
-from specdecode.analysis.pairs import case_result
-from specdecode.analysis.parts import Equality
+from specdecode.analysis.results.parts import Equality
+from specdecode.analysis.statistics.groups import MIN_TYPES, group
+from specdecode.analysis.statistics.pairs import case_result
 from specdecode.experiment.model import PromptKind, TestCase
 from specdecode.measures.arm import measure_arm
 from specdecode.measures.student import LogMean, combine, log_mean, paired_log_ratio, welch_log_ratio

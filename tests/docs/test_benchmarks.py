@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from specdecode.analysis.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
+from specdecode.analysis.loads.level_noise import ASSUMED, LEVELS_FOR_A_CURVE
 from specdecode.runs import lease as leases
 
 from benchmarks import advisor_batches, client_levels, node_effects, node_pool, node_pool_sizes, rehearsal_load

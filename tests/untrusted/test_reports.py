@@ -18,8 +18,8 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from specdecode.analysis import Comparison
-from specdecode.analysis.difference import difference, trend
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, render_trend
+from specdecode.analysis.several_runs.difference import difference, trend
 from specdecode.cli import report_view
 
 from tests.specdecode.analysis.browser import Page, chromium, visit

@@ -1,15 +1,15 @@
 """From raw records to the answer: comparison with confidence, verdicts, cost, equality; and the report."""
 
-from specdecode.analysis.accuracy import lm_eval_scores
 from specdecode.analysis.compare import compare, compare_measured
-from specdecode.analysis.context import (
+from specdecode.analysis.results.comparison import Comparison, Verdict, json_schema
+from specdecode.analysis.results.context import (
     Accuracy,
     DeviceGroup,
     Failure,
     RunContext,
 )
-from specdecode.analysis.measured import AtLevel, measure
-from specdecode.analysis.result import Comparison, Verdict, json_schema
+from specdecode.analysis.statistics.accuracy import lm_eval_scores
+from specdecode.analysis.statistics.measured import AtLevel, measure
 
 __all__ = [
     "Accuracy",

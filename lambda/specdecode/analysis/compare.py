@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from specdecode.analysis.accuracy import accuracy_changes
-from specdecode.analysis.by_load import without_a_curve
-from specdecode.analysis.context import RunContext
-from specdecode.analysis.curve import curves
-from specdecode.analysis.drift import drifts, margin, measured_on
-from specdecode.analysis.k_by_load import schedules
-from specdecode.analysis.measured import METRICS, AtLevel, measure
-from specdecode.analysis.missing import failed_requests, missing
-from specdecode.analysis.node_noise import between_nodes
+from specdecode.analysis.advice.prediction import theories
+from specdecode.analysis.advice.sweep import advice_sentence
+from specdecode.analysis.loads.curve import curves
+from specdecode.analysis.loads.k_by_load import schedules
+from specdecode.analysis.loads.objective import objectives
+from specdecode.analysis.loads.other_loads import other_loads
 from specdecode.analysis.nodes import about_nodes, elsewhere_too, parts_of
-from specdecode.analysis.objective import objectives
-from specdecode.analysis.other_loads import other_loads
-from specdecode.analysis.pairs import compare_pair
-from specdecode.analysis.prediction import theories
-from specdecode.analysis.published import published_notes, which_comparison
-from specdecode.analysis.recommend import at_first_load, over_load, recommendation
-from specdecode.analysis.result import Chain, Comparison, Drift, Pair, RunCost
-from specdecode.analysis.sweep import advice_sentence
-from specdecode.analysis.wording import answer
+from specdecode.analysis.results.comparison import Chain, Comparison, Drift, Pair, RunCost
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.statistics.accuracy import accuracy_changes
+from specdecode.analysis.statistics.drift import drifts, margin, measured_on
+from specdecode.analysis.statistics.measured import METRICS, AtLevel, measure
+from specdecode.analysis.statistics.node_noise import between_nodes
+from specdecode.analysis.statistics.pairs import compare_pair
+from specdecode.analysis.texts.by_load import without_a_curve
+from specdecode.analysis.texts.missing import failed_requests, missing
+from specdecode.analysis.texts.published import published_notes, which_comparison
+from specdecode.analysis.texts.recommend import at_first_load, over_load, recommendation
+from specdecode.analysis.texts.wording import answer
 from specdecode.analysis.work import Sets, work
 from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
 from specdecode.experiment.step import ASSUMED, most_tokens_said

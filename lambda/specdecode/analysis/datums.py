@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from specdecode.analysis.result import CaseResult, Comparison
+from specdecode.analysis.results.comparison import CaseResult, Comparison
 from specdecode.measures.publish import Datum, Dimensions
 
 

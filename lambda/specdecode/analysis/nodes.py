@@ -9,14 +9,14 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from specdecode.analysis.context import RunContext
-from specdecode.analysis.drift import measured_on
-from specdecode.analysis.measured import Arms, AtLevel
-from specdecode.analysis.node_noise import Logs, of_baseline, told_by
-from specdecode.analysis.nodes_result import PartResult
-from specdecode.analysis.recommend import chosen
-from specdecode.analysis.result import HEADLINE, ArmCase, Estimate, Pair
-from specdecode.analysis.verdict import estimate, times
+from specdecode.analysis.results.comparison import HEADLINE, ArmCase, Estimate, Pair
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.results.nodes_result import PartResult
+from specdecode.analysis.statistics.drift import measured_on
+from specdecode.analysis.statistics.measured import Arms, AtLevel
+from specdecode.analysis.statistics.node_noise import Logs, of_baseline, told_by
+from specdecode.analysis.statistics.verdict import estimate, times
+from specdecode.analysis.texts.recommend import chosen
 from specdecode.experiment.model import Experiment
 from specdecode.measures.distribution import mean
 from specdecode.measures.student import combine, over_prompts

@@ -6,11 +6,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from specdecode.analysis.measured import AtLevel
-from specdecode.analysis.node_noise import between_nodes
-from specdecode.analysis.pairs import compare_pair, rounds_beside
-from specdecode.analysis.result import HEADLINE, CaseResult, Pair
-from specdecode.analysis.work_result import TEXT_KEPT, Category, CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Pair
+from specdecode.analysis.results.work_result import TEXT_KEPT, Category, CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.statistics.node_noise import between_nodes
+from specdecode.analysis.statistics.pairs import compare_pair, rounds_beside
 from specdecode.experiment.model import Experiment, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.measures.arm import Measured

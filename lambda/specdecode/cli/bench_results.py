@@ -9,7 +9,7 @@ from specdecode import names
 from specdecode.analysis import compare_measured, measure
 from specdecode.analysis.report import write_report
 from specdecode.analysis.report.terminal import over_load
-from specdecode.analysis.setting import objective
+from specdecode.analysis.texts.setting import objective
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
 from specdecode.cli.bench_table import figures_table

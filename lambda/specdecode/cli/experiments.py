@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from specdecode import names
-from specdecode.analysis.sweep import next_step
+from specdecode.analysis.advice.sweep import next_step
 from specdecode.cli import completion
 from specdecode.cli import experiments_view as view
 from specdecode.cli.nodes_view import nodes_lines

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from specdecode.analysis.gate import Unfit
-from specdecode.analysis.gate import gate as judge
-from specdecode.analysis.gate_questions import BETWEEN_RUNS, Thresholds
-from specdecode.analysis.gate_result import Decision
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
+from specdecode.analysis.results.gate_result import Decision
+from specdecode.analysis.several_runs.gate import Unfit
+from specdecode.analysis.several_runs.gate import gate as judge
+from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS, Thresholds
 from specdecode.cli import completion
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with

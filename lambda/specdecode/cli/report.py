@@ -12,8 +12,7 @@ import typer
 
 from specdecode import names
 from specdecode.analysis import Comparison, json_schema
-from specdecode.analysis.alike import not_learnable
-from specdecode.analysis.difference import NoSets, difference, trend
+from specdecode.analysis.advice.sweep import advise_batch, advise_sweep
 from specdecode.analysis.report import (
     render_csv,
     render_html,
@@ -22,7 +21,8 @@ from specdecode.analysis.report import (
     render_trend,
     write_report,
 )
-from specdecode.analysis.sweep import advise_batch, advise_sweep
+from specdecode.analysis.several_runs.alike import not_learnable
+from specdecode.analysis.several_runs.difference import NoSets, difference, trend
 from specdecode.cli import completion
 from specdecode.cli import report_view as show
 from specdecode.cli.options import STACK, Profile, Region, Stack

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from specdecode.analysis.llmperf_import import compare_imported
-from specdecode.analysis.llmperf_results import ImportedArm, ImportProblem, read_arm
-from specdecode.analysis.other_tools import read_other
+from specdecode.analysis.other_tools.imported_report import compare_imported
+from specdecode.analysis.other_tools.llmperf_results import ImportedArm, ImportProblem, read_arm
+from specdecode.analysis.other_tools.read_other import read_other
 from specdecode.analysis.report import render_terminal, write_report
 from specdecode.cli.output import EXIT_USAGE, complain, say_coloured, say_document, stop_with
 from specdecode.cli.report_view import terminal_width

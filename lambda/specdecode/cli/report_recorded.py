@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from specdecode.analysis import Comparison, RunContext, compare, lm_eval_scores
-from specdecode.analysis.accuracy import NoScores
-from specdecode.analysis.context import Accuracy
+from specdecode.analysis.results.context import Accuracy
+from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.cli.output import EXIT_USAGE, complain, stop_with
 from specdecode.experiment import BenchmarkArm, BenchmarkSpec, Experiment, ExperimentError, load_file
 from specdecode.experiment.endpoints import of_one_kind

@@ -6,9 +6,16 @@ import shutil
 from collections.abc import Sequence
 from typing import Any
 
-from specdecode.analysis.difference import Carried, CaseChange, OverRuns, Repeated, RunDifference, TrendPoint
+from specdecode.analysis.advice.sweep import k_by_load, variant_of
 from specdecode.analysis.report.numbers import compact, times
-from specdecode.analysis.sweep import k_by_load, variant_of
+from specdecode.analysis.several_runs.difference import (
+    Carried,
+    CaseChange,
+    OverRuns,
+    Repeated,
+    RunDifference,
+    TrendPoint,
+)
 from specdecode.escape import line
 from specdecode.experiment import Experiment
 from specdecode.experiment.level import Level

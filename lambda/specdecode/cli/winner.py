@@ -10,8 +10,8 @@ import typer
 import yaml
 
 from specdecode.analysis import Comparison
-from specdecode.analysis.k_by_load import in_words
-from specdecode.analysis.recommend import recommended
+from specdecode.analysis.loads.k_by_load import in_words
+from specdecode.analysis.texts.recommend import recommended
 from specdecode.cli import completion
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.cli.options import STACK, Profile, Region, Stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
-from specdecode.analysis.context import Failure
+from specdecode.analysis.results.context import Failure
 from specdecode.experiment.model import ServedExperiment
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from specdecode import names, s3_keys
 from specdecode.analysis import RunContext
-from specdecode.analysis.context import Compiled, Failure, RunPart
+from specdecode.analysis.results.context import Compiled, Failure, RunPart
 from specdecode.experiment.shares import baselines_of
 from specdecode.records import SERVERS, Servers
 from specdecode.runs.state import RunUnit

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from specdecode import names, s3_keys
-from specdecode.analysis.sweep import next_step
+from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
 from specdecode.experiment.model import CompileOn, EndpointExperiment, ServedExperiment, Sweep

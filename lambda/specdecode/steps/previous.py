@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison
-from specdecode.analysis.result import Verdict
+from specdecode.analysis.results.comparison import Verdict
 from specdecode.experiment import Experiment
 from specdecode.experiment.model import ServedExperiment
 from specdecode.runs.state import RunState, StateDamaged, load_state

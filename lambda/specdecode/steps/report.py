@@ -10,10 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from specdecode import __version__, names, s3_keys
 from specdecode.analysis import RunContext, compare_measured, lm_eval_scores, measure
-from specdecode.analysis.accuracy import NoScores
-from specdecode.analysis.context import Accuracy, Failure
-from specdecode.analysis.objective import carried
+from specdecode.analysis.loads.objective import carried
 from specdecode.analysis.report import documents
+from specdecode.analysis.results.context import Accuracy, Failure
+from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
 from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.manifests.serve_command import served_model

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from specdecode import manifests, names
-from specdecode.analysis.context import DeviceGroup
+from specdecode.analysis.results.context import DeviceGroup
 from specdecode.kubernetes.jobs import created_at
 from specdecode.kubernetes.pods import PodProblem, is_ready
 from specdecode.kubernetes.resources import KubeObject, name_of

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from specdecode import s3_keys
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.sweep import next_step
+from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.sweep import FEW_STEPS

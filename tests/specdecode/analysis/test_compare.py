@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import pytest
 from specdecode.analysis import Comparison, Verdict, compare
-from specdecode.analysis.context import DeviceGroup
+from specdecode.analysis.advice.sweep import advise_sweep, candidates
 from specdecode.analysis.report import render_markdown
-from specdecode.analysis.result import CaseResult
-from specdecode.analysis.sweep import advise_sweep, candidates
+from specdecode.analysis.results.comparison import CaseResult
+from specdecode.analysis.results.context import DeviceGroup
 from specdecode.experiment.model import (
     EndpointExperiment,
     EndpointVariant,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from specdecode.analysis import Comparison, compare
-from specdecode.analysis.context import DeviceGroup, RunPart
 from specdecode.analysis.report import documents, render_terminal
-from specdecode.analysis.result import Pair
+from specdecode.analysis.results.comparison import Pair
+from specdecode.analysis.results.context import DeviceGroup, RunPart
 from specdecode.experiment.slo import Slo
 from specdecode.records import EngineCounters, RequestRecord
 

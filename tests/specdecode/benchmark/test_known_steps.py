@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.cli import app
 from specdecode.measures import client_lateness as measures_client
 from typer.testing import CliRunner

@@ -12,7 +12,7 @@ from specdecode.analysis.report import write_report
 from specdecode.cli import app
 from typer.testing import CliRunner
 
-from tests.specdecode.analysis.test_gate import simulated
+from tests.specdecode.analysis.several_runs.test_gate import simulated
 
 
 def call(*arguments: object, code: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from specdecode.analysis import compare
 from specdecode.analysis.report import curves, render_terminal
-from specdecode.analysis.verdict import compact
+from specdecode.analysis.statistics.verdict import compact
 from specdecode.cli import app
 from specdecode.experiment.slo import Slo
 from typer.testing import CliRunner

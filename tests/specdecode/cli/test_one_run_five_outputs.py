@@ -15,7 +15,7 @@ from specdecode.analysis import Comparison, compare_measured, measure
 from specdecode.analysis.datums import metric_data
 from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal, write_report
 from specdecode.analysis.report.numbers import compact, times
-from specdecode.analysis.setting import setting
+from specdecode.analysis.texts.setting import setting
 from specdecode.cli import app
 from specdecode.measures.accounting import accounting_of
 from specdecode.measures.arm import Key, Measured

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from specdecode.analysis import compare
-from specdecode.analysis.curve_result import KRange, Schedule
-from specdecode.analysis.measured import terms
+from specdecode.analysis.advice.sweep import candidates, observations
 from specdecode.analysis.report import render_html, render_markdown, render_terminal
-from specdecode.analysis.setting import setting
-from specdecode.analysis.sweep import candidates, observations
+from specdecode.analysis.results.curve_result import KRange, Schedule
+from specdecode.analysis.statistics.measured import terms
+from specdecode.analysis.texts.setting import setting
 from specdecode.experiment import Experiment, ExperimentError, load_engine, load_preset
 from specdecode.experiment.model import Speculation
 from specdecode.manifests.serve_command import serve_words

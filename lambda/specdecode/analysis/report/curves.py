@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from specdecode.analysis.by_load import advice_by_load
-from specdecode.analysis.curve_result import Curve, LoadPoint
-from specdecode.analysis.level_noise import Source
 from specdecode.analysis.report.numbers import NONE, compact, digits, dollars, percent
-from specdecode.analysis.result import Comparison
-from specdecode.analysis.wording import best_pair
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.curve_result import Curve, LoadPoint, Source
+from specdecode.analysis.texts.by_load import advice_by_load
+from specdecode.analysis.texts.wording import best_pair
 
 COLUMNS = {
     "load": "Requests at a time, or sent a second",

@@ -9,7 +9,7 @@ from typing import Any
 
 from specdecode.analysis.report import curves, load_drawn
 from specdecode.analysis.report.numbers import digits, duration, figure, percent
-from specdecode.analysis.result import ArmCase, Comparison, Theory
+from specdecode.analysis.results.comparison import ArmCase, Comparison, Theory
 from specdecode.escape import line
 from specdecode.measures.arm import SAMPLES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from specdecode.analysis.report.html import render_html
 from specdecode.analysis.report.markdown import render_markdown
 from specdecode.analysis.report.table import render_csv
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.results.comparison import Comparison
 
 
 def documents(comparison: Comparison) -> dict[str, str]:

@@ -12,12 +12,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from specdecode.analysis.difference import TrendPoint
-from specdecode.analysis.k_by_load import in_words
+from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report import numbers, work
 from specdecode.analysis.report.curves import formula
 from specdecode.analysis.report.view import ReportView
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.several_runs.difference import TrendPoint
 from specdecode.escape import line, plain, script_json
 from specdecode.experiment.assets import assets_dir
 

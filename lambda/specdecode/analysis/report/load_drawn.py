@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from specdecode.analysis.by_load import rounded
-from specdecode.analysis.curve_result import ArmAtLoad, Curve, LoadPoint
 from specdecode.analysis.report.numbers import compact, digits, percent, seconds
+from specdecode.analysis.results.curve_result import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.texts.by_load import rounded
 from specdecode.experiment.model import Experiment
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.analysis.groups import figure as figure_of
-from specdecode.analysis.k_by_load import in_words
+from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report import curves, nodes, turns, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
-from specdecode.analysis.result import ArmCase, CaseResult, Comparison, Pair
-from specdecode.analysis.setting import setting, winner
-from specdecode.analysis.work_result import Work
+from specdecode.analysis.results.comparison import ArmCase, CaseResult, Comparison, Pair
+from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.statistics.groups import figure as figure_of
+from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line, markdown
 
 MARKDOWN_TEXT = 160

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.analysis.report.numbers import NONE, compact, digits
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.results.comparison import Comparison
 
 HEADERS = ("part", "node", "arms", "tokens/s of {}", "against the others (95% CI)")
 

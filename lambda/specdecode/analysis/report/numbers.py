@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from specdecode.analysis.result import Estimate, GroupResult, MetricInfo
-from specdecode.analysis.verdict import compact, spread, times
+from specdecode.analysis.results.comparison import Estimate, GroupResult, MetricInfo
+from specdecode.analysis.statistics.verdict import compact, spread, times
 
 NONE = "–"
 

@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Iterator
 
-from specdecode.analysis.parts import MetricInfo
-from specdecode.analysis.result import HEADLINE, Comparison
+from specdecode.analysis.results.comparison import HEADLINE, Comparison
+from specdecode.analysis.results.parts import MetricInfo
 from specdecode.escape import csv_cell
 from specdecode.measures.arm import ArmCase
 from specdecode.measures.distribution import Summary

@@ -6,11 +6,11 @@ import io
 from collections.abc import Sequence
 from textwrap import fill
 
-from specdecode.analysis.k_by_load import in_words
+from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report import curves, nodes, work
 from specdecode.analysis.report.numbers import NONE, compact, dollars, times
-from specdecode.analysis.result import CaseResult, Comparison, Estimate, Pair, Verdict
-from specdecode.analysis.setting import setting, winner
+from specdecode.analysis.results.comparison import CaseResult, Comparison, Estimate, Pair, Verdict
+from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line
 
 COLOURS = {

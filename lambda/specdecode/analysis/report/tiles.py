@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from specdecode.analysis.groups import figure
 from specdecode.analysis.report.numbers import Number, dollars, percent, ratio, reach
-from specdecode.analysis.result import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.results.comparison import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
+from specdecode.analysis.statistics.groups import figure
 from specdecode.experiment.model import EndpointExperiment
 
 MARKS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specdecode.analysis.report.numbers import NONE
-from specdecode.analysis.result import Comparison
+from specdecode.analysis.results.comparison import Comparison
 
 COLUMNS = {
     "Conversations": "",

@@ -8,10 +8,7 @@ from typing import NamedTuple
 
 import yaml
 
-from specdecode.analysis.context import Accuracy, Served
-from specdecode.analysis.curve_result import Curve
-from specdecode.analysis.groups import figure as group_figure
-from specdecode.analysis.recommend import cost_over, over_load
+from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report import curves, load_drawn, nodes, turns
 from specdecode.analysis.report.axis import Axis
 from specdecode.analysis.report.contents import Entry, contents
@@ -19,7 +16,7 @@ from specdecode.analysis.report.drawn import Drawn
 from specdecode.analysis.report.load_drawn import LoadChart
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
 from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
-from specdecode.analysis.result import (
+from specdecode.analysis.results.comparison import (
     HEADLINE,
     AccuracyChange,
     ArmCase,
@@ -29,10 +26,13 @@ from specdecode.analysis.result import (
     MetricInfo,
     Pair,
 )
-from specdecode.analysis.setting import Fact, setting, winner
-from specdecode.analysis.sweep import speculative
-from specdecode.analysis.wording import best_pair, title
-from specdecode.analysis.work_result import Work
+from specdecode.analysis.results.context import Accuracy, Served
+from specdecode.analysis.results.curve_result import Curve
+from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.statistics.groups import figure as group_figure
+from specdecode.analysis.texts.recommend import cost_over, over_load
+from specdecode.analysis.texts.setting import Fact, setting, winner
+from specdecode.analysis.texts.wording import best_pair, title
 from specdecode.experiment import endpoints
 from specdecode.experiment.model import EndpointVariant, ServedExperiment, Sweep, TestCase, Variant
 

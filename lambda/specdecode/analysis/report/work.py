@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.analysis.report.numbers import NONE, compact, times
-from specdecode.analysis.result import Verdict
-from specdecode.analysis.work_result import Category, CategoryAtLevel, PromptGain, Work
+from specdecode.analysis.results.comparison import Verdict
+from specdecode.analysis.results.work_result import Category, CategoryAtLevel, PromptGain, Work
 
 COLUMNS = {
     "kind of work": "",

@@ -1,0 +1,71 @@
+"""What the advisor learns from a comparison: speed-up of decoding, tokens per step, and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from specdecode.analysis.results.comparison import CaseResult, GroupResult, Pair
+from specdecode.analysis.results.curve_result import Curve, LoadPoint
+from specdecode.analysis.statistics.verdict import log_stat
+from specdecode.experiment.model import Variant
+from specdecode.measures.student import combine
+from specdecode.speculation.advisor import NOISE, Observation
+
+DECODING = "time_per_output_token"
+STEPS = "tokens_per_step"
+LEAST_ERROR = 0.01
+"""Requests that repeat one prompt agree better among themselves than two runs do: no error is taken to be smaller."""
+
+
+def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
+    """The arm's, over one group of cases; None where it differs in more than speculation, has not one k, or a figure
+    has no value.
+
+    None too where a case of the group could not be judged, since arms would be compared on different prompts, or
+    holds an impossible figure: then k is not what was said. The error is of the measured prompts.
+    """
+    if result.judged != result.cases or any(case.impossible for case in pair.cases if case.case in result.judged):
+        return None
+    spec = variant.speculation
+    estimates = {estimate.metric: estimate for estimate in result.speedups}
+    if (
+        spec is None
+        or spec.num_speculative_tokens_per_batch_size
+        or pair.changes != ("speculation",)
+        or DECODING not in estimates
+        or STEPS not in estimates
+    ):
+        return None
+    return Observation(
+        draft=spec.draft.id,
+        k=spec.num_speculative_tokens,
+        speedup=estimates[DECODING].ratio,
+        tokens_per_step=estimates[STEPS].ratio,
+        error=_error([case for case in pair.cases if case.case in result.judged]),
+    )
+
+
+def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
+    """The arm's at one load, over the cases of a curve; None as of `observation`."""
+    spec = variant.speculation
+    if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",) or curve.left_out:
+        return None
+    if point.decoding is None or point.acceptance_length is None:
+        return None
+    known = point.decoding.low is not None
+    return Observation(
+        draft=spec.draft.id,
+        k=spec.num_speculative_tokens,
+        speedup=point.decoding.ratio,
+        tokens_per_step=point.acceptance_length,
+        error=max(LEAST_ERROR, math.sqrt(log_stat(point.decoding).variance)) if known else NOISE,
+    )
+
+
+def _error(cases: Sequence[CaseResult]) -> float:
+    found = [estimate for case in cases for estimate in case.speedups if estimate.metric == DECODING]
+    if not found or any(estimate.low is None for estimate in found):
+        return NOISE
+    together = combine([log_stat(estimate) for estimate in found], [1.0 / len(found)] * len(found))
+    return max(LEAST_ERROR, math.sqrt(together.variance))

@@ -1,0 +1,187 @@
+"""The advisor on an experiment's own arms: which to compile or measure next, given what has been measured of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from specdecode.analysis.advice.observing import observation, observation_at
+from specdecode.analysis.results.comparison import Comparison, Pair
+from specdecode.analysis.texts.by_load import listed
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.step import ASSUMED, most_tokens
+from specdecode.planning import SweepStep
+from specdecode.speculation.advisor import PRIOR_A, Belief, Candidate, Observation, advise
+from specdecode.speculation.batch import next_batch
+from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
+
+FEW = 3
+"""Fewer values of k than this are no sweep: then every k up to MAX_K is a candidate."""
+MAX_K = 15
+PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": 0.65}
+"""Acceptance before any measurement, by kind of prompts: prose is guessed less often than a list. Published
+speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py)."""
+
+
+def candidates(experiment: Experiment) -> list[Candidate]:
+    """The sweep's arms; for an experiment that is none, its drafts with every k up to MAX_K too. The engine verifies a
+    draft or more of each.
+    """
+    most, found = kind(experiment), dict[str, list[int]]()
+    for variant in speculative(experiment):
+        if variant.speculation:
+            found.setdefault(variant.speculation.draft.id, []).append(variant.speculation.num_speculative_tokens)
+    return [
+        Candidate(draft, k)
+        for draft, ks in found.items()
+        for k in (
+            sorted(set(ks))
+            if len(set(ks)) >= FEW or experiment.sweep is Sweep.ADAPTIVE
+            else sorted({*ks, *range(1, MAX_K + 1)})
+        )
+        if most.verified(k)
+    ]
+
+
+def kind(experiment: Experiment) -> MostTokens:
+    """What a step of its engine yields at most; of servers that already run, a step of the first that speculates."""
+    return next((most_tokens(experiment, variant) for variant in speculative(experiment)), ASSUMED)
+
+
+def speculative(experiment: Experiment) -> list[Variant]:
+    """The arms that speculate with one k."""
+    return [
+        variant
+        for variant in experiment.variants
+        if variant.speculation and not variant.speculation.num_speculative_tokens_per_batch_size
+    ]
+
+
+def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
+    """The experiment's arm that is `candidate`, if it has one."""
+    for variant in speculative(experiment):
+        spec = variant.speculation
+        if spec and (spec.draft.id, spec.num_speculative_tokens) == candidate:
+            return variant
+    return None
+
+
+def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
+    """What the comparisons measured at each load of arms that differ from their baseline in speculation alone. Of
+    servers of two kinds only those of the first one's: the model is of one.
+    """
+    found: dict[Level, list[Observation]] = {}
+    for comparison in comparisons:
+        for pair in comparison.pairs:
+            variant = comparison.experiment.variant(pair.variant)
+            if most_tokens(comparison.experiment, variant) is kind(comparison.experiment):
+                for level, seen in _of_pair(comparison, pair, variant, group):
+                    found.setdefault(level, []).append(seen)
+    return found
+
+
+def _of_pair(comparison: Comparison, pair: Pair, variant: Variant, group: str) -> Iterator[tuple[Level, Observation]]:
+    levels = comparison.experiment.workload.levels
+    if len(levels) == 1:
+        result = pair.group(group)
+        if result and (seen := observation(variant, pair, result)):
+            yield levels[0], seen
+        return
+    for curve in comparison.curve:
+        if (curve.variant, curve.baseline, curve.group) == (pair.variant, pair.baseline, group):
+            for point in curve.points:
+                if seen := observation_at(variant, pair, curve, point):
+                    yield point.level, seen
+
+
+def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> LoadsAdvice:
+    """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all.
+
+    Of several loads: for all of them together, and what is known of each.
+    """
+    seen = observations(comparisons, group=group)
+    return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
+
+
+def _advise(
+    experiment: Experiment,
+    left: Sequence[Candidate],
+    seen: Mapping[Level, Sequence[Observation]],
+    *,
+    prior_a: float = PRIOR_A,
+) -> LoadsAdvice:
+    if len(experiment.workload.levels) > 1 and seen:
+        return advise_over_loads(left, seen, most=kind(experiment), prior_a=prior_a)
+    own = [item for found in seen.values() for item in found]
+    return LoadsAdvice(advise(left, own, most=kind(experiment), prior_a=prior_a), ())
+
+
+def advice_sentence(comparison: Comparison) -> str | None:
+    """What to try next after this run alone; None where nothing was learned of a known draft."""
+    if isinstance(comparison.experiment, EndpointExperiment) or not observations([comparison]):
+        return None
+    return advise_sweep(comparison.experiment, [comparison]).together.reason
+
+
+def k_by_load(found: LoadsAdvice) -> str:
+    """`Best measured by load: k=7 (draft) at 1, 2 at a time; no speculation at 16 at a time.`; nothing of one load."""
+    parts: list[tuple[Candidate | None, list[Level]]] = []
+    for level, advice in found.levels:
+        if parts and parts[-1][0] == advice.best:
+            parts[-1][1].append(level)
+        else:
+            parts.append((advice.best, [level]))
+    said = [
+        f"{f'k={best.k} ({best.draft})' if best else 'no speculation'} at {listed(levels)}" for best, levels in parts
+    ]
+    return f"Best measured by load: {'; '.join(said)}." if said else ""
+
+
+def advise_batch(
+    experiment: Experiment,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    count: int,
+    group: str = "all",
+    in_flight: Sequence[str] = (),
+) -> tuple[Belief, ...]:
+    """The next `count` arms that are worth a compile at the same time, fewer where fewer are worth it. `in_flight`:
+    arms of the experiment that are on their way elsewhere.
+    """
+    arms, prior = candidates(experiment), PRIORS[group]
+    going = [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
+
+    def again(imagined: Mapping[Level, Sequence[Observation]]) -> LoadsAdvice:
+        known = {level: found for level, found in imagined.items() if found}
+        return _advise(experiment, arms, known, prior_a=prior)
+
+    seen = observations(comparisons, group=group) or {experiment.workload.levels[0]: []}
+    return next_batch(again, seen, count=count, in_flight=going, most=kind(experiment), prior_a=prior)
+
+
+def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
+    """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
+    `lost`: arms that cannot be compiled or served.
+
+    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing. Of several loads
+    all count alike: what is worth it is worth it on average over them.
+    """
+    if not all(observations([comparison]) for comparison in comparisons):
+        return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
+    seen = observations(comparisons)
+    measured = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
+    known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
+    left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
+    advice = _advise(experiment, left, seen).together
+    chosen, reason = advice.compile_next, advice.reason
+    again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
+    if chosen is None and again:
+        times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
+        chosen = min(again, key=lambda candidate: times[candidate])
+        reason = (
+            f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
+        )
+    variant = variant_of(experiment, chosen) if chosen else None
+    return SweepStep(arm=variant.name if variant else None, reason=reason)

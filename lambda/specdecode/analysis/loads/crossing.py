@@ -1,0 +1,123 @@
+"""Where one arm's time per token passes another's, over the load.
+
+Between two levels each arm's time per token is taken to be linear in the load, which is exact where the time of an
+engine's step is affine in the number of running sequences (docs/metrics.md has how often the result is right).
+
+Why it is so: ADR 163.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from specdecode.analysis.results.curve_result import Crossover
+from specdecode.measures.distribution import quantile
+from specdecode.measures.student import NOMINAL, LogMean, t_cdf
+
+SHOWN = 0.5 + NOMINAL / 2.0
+"""A crossing is claimed where the speed-up is above 1 at one level and below 1 at a later one with this probability: of
+each, as its interval is drawn, and of both together."""
+DRAWS = 2000
+"""Of the bootstrap; from a fixed seed, so that the same records give the same interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtLoad:
+    """The two arms at one load."""
+
+    load: float
+    """Requests under way in the arm, or a second."""
+    base_load: float
+    """The same in the baseline: a fast arm's last requests run beside fewer others."""
+    base_s: float
+    """The baseline's time per token."""
+    gain: LogMean
+    """Log of the speed-up, with the noise that the level's requests share (analysis/loads/level_noise.py)."""
+
+
+def sign(gain: LogMean) -> int:
+    """1: the speed-up is shown to be above 1; -1: below; 0: neither is shown."""
+    above = _above(gain)
+    return 1 if above >= SHOWN else -1 if above <= 1.0 - SHOWN else 0
+
+
+def crossings(levels: Sequence[AtLoad]) -> list[Crossover]:
+    """Every change of sign that is shown and has a place, the smallest load first; `levels` by load."""
+    known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
+    changes = pairwise((number, found) for number, found in known if found)
+    return [
+        found
+        for (first, before), (last, after) in changes
+        if before != after and _both(levels[first].gain, levels[last].gain) >= SHOWN
+        if (found := _located(levels[first : last + 1], before))
+    ]
+
+
+def _both(first: LogMean, last: LogMean) -> float:
+    """Probability that the two are on different sides, as they were found."""
+    return math.prod(max(_above(gain), 1.0 - _above(gain)) for gain in (first, last))
+
+
+def _above(gain: LogMean) -> float:
+    """Probability that the speed-up is above 1; a half where nothing is known of its error."""
+    if gain.df <= 0:
+        return 0.5
+    if gain.variance == 0.0:
+        return 0.5 if gain.mean == 0.0 else float(gain.mean > 0.0)
+    return t_cdf(gain.mean / math.sqrt(gain.variance), gain.df)
+
+
+def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
+    """None where the times at equal load do not cross: the gains do, but the arms met different loads at a level."""
+    rng = random.Random(1)
+    drawn = sorted(
+        found
+        for _ in range(DRAWS)
+        if (found := _zero(levels, [_draw(level.gain, rng) for level in levels])) is not None
+    )
+    load = _zero(levels, [level.gain.mean for level in levels])
+    if load is None or not drawn:
+        return None
+    return Crossover(
+        load=load,
+        low=min(load, quantile(drawn, 0.025)),
+        high=max(load, quantile(drawn, 0.975)),
+        direction="stops" if before > 0 else "starts",
+    )
+
+
+def _draw(gain: LogMean, rng: random.Random) -> float:
+    if gain.df <= 0 or gain.variance == 0.0:
+        return gain.mean
+    spread = math.sqrt(rng.gammavariate(gain.df / 2.0, 2.0) / gain.df)
+    return gain.mean + math.sqrt(gain.variance) * rng.gauss(0.0, 1.0) / spread
+
+
+def _zero(levels: Sequence[AtLoad], gains: Sequence[float]) -> float | None:
+    """Where the difference of the two times is 0; of several places the middle of the outermost; None: nowhere."""
+    slower = [
+        level.base_s * math.exp(-gain) - _base_s(levels, level.load) for level, gain in zip(levels, gains, strict=True)
+    ]
+    places = list(_places([level.load for level in levels], slower))
+    return (places[0] + places[-1]) / 2.0 if places else None
+
+
+def _places(loads: Sequence[float], values: Sequence[float]) -> Iterator[float]:
+    for (left, before), (right, after) in pairwise(zip(loads, values, strict=True)):
+        if (before < 0.0) != (after < 0.0):
+            yield left + (right - left) * before / (before - after)
+
+
+def _base_s(levels: Sequence[AtLoad], load: float) -> float:
+    """The baseline's time per token at a load, on the line through the two levels nearest to it."""
+    if len({level.base_load for level in levels}) < 2:
+        return levels[0].base_s
+    left, right = min(pairwise(levels), key=lambda both: max(both[0].base_load - load, load - both[1].base_load))
+    if right.base_load == left.base_load:
+        return left.base_s
+    share = (load - left.base_load) / (right.base_load - left.base_load)
+    return left.base_s + share * (right.base_s - left.base_s)

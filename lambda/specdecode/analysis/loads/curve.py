@@ -1,0 +1,245 @@
+"""The answer as a curve over the load: what speculation does at each level, and where it stops paying."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from specdecode.analysis.loads.crossing import AtLoad, crossings
+from specdecode.analysis.loads.level_noise import Gains, LevelNoise, level_noise
+from specdecode.analysis.results.comparison import HEADLINE, Pair
+from specdecode.analysis.results.curve_result import ArmAtLoad, Curve, LoadPoint
+from specdecode.analysis.statistics import pairing
+from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.statistics.node_noise import between_nodes
+from specdecode.analysis.statistics.pairs import rounds_beside
+from specdecode.analysis.statistics.verdict import estimate, too_many_failed
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment
+from specdecode.measures.arm import Measured
+from specdecode.measures.client_lateness import doubtful
+from specdecode.measures.distribution import mean, quantile
+from specdecode.measures.metrics.goodput import good_requests
+from specdecode.measures.student import LogMean, combine, with_shared
+from specdecode.records import RequestRecord
+
+DECODING, STEPS, TTFT = "time_per_output_token", "tokens_per_step", "ttft"
+METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight; of the measured prompts"
+WITH_NOISE = f"{METHOD}, with the noise that all requests of a load share"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    """Both arms at one level, over the cases of the curve."""
+
+    level: Level
+    base: Sequence[Measured]
+    other: Sequence[Measured]
+    gain: LogMean
+    """Of the prompts: without what the level's requests share."""
+    of_rounds: Sequence[float]
+    """The mean gain of each round that has all cases."""
+    doubtful: bool
+
+
+def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
+    """A curve for each pair and group; none of a run of one load."""
+    if len(levels) < 2:
+        return ()
+    ordered = sorted(levels, key=lambda each: each.level.value)
+    return tuple(
+        found
+        for pair in pairs
+        for group in pair.groups
+        if (found := _curve(experiment, ordered, pair, group.group, group.cases))
+    )
+
+
+def gains_by_level(
+    *, experiment: Experiment, levels: Sequence[AtLevel], variant: str, baseline: str, cases: Sequence[str]
+) -> dict[Level, LogMean]:
+    """Log speed-up of any two arms at each level, with the noise that a level's requests share; no doubtful levels."""
+    compared, noise, _ = _levels(experiment, levels, (baseline, variant), cases)
+    return {each.level: _with(noise, each) for each in compared if not each.doubtful}
+
+
+def _levels(
+    experiment: Experiment, levels: Sequence[AtLevel], arms: tuple[str, str], cases: Sequence[str]
+) -> tuple[list[_Compared], LevelNoise, list[str]]:
+    """Both arms at each level that has a speed-up, what a level's requests share, and the cases of all those levels."""
+    gains = [{case: gain for case in cases if (gain := _gain(experiment, at, arms, case))} for at in levels]
+    there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
+    kept = [case for case in cases if there and all(case in found for _, found in there)]
+    compared = [_compared(at, arms, kept, found) for at, found in there] if kept else []
+    trusted = [each for each in compared if not each.doubtful]
+    return compared, level_noise([Gains(_loads(experiment, each)[1], each.of_rounds) for each in trusted]), kept
+
+
+def _curve(
+    experiment: Experiment, levels: Sequence[AtLevel], pair: Pair, group: str, cases: Sequence[str]
+) -> Curve | None:
+    compared, noise, kept = _levels(experiment, levels, (pair.baseline, pair.variant), cases)
+    if len(compared) < 2:
+        return None
+    trusted = [each for each in compared if not each.doubtful]
+    points = [_point(experiment, each, _with(noise, each)) for each in compared]
+    there = {each.level for each in compared}
+    return Curve(
+        variant=pair.variant,
+        baseline=pair.baseline,
+        of_speculation="speculation" in pair.changes,
+        group=group,
+        cases=tuple(kept),
+        left_out=tuple(case for case in cases if case not in kept),
+        points=tuple(points),
+        without=tuple(at.level for at in levels if at.level not in there),
+        crossovers=tuple(crossings([_at_load(experiment, each, _with(noise, each)) for each in trusted])),
+        shared=math.sqrt(noise.one_round.variance),
+        shared_from=noise.source,
+        prompts=points[-1].speedup.n,
+    )
+
+
+def _compared(at: AtLevel, arms: tuple[str, str], cases: Sequence[str], gains: Mapping[str, LogMean]) -> _Compared:
+    both = at.beside(*arms)
+    base, other = ([both[name, case] for case in cases] for name in arms)
+    gain, nodes = combine([gains[case] for case in cases], [1.0 / len(cases)] * len(cases)), between_nodes(at)
+    return _Compared(
+        level=at.level,
+        base=base,
+        other=other,
+        gain=with_shared(gain, nodes) if nodes else gain,
+        of_rounds=_of_rounds(base, other) or [gain.mean],
+        doubtful=doubtful([record for each in (*base, *other) for record in each.block.records]),
+    )
+
+
+def _of_rounds(base: Sequence[Measured], other: Sequence[Measured]) -> list[float]:
+    found = []
+    for number in sorted({record.round for each in other for record in each.block.records}):
+        both = zip(base, other, strict=True)
+        gains = [pairing.paired(*pair, HEADLINE, ({number}, {number})) for pair in both]
+        if all(gains):
+            found.append(mean([gain.mean for gain in gains if gain]))
+    return found
+
+
+def _with(noise: LevelNoise, at: _Compared) -> LogMean:
+    return noise.added(at.gain, len(at.of_rounds))
+
+
+def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
+    """Requests under way in the batch, of the baseline and of the arm; of an open loop those sent a second."""
+    if at.level.rate is not None:
+        return at.level.value, at.level.value
+    full = within_batch(experiment, at.level)
+    return _under_way(at.base) * full, _under_way(at.other) * full
+
+
+def _at_load(experiment: Experiment, at: _Compared, gain: LogMean) -> AtLoad:
+    base_load, load = _loads(experiment, at)
+    seconds = _seconds(at.base) * within_batch(experiment, at.level)
+    return AtLoad(load=load, base_load=base_load, base_s=seconds, gain=gain)
+
+
+def within_batch(experiment: Experiment, level: Level) -> float:
+    """Share of the requests at a time that the server takes into a batch, as far as that is known; else 1.
+
+    The others wait. By Little's law the time of a request grows with all of them while the server does the work of a
+    full batch: its load is the batch, and its time there is this share of what was measured.
+    """
+    if experiment.batch is None or level.concurrency is None:
+        return 1.0
+    return min(1.0, experiment.batch / level.concurrency)
+
+
+def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
+    """Log speed-up on the headline metric; None where it is no fair comparison."""
+    keys, both = [(name, case) for name in arms], at.beside(*arms)
+    if any(key not in both for key in keys):
+        return None
+    base, other = (both[key] for key in keys)
+    if too_many_failed(base.arm, other.arm):
+        return None
+    return pairing.paired(base, other, HEADLINE, (rounds_beside(experiment, other), None))
+
+
+def _point(experiment: Experiment, at: _Compared, gain: LogMean) -> LoadPoint:
+    level, base, other = at.level, at.base, at.other
+    under_way = mean([_under_way(base), _under_way(other)])
+    batch = experiment.batch
+    at_once = level.concurrency if level.concurrency is not None else under_way
+    steps = _values(other, STEPS)
+    accepted = mean(steps) if steps else None
+    decoding = [found for pair in zip(base, other, strict=True) if (found := pairing.paired(*pair, DECODING))]
+    faster = combine(decoding, [1.0 / len(decoding)] * len(decoding)) if len(decoding) == len(base) else None
+    return LoadPoint(
+        level=level,
+        under_way=under_way,
+        speedup=estimate(HEADLINE, gain, method=WITH_NOISE),
+        decoding=estimate(DECODING, faster, method=METHOD) if faster else None,
+        base=_arm(experiment, base),
+        other=_arm(experiment, other),
+        acceptance_length=accepted,
+        break_even=accepted / faster.ratio if accepted and faster else None,
+        queueing=batch is not None and at_once > batch,
+        doubtful=at.doubtful,
+    )
+
+
+def _arm(experiment: Experiment, cases: Sequence[Measured]) -> ArmAtLoad:
+    seconds = math.fsum(each.arm.load_seconds for each in cases)
+    tokens = sum(each.arm.output_tokens for each in cases)
+    costs = [(each.arm.cost_per_million, each.arm.output_tokens) for each in cases]
+    priced = [cost * weight for cost, weight in costs if cost is not None]
+    requests = sum(each.arm.requests for each in cases)
+    good = sum(good_requests(each.block) for each in cases) if experiment.workload.slo.asked else None
+    ttft, tpot = _values(cases, TTFT), _values(cases, DECODING)
+    return ArmAtLoad(
+        output_throughput=tokens / seconds if seconds > 0 else None,
+        user_speed=_quantile(_values(cases, HEADLINE), 0.5),
+        ttft_p50=_quantile(ttft, 0.5),
+        ttft_p95=_quantile(ttft, 0.95),
+        tpot_p50=_quantile(tpot, 0.5),
+        tpot_p95=_quantile(tpot, 0.95),
+        cost_per_million=math.fsum(priced) / tokens if tokens and len(priced) == len(costs) else None,
+        good_share=good / requests if good is not None and requests else None,
+        goodput=good / seconds if good is not None and seconds > 0 else None,
+    )
+
+
+def _values(cases: Sequence[Measured], metric: str) -> list[float]:
+    return sorted(value for each in cases for _, value in each.values.get(metric, ()))
+
+
+def _quantile(ordered: Sequence[float], q: float) -> float | None:
+    return quantile(ordered, q) if ordered else None
+
+
+def _seconds(cases: Sequence[Measured]) -> float:
+    """Time per token of whole requests, of the prompts and of the cases with equal weight."""
+    return math.exp(-mean([mean(list(pairing.log_by_prompt(each, HEADLINE).values())) for each in cases]))
+
+
+def _under_way(cases: Sequence[Measured]) -> float:
+    """Requests that one met under way, itself among them, on average over the time that it took.
+
+    Of the first and the last requests of a level some run beside fewer others than the level says.
+    """
+    return mean([_met(each.block.records) for each in cases])
+
+
+def _met(records: Sequence[RequestRecord]) -> float:
+    met: list[float] = []
+    for process in sorted({(each.unit, each.session) for each in records}):
+        own = [each for each in records if (each.unit, each.session) == process]
+        spans = [(r.sent_s, r.sent_s + r.end_s) for r in own if r.end_s > 0]
+        total, running, before = 0.0, 0, 0.0
+        area: dict[float, float] = {}
+        for at, step in sorted([(start, 1) for start, _ in spans] + [(end, -1) for _, end in spans]):
+            total += running * (at - before)
+            running, before = running + step, at
+            area[at] = total
+        met += [(area[end] - area[start]) / (end - start) for start, end in spans]
+    return mean(met) if met else 0.0

@@ -1,0 +1,228 @@
+"""The number of speculative tokens to serve with at each batch size, from arms with one k each.
+
+At each level the k with the largest speed-up, by the median over cases and rounds; of those within 1% of it the
+smallest (as vLLM's tuner, pull request 49163, was to choose; it was not merged). Without speculation is k = 0.
+It is the best guess, shown or not: beside each k stand those that it is not shown to be faster than. A k whose arm
+failed too many requests at a load is not chosen there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from specdecode.analysis.loads.curve import gains_by_level, within_batch
+from specdecode.analysis.results.comparison import HEADLINE, Pair
+from specdecode.analysis.results.curve_result import Curve, KRange, Schedule
+from specdecode.analysis.statistics import pairing
+from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.statistics.verdict import too_many_failed
+from specdecode.experiment.errors import ExperimentError
+from specdecode.experiment.level import Level
+from specdecode.experiment.loading import load_engine
+from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.measures.student import NOMINAL
+
+TIE = 0.01
+MOST_RIVALS = 3
+"""That the sentence lists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What there is to choose from at one load."""
+
+    load: int
+    """Requests in a batch: of those beyond `max_num_seqs` the server takes no more."""
+    base_s: float
+    """The baseline's time per token."""
+    gains: Mapping[int, float]
+    """k -> log speed-up, of each that served this load; 0 has 0."""
+
+    @property
+    def k(self) -> int:
+        """The smallest k within TIE of the best."""
+        best = max(self.gains.values())
+        return min(k for k, gain in self.gains.items() if gain >= best - TIE)
+
+    def seconds(self, k: int) -> float:
+        """Time per token with k."""
+        return self.base_s * math.exp(-self.gains[k])
+
+
+def schedules(
+    *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], curves: Sequence[Curve]
+) -> tuple[Schedule, ...]:
+    """A schedule for each draft; none of an open loop, whose batch sizes are not known."""
+    ordered = sorted((at for at in levels if at.level.concurrency), key=lambda at: at.level.value)
+    found: dict[str, dict[int, Curve]] = {}
+    for curve in curves:
+        spec = experiment.variant(curve.variant).speculation
+        pair = next(each for each in pairs if (each.variant, each.baseline) == (curve.variant, curve.baseline))
+        if (
+            curve.group == "all"
+            and spec
+            and not spec.num_speculative_tokens_per_batch_size
+            and pair.changes == ("speculation",)
+        ):
+            found.setdefault(spec.draft.id, {})[spec.num_speculative_tokens] = curve
+    made = (_schedule(experiment, ordered, draft, of_k) for draft, of_k in found.items())
+    return tuple(each for each in made if each)
+
+
+def _schedule(
+    experiment: Experiment, levels: Sequence[AtLevel], draft: str, of_k: Mapping[int, Curve]
+) -> Schedule | None:
+    cases = set.intersection(*(set(curve.cases) for curve in of_k.values()))
+    base = next(iter(of_k.values())).baseline
+    names = {0: base, **{k: curve.variant for k, curve in of_k.items()}}
+    failed = {at.level: [k for k, name in names.items() if _failed(at, name, cases)] for at in levels}
+    there = {at.level: [k for k, curve in of_k.items() if at.level in {p.level for p in curve.points}] for at in levels}
+    choices = [
+        Choice(
+            load=_batch(experiment, at.level),
+            base_s=_seconds(at, base, cases) * full,
+            gains={0: 0.0, **{k: _gain(at, of_k[k], cases) for k in sorted(there[at.level])}},
+        )
+        for at in levels
+        if cases and 0 not in failed[at.level] and set(of_k) == {*there[at.level], *failed[at.level]}
+        for full in [within_batch(experiment, at.level)]
+    ]
+    choices = [own for before, own in pairwise([None, *choices]) if own and not (before and before.load == own.load)]
+    if len(choices) < 2:
+        return None
+    batch = experiment.batch or choices[-1].load
+    ranges = []
+    for first, last, k in table(choices, batch):
+        within = [at for at in levels if first <= _batch(experiment, at.level) <= last]
+        out = {rival for at in within for rival in failed[at.level]}
+        rivals = [
+            rival
+            for rival in sorted(names)
+            if rival not in {k, *out} and not _faster(experiment, levels, within, names[k], names[rival], cases)
+        ]
+        ranges.append(
+            KRange(first=first, last=last, k=k, variant=names[k], rivals=tuple(rivals), failed=tuple(sorted(out - {k})))
+        )
+    return Schedule(
+        draft=draft, ranges=tuple(ranges), measured_to=choices[-1].load, engine_takes_it=_engine_takes_it(experiment)
+    )
+
+
+def _failed(at: AtLevel, variant: str, cases: set[str]) -> bool:
+    """Whether too many of the arm's requests failed there."""
+    return any(too_many_failed(at.arms[variant, case].arm) for case in cases if (variant, case) in at.arms)
+
+
+def _batch(experiment: Experiment, level: Level) -> int:
+    """Requests that run together at a level."""
+    return round((level.concurrency or 1) * within_batch(experiment, level))
+
+
+def _faster(
+    experiment: Experiment,
+    levels: Sequence[AtLevel],
+    within: Sequence[AtLevel],
+    variant: str,
+    rival: str,
+    cases: set[str],
+) -> bool:
+    """Whether the arm is shown to be faster than the rival at each of the loads `within`: its interval is above 1."""
+    gains = gains_by_level(experiment=experiment, levels=levels, variant=variant, baseline=rival, cases=sorted(cases))
+    found = [gains[at.level].interval(NOMINAL) if at.level in gains else None for at in within]
+    return bool(found) and all(interval and interval[0] > 1.0 for interval in found)
+
+
+def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
+    """First and last batch size and k of each range, from 1 to `batch` without a gap; `choices` by load."""
+    ends = [(at, before.k) for before, after in pairwise(choices) for at in [_switch(before, after)] if at]
+    ends.append((float(max(batch, choices[-1].load)), choices[-1].k))
+    found, first = [], 1
+    for end, k in ends:
+        last = min(batch, math.floor(end))
+        if last >= first:
+            found.append((first, last, k))
+            first = last + 1
+    return found
+
+
+def _switch(before: Choice, after: Choice) -> float | None:
+    """The load up to which the first k is kept, where the next level has another one: both times linear between."""
+    if before.k == after.k:
+        return None
+    if before.k not in after.gains or after.k not in before.gains:  # one failed where the other was chosen
+        return float(before.load if before.k not in after.gains else after.load - 1)
+    first, last = (each.seconds(after.k) - each.seconds(before.k) for each in (before, after))
+    if not first > 0.0 > last:  # a tie, which the smaller k has: it holds from the level at which it was seen
+        return float(before.load if first <= 0.0 else after.load - 1)
+    return before.load + (after.load - before.load) * first / (first - last)
+
+
+def _gain(at: AtLevel, curve: Curve, cases: set[str]) -> float:
+    """Median over cases and rounds of the log speed-up."""
+    return median(_gains(at, curve, cases))
+
+
+def _gains(at: AtLevel, curve: Curve, cases: set[str]) -> Iterator[float]:
+    for case in sorted(cases):
+        arms = at.beside(curve.baseline, curve.variant)
+        base, other = arms[curve.baseline, case], arms[curve.variant, case]
+        for number in sorted({record.round for record in other.block.records}):
+            if stat := pairing.paired(base, other, HEADLINE, ({number}, {number})):
+                yield stat.mean
+
+
+def _seconds(at: AtLevel, base: str, cases: set[str]) -> float:
+    return math.exp(
+        -median(value for case in cases for value in pairing.log_by_prompt(at.arms[base, case], HEADLINE).values())
+    )
+
+
+def _engine_takes_it(experiment: Experiment) -> bool:
+    """Of servers that already run it is not known: theirs are vLLM's own more often than not."""
+    if not isinstance(experiment, ServedExperiment):
+        return True
+    try:
+        return load_engine(experiment.engine).k_by_batch_size
+    except ExperimentError:
+        return False
+
+
+def in_words(found: Schedule) -> str:
+    """`Draft d: k=5 up to 8 requests at a time (shown), no speculation from 9 on (k=5 may be as fast).`"""
+    parts = []
+    for number, each in enumerate(found.ranges):
+        what = (f"k={each.k}" if each.k else "no speculation") + ("" if found.engine_takes_it else f" ({each.variant})")
+        ends = len(found.ranges) - 1
+        where = (
+            "at any load"
+            if not ends
+            else f"up to {each.last} requests at a time"
+            if not number
+            else f"from {each.first} on"
+            if number == ends
+            else f"from {each.first} to {each.last}"
+        )
+        parts.append(f"{what} {where}{_sure(each)}")
+    last = found.ranges[-1].last
+    beyond = f" Beyond {found.measured_to} nothing was compared." if last > found.measured_to else ""
+    fixed = "" if found.engine_takes_it else " The engine's k is fixed: each is a server of its own."
+    return f"Draft {found.draft}: {', '.join(parts)}.{beyond}{fixed}"
+
+
+def _sure(found: KRange) -> str:
+    said = [f"{_listed(found.failed)} failed there"] if found.failed else []
+    if found.rivals:
+        said.append(f"{_listed(found.rivals)} may be as fast")
+    elif found.rivals is not None and not said:
+        said.append("shown to be the fastest")
+    return f" ({'; '.join(said)})" if said else ""
+
+
+def _listed(ks: Sequence[int]) -> str:
+    names = [f"k={k}" if k else "no speculation" for k in ks]
+    more = f" and {len(names) - MOST_RIVALS} more" if len(names) > MOST_RIVALS else ""
+    return f"{', '.join(names[:MOST_RIVALS])}{more}"

@@ -1,0 +1,257 @@
+"""The report from other tools' results, corrected where that is possible and with what their figures hide said."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from specdecode.analysis.other_tools.llmperf_notes import contradictions, unlike, warnings
+from specdecode.analysis.other_tools.llmperf_results import LLMPERF, ImportedArm
+from specdecode.analysis.results.comparison import Comparison, Verdict
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.results.parts import Equality, MetricInfo
+from specdecode.analysis.statistics.groups import Stats
+from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
+from specdecode.analysis.statistics.pairs import assemble, case_result
+from specdecode.analysis.texts.wording import answer
+from specdecode.experiment.model import (
+    Experiment,
+    ModelRef,
+    PromptKind,
+    ServedExperiment,
+    ServedVariant,
+    Serving,
+    TestCase,
+    Workload,
+)
+from specdecode.measures.arm import ArmCase
+from specdecode.measures.distribution import Summary
+from specdecode.measures.metrics import OutputThroughput
+from specdecode.measures.student import LogMean, welch_log_ratio
+from specdecode.names import LONGEST_RUN_ID
+
+CASE = TestCase(
+    name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
+)
+OTHER = CASE.model_copy(update={"name": "imported", "label": "imported", "source": "the tool's own prompts"})
+"""What is measured where not all is LLMPerf's."""
+NORMAL_IQR, MEDIAN_ERROR = 1.349, 1.2533
+"""Interquartile range of a standard normal; standard error of its median times sqrt(n)."""
+HIGHER = ("request_output_throughput", "tokens_per_step")
+TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
+NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
+
+
+def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title: str) -> Comparison:
+    """Compare imported arms, the first being the baseline of all others.
+
+    Output tokens above what the server was asked for are put right (the count is another tokenizer's), and with them
+    throughput and time per output token. Medians are compared, with the standard error that the interquartile range
+    gives; where the individual responses are there, Welch's t on them.
+    """
+    case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
+    experiment = _experiment([variant for _, variant in arms], arms[0][0], title, case)
+    described = {variant.name: _arm(arm, variant, case) for arm, variant in arms}
+    (base, base_variant), *others = arms
+    pairs = []
+    for other, variant in others:
+        doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
+        stats, method = _stats(base, other, described[base_variant.name], described[variant.name])
+        result = case_result(
+            case=case,
+            base=described[base_variant.name],
+            other=described[variant.name],
+            stats=stats,
+            method=method,
+            same=NO_EQUALITY,
+            distinct_prompts=0,
+            notes=(),
+        )
+        if doubts:
+            result = result.model_copy(
+                update={
+                    "verdict": Verdict.CANNOT_TELL,
+                    "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
+                    "settle": "results that were measured alike and agree with themselves",
+                    "comparable": False,
+                }
+            )
+        pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
+    moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
+    context = RunContext(
+        run_id=f"import-{base.name}-{'-'.join(arm.name for arm, _ in arms[1:])}"[:LONGEST_RUN_ID],
+        started_at=min(moments),
+        finished_at=max(moments),
+        source=f"{' and '.join(dict.fromkeys(arm.tool for arm, _ in arms))}, imported",
+    )
+    return Comparison(
+        run_id=context.run_id,
+        title=title,
+        answer=answer(pairs=pairs),
+        experiment=experiment,
+        context=context,
+        created_at=max(moments),
+        metrics=_metric_infos(),
+        arms=tuple(described.values()),
+        pairs=tuple(pairs),
+        chains=(),
+        drift=(),
+        theory=(),
+        cost=None,
+        notes=tuple(warnings([arm for arm, _ in arms], pairs, experiment)),
+    )
+
+
+def _metric_infos() -> tuple[MetricInfo, ...]:
+    known = BY_NAME
+    tpot = known["time_per_output_token"].model_copy(
+        update={"formula": "(end-to-end latency - TTFT) / (output tokens - 1), tokens corrected"}
+    )
+    throughput = known["request_output_throughput"].model_copy(
+        update={"formula": "output tokens / end-to-end latency, tokens corrected"}
+    )
+    tokens = known["output_tokens"].model_copy(update={"formula": TOKENS})
+    asked = known["input_tokens"].model_copy(update={"formula": "tokens asked for, without the chat template"})
+    return throughput, tpot, known["end_to_end_latency"], known["ttft"], tokens, asked, known[OutputThroughput.tag]
+
+
+def _experiment(variants: Sequence[ServedVariant], base: ImportedArm, title: str, case: TestCase) -> Experiment:
+    asked = base.best_known("input_tokens")
+    return ServedExperiment(
+        name="llmperf-import",
+        title=title,
+        description="Imported results: what is not in them (engine, devices, sizes) is a placeholder.",
+        engine="unknown",
+        target=ModelRef(id=_model_id(base.model), size_gib=1.0),
+        serving=Serving(tensor_parallel_size=1, devices=0, max_num_seqs=base.concurrency, max_model_len=1),
+        variants=tuple(variants),
+        workload=Workload(
+            cases=(case,),
+            input_tokens=max(1, round(asked[1])) if asked else 1,
+            output_tokens=base.max_tokens,
+            requests=max(1, base.completed),
+            concurrency=(base.concurrency,),
+        ),
+    )
+
+
+def _model_id(model: str) -> str:
+    """LLMPerf's `--model` is often a path on the server: then its last part."""
+    given = model if model.count("/") <= 1 and not model.startswith("/") else model.rstrip("/").rsplit("/", 1)[-1]
+    return re.sub(r"[^\w./-]", "-", given).lstrip("-._") or "unknown"
+
+
+def _arm(arm: ImportedArm, variant: ServedVariant, case: TestCase) -> ArmCase:
+    corrected = corrected_metrics(arm)
+    tokens = round(arm.total_tokens)
+    seconds = 0.0
+    if arm.overall_throughput and arm.counted:
+        counted = arm.counted * arm.completed if arm.tool == LLMPERF else arm.total_tokens
+        seconds = counted / arm.overall_throughput
+    return ArmCase(
+        variant=variant.name,
+        case=case.name,
+        requests=arm.completed + arm.errors,
+        completed=arm.completed,
+        failed=arm.errors,
+        errors={f"reported by {arm.tool.partition(' (')[0]}": arm.errors} if arm.errors else {},
+        output_tokens=tokens,
+        load_seconds=seconds,
+        cost_per_million=None,
+        metrics=corrected,
+        totals={OutputThroughput.tag: tokens / seconds} if seconds else {},
+        no_value={},
+    )
+
+
+def corrected_metrics(arm: ImportedArm) -> dict[str, Summary]:
+    """The arm's figures with the output tokens put right."""
+    kept = ("end_to_end_latency", "ttft", "input_tokens", "time_per_output_token")
+    found: dict[str, Summary] = {name: arm.metrics[name] for name in kept if name in arm.metrics}
+    scale = arm.tokens / arm.counted if arm.counted else 1.0
+    if throughput := arm.metrics.get("request_output_throughput"):
+        found["request_output_throughput"] = _scaled(throughput, scale)
+    if (itl := arm.metrics.get("inter_token_latency")) and arm.itl_formula == "neuron" and arm.counted:
+        found["time_per_output_token"] = _scaled(itl, (arm.counted - 1.0) / (arm.tokens - 1.0))
+    if "time_per_output_token" not in found:
+        middle = arm.value("end_to_end_latency", "p50"), arm.value("ttft", "p50")
+        if middle[0] is not None and middle[1] is not None and arm.tokens > 1:
+            tpot = (middle[0] - middle[1]) / (arm.tokens - 1.0)
+            found["time_per_output_token"] = Summary(n=arm.completed, p50=tpot)
+    if tokens := arm.metrics.get("output_tokens"):
+        found["output_tokens"] = tokens if scale == 1.0 else Summary(n=tokens.n, p50=arm.tokens, mean=arm.tokens)
+    return found
+
+
+def _scaled(summary: Summary, factor: float) -> Summary:
+    values = summary.model_dump()
+    return Summary.model_validate(
+        {key: value if key == "n" or value is None else value * factor for key, value in values.items()}
+    )
+
+
+def _stats(base: ImportedArm, other: ImportedArm, before: ArmCase, after: ArmCase) -> tuple[Stats, str]:
+    """Log speed-up of each metric that both arms have, and how it was found."""
+    found: Stats = {}
+    for metric in SPEEDUPS:
+        sign = 1.0 if metric in HIGHER else -1.0
+        if base.requests and other.requests:
+            values = _values(base, metric), _values(other, metric)
+            if all(len(part) >= 2 for part in values):
+                stat = welch_log_ratio(values[1], values[0])
+                found[metric] = stat._replace(mean=sign * stat.mean)
+        elif metric in before.metrics and metric in after.metrics:
+            parts = _middle(before.metrics[metric]), _middle(after.metrics[metric])
+            if parts[0] and parts[1] and parts[0][0] == parts[1][0]:
+                found[metric] = _ratio(parts[0][1], parts[1][1], sign)
+    individually = base.requests and other.requests
+    return found, (
+        "Welch's t on the log of individual requests"
+        if individually
+        else "ratio of medians, standard error from the interquartile range"
+    )
+
+
+def _middle(summary: Summary) -> tuple[str, LogMean] | None:
+    """The log of the median with its standard error, or of the 99th percentile without one."""
+    if summary.p50 is not None and summary.p50 > 0:
+        if summary.p25 is not None and summary.p75 is not None and summary.n > 1:
+            deviation = (summary.p75 - summary.p25) / NORMAL_IQR / summary.p50
+            variance = (MEDIAN_ERROR * deviation) ** 2 / summary.n
+            return "p50", LogMean(math.log(summary.p50), variance, summary.n - 1.0, summary.n)
+        return "p50", LogMean(math.log(summary.p50), 0.0, 0.0, summary.n)
+    if summary.p99 is not None and summary.p99 > 0:
+        return "p99", LogMean(math.log(summary.p99), 0.0, 0.0, summary.n)
+    return None
+
+
+def _ratio(before: LogMean, after: LogMean, sign: float) -> LogMean:
+    variance = before.variance + after.variance
+    df = min(before.df, after.df)
+    if variance > 0 and df > 0:
+        df = variance**2 / (before.variance**2 / before.df + after.variance**2 / after.df)
+    return LogMean(sign * (after.mean - before.mean), variance, df, min(before.n, after.n))
+
+
+def _values(arm: ImportedArm, metric: str) -> list[float]:
+    """One corrected value a request."""
+    found: list[float] = []
+    for request in arm.requests:
+        counted, e2e, ttft = (
+            request.get(field) for field in ("number_output_tokens", "end_to_end_latency_s", "ttft_s")
+        )
+        tokens = min(counted, float(arm.max_tokens)) if counted else None
+        value: float | None = None
+        if metric == "end_to_end_latency":
+            value = e2e
+        elif metric == "ttft":
+            value = ttft
+        elif metric == "request_output_throughput" and tokens and e2e:
+            value = tokens / e2e
+        elif metric == "time_per_output_token" and tokens and tokens > 1 and e2e and ttft:
+            value = (e2e - ttft) / (tokens - 1.0)
+        if value is not None and value > 0:
+            found.append(value)
+    return found

@@ -1,0 +1,208 @@
+"""What a reader of LLMPerf results must be told, found from the figures themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from specdecode.analysis.other_tools.llmperf_results import AGREE, FIELDS, LLMPERF, ImportedArm
+from specdecode.analysis.other_tools.read_other import MEANS
+from specdecode.analysis.results.comparison import Pair
+from specdecode.analysis.statistics.verdict import times
+from specdecode.experiment.model import Experiment
+from specdecode.experiment.step import most_tokens
+from specdecode.measures.distribution import Summary, summarize
+from specdecode.speculation import speedup
+
+BOS = 1.5
+"""A count this far above the tokens asked for is a begin-of-sequence token; further, another tokenizer."""
+ORDERED = ("min", "p25", "p50", "p75", "p90", "p95", "p99", "max")
+"""No statistic may be above the next. The median lies within one standard deviation of the mean (Hotelling, Solomons
+1932)."""
+ROUNDED = 1e-6
+"""Relative difference that rounding may make between two equal statistics of one file."""
+COLD = 5.0
+"""Largest TTFT over the median from which on a cold request is in the means."""
+TYPICAL_C = 0.1
+"""Draft cost at which the bound of pure speculation is stated: lower than any measured on Trainium2."""
+
+
+def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
+    """One sentence or two for each thing that the original figures hide."""
+    tools = dict.fromkeys(arm.tool for arm in arms)
+    named = " and ".join("LLMPerf" if tool == LLMPERF else tool for tool in tools)
+    yield (
+        f"Imported from {named}. What was sent and answered is not read: equality, tokens per step and acceptance "
+        "cannot be told, nor whether both arms got the same prompts."
+    )
+    yield from (f"{tool}: {MEANS[tool]}." for tool in tools if tool in MEANS)
+    if bare := [arm.name for arm in arms if arm.tool != LLMPERF and not arm.requests]:
+        yield (
+            f"{', '.join(bare)}: the file holds statistics and no requests, so no throughput of a request is known. "
+            "`vllm bench serve --save-result --save-detailed` writes them."
+        )
+    if len(tools) > 1:
+        yield (
+            "The arms were measured by different tools, whose clocks begin and end at different moments: compare with "
+            "care."
+        )
+    for arm in arms[1:]:
+        if found := [*unlike(arms[0], arm), *_models(arms[0], arm)]:
+            yield f"{arm.name} and {arms[0].name} differ in more than the arm: {'; '.join(found)}."
+    for arm in arms:
+        yield from (f"CONTRADICTION in the files of {arm.name}: {found}." for found in contradictions(arm))
+    yield from _tokenizer(arms)
+    yield from _formula(arms)
+    yield from _percentiles(arms)
+    yield from _cold(arms)
+    yield from _means(arms)
+    yield from _mixed(pairs, experiment)
+
+
+def unlike(base: ImportedArm, other: ImportedArm) -> list[str]:
+    """Every condition (load, lengths, sampling) in which two arms differ."""
+    keys = [*base.conditions, *(key for key in other.conditions if key not in base.conditions)]
+    return [
+        f"{key} is {base.conditions.get(key, 'not said')} and {other.conditions.get(key, 'not said')}"
+        for key in keys
+        if base.conditions.get(key) != other.conditions.get(key)
+    ]
+
+
+def _models(base: ImportedArm, other: ImportedArm) -> list[str]:
+    """Names of models that differ, which may be the arms' purpose: other weights, or another path of the same."""
+    return [f"model is {base.model} and {other.model}"] if base.model != other.model else []
+
+
+def contradictions(arm: ImportedArm) -> list[str]:
+    """What an arm's own files say against each other."""
+    found = []
+    late = sum(
+        request["ttft_s"] > request["end_to_end_latency_s"] * (1 + AGREE)
+        for request in arm.requests
+        if request.keys() >= {"ttft_s", "end_to_end_latency_s"}
+    )
+    if late:
+        found.append(f"the first token came after the end of the answer in {late} of {len(arm.requests)} requests")
+    for statistic in (*ORDERED, "mean"):
+        ttft, e2e = arm.value("ttft", statistic), arm.value("end_to_end_latency", statistic)
+        if ttft and e2e and ttft > e2e * (1 + AGREE):
+            found.append(f"the {statistic} TTFT of {ttft:g} s is above the {statistic} end-to-end latency of {e2e:g} s")
+    if arm.requests and len(arm.requests) != arm.completed:
+        found.append(f"the summary counts {arm.completed} completed requests, the list of them has {len(arm.requests)}")
+    for field, metric in FIELDS.items():
+        if stated := arm.metrics.get(metric):
+            found += _disordered(field, stated)
+            found += _unlike_rows(field, stated, [request[field] for request in arm.requests if field in request])
+    return found
+
+
+def _disordered(field: str, stated: Summary) -> Iterator[str]:
+    """Statistics that no set of values has together."""
+    known = [(name, value) for name in ORDERED if (value := getattr(stated, name)) is not None]
+    for (low, below), (high, above) in pairwise(known):
+        if below > above * (1 + ROUNDED):
+            yield f"the {low} {field} of {below:g} is above its {high} of {above:g}"
+    mean, median, deviation = stated.mean, stated.p50, stated.stddev
+    if mean is None:
+        return
+    if stated.min is not None and mean < stated.min * (1 - ROUNDED):
+        yield f"the mean {field} of {mean:g} is below its min of {stated.min:g}"
+    if stated.max is not None and mean > stated.max * (1 + ROUNDED):
+        yield f"the mean {field} of {mean:g} is above its max of {stated.max:g}"
+    if median is not None and deviation is not None and abs(mean - median) > deviation + AGREE * median:
+        yield f"the p50 {field} of {median:g} is further from its mean of {mean:g} than its stddev of {deviation:g}"
+
+
+def _unlike_rows(field: str, stated: Summary, values: Sequence[float]) -> Iterator[str]:
+    """The first statistic of the summary that is not the rows', and how many more."""
+    if not values:
+        return
+    rows = summarize(values)
+    names = [
+        name
+        for name in ("mean", "p50", *(name for name in ORDERED if name != "p50"))
+        if (said := getattr(stated, name)) is not None
+        and abs(said - getattr(rows, name)) > AGREE * max(said, getattr(rows, name))
+    ]
+    if names:
+        said, counted = getattr(stated, names[0]), getattr(rows, names[0])
+        more = f" ({len(names) - 1} more of its statistics differ)" if names[1:] else ""
+        yield f"the summary's {names[0]} {field} is {said:g}, that of the requests {counted:g}{more}"
+
+
+def _tokenizer(arms: Sequence[ImportedArm]) -> Iterator[str]:
+    off = [arm for arm in arms if arm.counted and arm.counted > arm.max_tokens + BOS]
+    for arm in off:
+        counted = arm.counted or 0.0
+        yield (
+            f"{arm.name}: {counted:g} output tokens were counted where the server was asked for {arm.max_tokens} at "
+            f"most ({counted / arm.max_tokens - 1:+.0%}): perhaps the text was counted again with another tokenizer. "
+            f"Throughput and time per token here use {arm.max_tokens}."
+        )
+    by_bos = [arm.name for arm in arms if arm.counted and arm.max_tokens < arm.counted <= arm.max_tokens + BOS]
+    if by_bos:
+        yield (
+            f"{', '.join(by_bos)}: one token more than asked for was counted, as a begin-of-sequence token would "
+            "explain; corrected."
+        )
+    if off and len(off) < len(arms):
+        yield "The arms' tokens were counted differently: their original throughputs cannot be compared at all."
+
+
+def _formula(arms: Sequence[ImportedArm]) -> Iterator[str]:
+    stock = [arm.name for arm in arms if arm.itl_formula == "stock"]
+    if stock:
+        yield (
+            f"{', '.join(stock)}: inter-token latency is LLMPerf's own, end-to-end latency over streamed chunks. With "
+            "speculation a chunk holds several tokens, so it says the opposite of the truth; it is not used here."
+        )
+
+
+def _percentiles(arms: Sequence[ImportedArm]) -> Iterator[str]:
+    if all((known := arm.best_known("request_output_throughput")) and known[0] == "p99" for arm in arms):
+        best = " and ".join(f"{arm.value('request_output_throughput', 'p99') or 0.0:.1f}" for arm in arms)
+        yield (
+            f"Only 99th percentiles were kept. Of a throughput that is the best request ({best} tokens/s published), "
+            "of a latency the worst: the two describe different requests, and neither is typical. Compare medians, and "
+            "the low tail of throughput."
+        )
+
+
+def _cold(arms: Sequence[ImportedArm]) -> Iterator[str]:
+    for arm in arms:
+        largest, median = arm.value("ttft", "max"), arm.value("ttft", "p50")
+        if largest and median and largest > COLD * median:
+            yield (
+                f"{arm.name}: its means hold at least one slow first token (cold request? TTFT up to {largest:.0f} s, "
+                f"median {median:.2f} s); it may have had no warm-up. Medians are compared."
+            )
+
+
+def _means(arms: Sequence[ImportedArm]) -> Iterator[str]:
+    means = [arm.value("end_to_end_latency", "mean") for arm in arms[:2]]
+    if len(means) == 2 and means[0] and means[1]:
+        rates = [arm.tokens / value for arm, value in zip(arms, means, strict=False) if value]
+        stated = [arm.value("request_output_throughput", "mean") for arm in arms[:2]]
+        original = f" (as published {times(stated[1] / stated[0])})" if stated[0] and stated[1] else ""
+        if not rates[0]:
+            return
+        yield (
+            f"On means the throughput went from {rates[0]:.1f} to {rates[1]:.1f} tokens/s, "
+            f"{times(rates[1] / rates[0])}{original}."
+        )
+
+
+def _mixed(pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
+    variants = {variant.name: variant for variant in experiment.variants}
+    for pair in pairs:
+        speculation = variants[pair.variant].speculation
+        if "speculation" not in pair.changes or "quantization" not in pair.changes or speculation is None:
+            continue
+        k = speculation.num_speculative_tokens
+        bound = speedup(1.0, k, TYPICAL_C, most=most_tokens(experiment, variants[pair.variant]))
+        yield (
+            f"{pair.variant} differs from {pair.baseline} in quantization as well as in speculation: the speed-up is "
+            f"of both together. Speculation alone with k={k} could give {times(bound)} at most at a draft cost of "
+            f"{TYPICAL_C} steps. Measure the quantized model without speculation to tell them apart."
+        )

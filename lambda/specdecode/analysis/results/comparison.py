@@ -1,0 +1,235 @@
+"""The comparison: everything a report shows, as data. Its JSON schema is assets/schemas/comparison.schema.json."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.results.curve_result import Curve, Schedule
+from specdecode.analysis.results.load_result import LoadResult
+from specdecode.analysis.results.nodes_result import PartResult
+from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.results.pair_result import HEADLINE, CaseResult, Chain, GroupName, GroupResult, Pair, TypeRange
+from specdecode.analysis.results.parts import Difference, Equality, Estimate, MetricInfo, Verdict
+from specdecode.analysis.results.theory_result import MeasuredK, Point, Theory
+from specdecode.analysis.results.work_result import Work
+from specdecode.escape import plain_json
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import AnyExperiment, Frozen
+from specdecode.measures.arm import ArmCase
+from specdecode.measures.timeline import Stretch
+from specdecode.names import RUN_ID
+
+SCHEMA_VERSION: Literal[2] = 2
+
+RunId = Annotated[str, StringConstraints(pattern=f"^{RUN_ID}$")]
+"""Usable as the name of a folder."""
+
+_NAME = "[A-Za-z0-9][A-Za-z0-9._-]*"
+RawFile = Annotated[str, StringConstraints(pattern=rf"^raw/{_NAME}/{_NAME}(@[0-9]+\.jsonl)?$")]
+"""Path of a file with raw records below a run's folder; the report links to it."""
+
+
+class AccuracyChange(Frozen):
+    """One accuracy score of an arm against its baseline's."""
+
+    variant: str
+    baseline: str
+    task: str
+    metric: str
+    before: float
+    after: float
+    change: float
+    low: float | None
+    high: float | None
+    """95% interval of the change, from both scores' standard errors."""
+    shown: bool
+    """The interval excludes 0."""
+
+
+class Drift(Frozen):
+    """The same arm measured twice: what changed although nothing should have."""
+
+    variant: str
+    unit: int = 0
+    """As of a record: which part of a run on several nodes."""
+    cause: Literal["time", "device group"]
+    first: str
+    second: str
+    ratio: float
+    """Headline metric, second / first."""
+    low: float | None
+    high: float | None
+    shown: bool
+    """The interval excludes 1."""
+
+
+class RunCost(Frozen):
+    """What the run cost and how much of the paid time was measurement."""
+
+    price_per_node_hour: float
+    node_hours: float | None
+    total: float | None
+    measured_seconds: float
+    """Length of the union of all measured requests, both arms."""
+    utilization: float | None
+    """measured_seconds / node_seconds."""
+    output_tokens: int
+
+
+class Comparison(Frozen):
+    """The answer."""
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    run_id: RunId
+    title: str
+    answer: str
+    """The verdict in one sentence."""
+    experiment: AnyExperiment
+    context: RunContext
+    created_at: datetime
+    metrics: tuple[MetricInfo, ...]
+    arms: tuple[ArmCase, ...]
+    timeline: tuple[Stretch, ...] = ()
+    """The load as it went, the earliest stretch first."""
+    pairs: tuple[Pair, ...]
+    loads: tuple[LoadResult, ...] = ()
+    """The loads after the first, of which everything else here is; empty of a run of one load."""
+    chains: tuple[Chain, ...]
+    drift: tuple[Drift, ...]
+    accuracy: tuple[AccuracyChange, ...] = ()
+    theory: tuple[Theory, ...]
+    curve: tuple[Curve, ...] = ()
+    """Each pair and group of cases over the load; empty of a run of one load."""
+    objective: tuple[Objective, ...] = ()
+    """What each arm carries at the service-level objective; empty where none is asked for."""
+    schedule: tuple[Schedule, ...] = ()
+    """Which k to serve with at which batch size, for each draft; empty of a run of one load."""
+    work: tuple[Work, ...] = ()
+    """Each pair by kind of work; empty where no set of prompts was measured."""
+    parts: tuple[PartResult, ...] = ()
+    """Of a run on several nodes: what each of them did with the baseline."""
+    recommendation: str | None = None
+    """Which arm to use, why and at which cost; None: nothing was compared."""
+    advice: str | None = None
+    """What to try next, in the advisor's words (`specdecode advise` says the same); None: nothing speculates here."""
+    cost: RunCost | None
+    notes: tuple[str, ...]
+    files: tuple[RawFile, ...] = Field(default=())
+    """Raw files below context.raw_prefix."""
+
+    def arm(self, variant: str, case: str) -> ArmCase | None:
+        """What `variant` did in `case`."""
+        return self._arms_by_name.get((variant, case))
+
+    def beside(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
+        """What an arm of a pair did, on the nodes that measured both of them."""
+        own = next((arm for arm in pair.arms if (arm.variant, arm.case) == (variant, case)), None)
+        return own or self.arm(variant, case)
+
+    def at(self, level: Level) -> LoadResult | None:
+        """What is known of one load; None where an earlier version wrote the report, which kept only the first."""
+        if level == self.experiment.workload.levels[0]:
+            return LoadResult(level=level, arms=self.arms, pairs=self.pairs)
+        return next((each for each in self.loads if each.level == level), None)
+
+    @property
+    def open_questions(self) -> list[tuple[str, str, str]]:
+        """Arm, case and what would settle it, of all that cannot be told."""
+        return [
+            (pair.variant, case.case, case.settle)
+            for pair in self.pairs
+            for case in pair.cases
+            if case.verdict is Verdict.CANNOT_TELL and case.settle
+        ]
+
+    @property
+    def objectives_compared(self) -> tuple[Objective, ...]:
+        """What arms carry, where it can be compared: on one node."""
+        return () if self.parts else self.objective
+
+    @cached_property
+    def _arms_by_name(self) -> dict[tuple[str, str], ArmCase]:
+        return {(arm.variant, arm.case): arm for arm in self.arms}
+
+    def json_document(self) -> str:
+        """The comparison as report.json holds it."""
+        return plain_json(self.model_dump_json(indent=1)) + "\n"
+
+    @model_validator(mode="after")
+    def _refers_to_what_it_has(self) -> Self:
+        """A report.json may come from anybody: what it names, it must have."""
+        variants = {variant.name for variant in self.experiment.variants}
+        cases = {case.name for case in self.experiment.workload.cases}
+        measured = {(arm.variant, arm.case) for arm in self.arms}
+        loaded = {(stretch.variant, stretch.case) for stretch in self.timeline}
+        known = {metric.name for metric in self.metrics}
+        pairs = [*self.pairs, *(pair for chain in self.chains for pair in (*chain.links, chain.total))]
+        needed = {(name, case.case) for pair in pairs for case in pair.cases for name in (pair.variant, pair.baseline)}
+        used = {metric for arm in self.arms for metric in (*arm.metrics, *arm.totals)}
+        used |= {found.metric for pair in pairs for case in pair.cases for found in case.speedups} | {HEADLINE}
+        used |= {found.metric for pair in pairs for group in pair.groups for found in group.speedups}
+        compared = {(pair.variant, pair.baseline) for pair in self.pairs}
+        curved = {case for curve in self.curve for case in curve.cases}
+        worked = {category.case for each in self.work for category in each.categories}
+        at_loads = {(arm.variant, arm.case) for load in self.loads for arm in load.arms}
+        at_loads |= {
+            (name, case.case)
+            for load in self.loads
+            for pair in load.pairs
+            for case in pair.cases
+            for name in (pair.variant, pair.baseline)
+        }
+        lacking = [
+            *(f"load {load.level}" for load in self.loads if load.level not in self.experiment.workload.levels),
+            *(f"arm {name} in {case}" for name, case in sorted(at_loads) if name not in variants or case not in cases),
+            *(f"arm {name}" for name, _ in sorted(measured) if name not in variants),
+            *(f"case {case}" for _, case in sorted(measured) if case not in cases),
+            *(f"load of {name} in {case}" for name, case in sorted(loaded - measured)),
+            *(f"result of {name} in {case}" for name, case in sorted(needed - measured)),
+            *(f"metric {name}" for name in sorted(used - known)),
+            *(f"pair of {each.variant}" for each in self.curve if (each.variant, each.baseline) not in compared),
+            *(f"case {case}" for case in sorted((curved | worked) - cases)),
+            *(f"pair of {each.variant}" for each in self.work if (each.variant, each.baseline) not in compared),
+            *(f"arm {each.variant}" for each in self.objective if each.variant not in variants),
+            *(f"arm {name}" for part in self.parts for name in (part.baseline, *part.variants) if name not in variants),
+        ]
+        if lacking:
+            raise ValueError(f"it names what it does not have: {', '.join(lacking[:5])}")
+        return self
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of report.json."""
+    return Comparison.model_json_schema()
+
+
+__all__ = [
+    "HEADLINE",
+    "SCHEMA_VERSION",
+    "AccuracyChange",
+    "ArmCase",
+    "CaseResult",
+    "Chain",
+    "Comparison",
+    "Difference",
+    "Drift",
+    "Equality",
+    "Estimate",
+    "GroupName",
+    "GroupResult",
+    "LoadResult",
+    "MeasuredK",
+    "MetricInfo",
+    "Pair",
+    "Point",
+    "RunCost",
+    "Theory",
+    "TypeRange",
+    "Verdict",
+    "json_schema",
+]

@@ -1,0 +1,45 @@
+"""What each arm carries at the service-level objective, as data."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Frozen
+from specdecode.measures.distribution import Count
+
+
+class GoodAtLoad(Frozen):
+    """One arm at one load, all its cases together. A request that failed is not good."""
+
+    level: Level
+    requests: int = Field(ge=1)
+    good: Count
+    """Requests that completed and kept to every limit."""
+    goodput: float | None
+    """Good requests / seconds of load."""
+    enough: bool = True
+    """False for an open loop that was answered long after the last request was sent (SENT_OVER): not kept."""
+
+    @property
+    def share(self) -> float:
+        """Of all requests."""
+        return self.good / self.requests
+
+
+class Objective(Frozen):
+    """One arm and the objective."""
+
+    variant: str
+    loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
+    """The smallest first."""
+    keeps: Level | None
+    """Largest measured load up to which each is shown to keep the objective; None: not even the smallest."""
+
+    @model_validator(mode="after")
+    def _of_its_loads(self) -> Self:
+        if self.keeps is not None and self.keeps not in [each.level for each in self.loads]:
+            raise ValueError(f"{self.variant} keeps a load that it has no figures of: {self.keeps}")
+        return self

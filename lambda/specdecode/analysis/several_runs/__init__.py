@@ -1,0 +1,1 @@
+"""Several runs together: their difference, their trend and the gate for CI."""

@@ -1,0 +1,248 @@
+"""Several runs: of one question together, with an interval over runs; of two questions against each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from specdecode.analysis.results.comparison import CaseResult, Comparison, Estimate, Verdict
+from specdecode.analysis.several_runs.alike import incomparable, other_objective, paths
+from specdecode.analysis.statistics.verdict import estimate
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import Experiment, Frozen
+from specdecode.measures.student import combine, log_mean
+
+OVER_RUNS = "Student's t on the log speed-ups of the runs"
+BETWEEN = "ratio of two sets of runs; Welch's t on the log speed-ups of the runs"
+Key = tuple[str, str]
+"""Variant and case."""
+
+
+class OverRuns(Frozen):
+    """One arm and case over runs of the same question."""
+
+    speedup: Estimate
+    """Geometric mean over the runs; its interval is over runs, None with a single one."""
+    verdicts: tuple[Verdict, ...]
+
+
+class Carried(Frozen):
+    """What one arm carried at the service-level objective, in each run; None: not even the smallest load."""
+
+    variant: str
+    before: tuple[Level | None, ...]
+    after: tuple[Level | None, ...] = ()
+    """Of the second question's runs; empty of runs of one question."""
+
+
+class CaseChange(Frozen):
+    """One arm and case in both sets of runs."""
+
+    variant: str
+    case: str
+    before: OverRuns
+    after: OverRuns
+    change: Estimate
+    """after / before: above 1 the speed-up is larger; without an interval where a set is a single run."""
+    shown: bool
+    """The interval of the change excludes 1."""
+
+
+class RunDifference(Frozen):
+    """The runs of the second question against those of the first."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    cases: tuple[CaseChange, ...]
+    only_before: tuple[str, ...]
+    only_after: tuple[str, ...]
+    settings: tuple[str, ...]
+    """What differs between the two: versions and experiment, one line each."""
+    incomparable: tuple[str, ...]
+    """Which of them make any comparison of speed-ups meaningless (model, load, lengths, sampling)."""
+    carried: tuple[Carried, ...] = ()
+    """Largest load that each arm keeps the objective at, where both sets have one and the same."""
+    other_objective: tuple[str, ...] = ()
+    """What differs in the objective: then what the arms carry is not compared."""
+
+
+class Repeated(Frozen):
+    """Runs of one question together."""
+
+    runs: tuple[str, ...]
+    cases: dict[str, OverRuns]
+    """`variant/case` -> its figure over the runs."""
+    carried: tuple[Carried, ...] = ()
+
+
+class TrendPoint(Frozen):
+    """One run of a series."""
+
+    run_id: str
+    experiment: str
+    started_at: datetime
+    answer: str
+    speedups: dict[str, float]
+    """`variant/group` -> speed-up on the headline metric."""
+    over_runs: dict[str, Estimate]
+    """The same over this and all earlier runs of the same question."""
+    failed: int
+
+
+class NoSets(ValueError):
+    """The runs are no two sets: a run is given twice, or they ask more than two questions; the message says which."""
+
+
+def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
+    """Runs of one question together, or those of a second against those of the first. Raises NoSets."""
+    ids = [item.run_id for item in comparisons]
+    if len(set(ids)) < len(ids):
+        raise NoSets("a run is given twice: it would pass for more evidence than it is")
+    sets: list[list[Comparison]] = []
+    for item in comparisons:
+        own = next((known for known in sets if not settings(known[0], item)), None)
+        if own is None:
+            sets.append([item])
+        else:
+            own.append(item)
+    if len(sets) == 1:
+        return Repeated(
+            runs=_ids(sets[0]),
+            cases={"/".join(key): found for key, found in sorted(over_runs(sets[0]).items())},
+            carried=_carried(sets[0]),
+        )
+    if len(sets) > 2:
+        told = "; ".join(f"{own[0].run_id}: {', '.join(settings(sets[0][0], own[0])[:3])}" for own in sets[1:])
+        raise NoSets(f"these runs ask {len(sets)} different questions; give runs of two at most ({told})")
+    return _between(*sets)
+
+
+def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDifference:
+    first, second = over_runs(before), over_runs(after)
+    wrong = tuple(incomparable(before[0].experiment, after[0].experiment))
+    otherwise = tuple(other_objective(before[0].experiment, after[0].experiment))
+    changes = []
+    for key in sorted(first.keys() & second.keys()):
+        stats = [log_mean([math.log(value) for value in _ratios(own, key)]) for own in (after, before)]
+        change = estimate(first[key].speedup.metric, combine(stats, (1.0, -1.0)), method=BETWEEN)
+        shown = change.low is not None and change.high is not None and not change.low <= 1.0 <= change.high
+        changes.append(
+            CaseChange(
+                variant=key[0],
+                case=key[1],
+                before=first[key],
+                after=second[key],
+                change=change,
+                shown=shown and not wrong,
+            )
+        )
+    return RunDifference(
+        before=_ids(before),
+        after=_ids(after),
+        cases=tuple(changes),
+        only_before=_names(first.keys() - second.keys()),
+        only_after=_names(second.keys() - first.keys()),
+        settings=tuple(settings(before[0], after[0])),
+        incomparable=wrong,
+        carried=() if wrong or otherwise else _carried(before, after),
+        other_objective=otherwise,
+    )
+
+
+def _carried(before: Sequence[Comparison], after: Sequence[Comparison] = ()) -> tuple[Carried, ...]:
+    """Of the arms that have an objective in every run."""
+    first, second = (
+        [{each.variant: each.keeps for each in item.objective} for item in items] for items in (before, after)
+    )
+    return tuple(
+        Carried(variant=name, before=tuple(run[name] for run in first), after=tuple(run[name] for run in second))
+        for name in first[0]
+        if all(name in run for run in (*first, *second))
+    )
+
+
+def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
+    """Each arm and case that has a figure in every run: mean over runs, with what varies between them."""
+    known = [_cases(item) for item in comparisons]
+    keys = set.intersection(*(set(cases) for cases in known))
+    return {
+        key: OverRuns(
+            speedup=_over(_metric(known[0][key]), _ratios(comparisons, key)),
+            verdicts=tuple(cases[key].verdict for cases in known),
+        )
+        for key in keys
+    }
+
+
+def _over(metric: str, ratios: Sequence[float]) -> Estimate:
+    return estimate(metric, log_mean([math.log(ratio) for ratio in ratios]), method=OVER_RUNS)
+
+
+def _metric(case: CaseResult) -> str:
+    return case.headline.metric if case.headline else ""
+
+
+def _ratios(comparisons: Sequence[Comparison], key: Key) -> list[float]:
+    return [found.headline.ratio for item in comparisons if (found := _cases(item)[key]).headline]
+
+
+def trend(comparisons: Sequence[Comparison]) -> list[TrendPoint]:
+    """The runs in the order of their start."""
+    points = []
+    ordered = sorted(comparisons, key=lambda item: item.context.started_at)
+    for at, item in enumerate(ordered):
+        speedups = _group_speedups(item)
+        same = [earlier for earlier in ordered[: at + 1] if not settings(earlier, item)]
+        points.append(
+            TrendPoint(
+                run_id=item.run_id,
+                experiment=item.experiment.name,
+                started_at=item.context.started_at,
+                answer=item.answer,
+                speedups=speedups,
+                over_runs={
+                    name: _over("", [found[name] for each in same if name in (found := _group_speedups(each))])
+                    for name in speedups
+                },
+                failed=sum(arm.failed for arm in item.arms),
+            )
+        )
+    return points
+
+
+def _group_speedups(item: Comparison) -> Mapping[str, float]:
+    return {
+        f"{pair.variant}/{group.group}": group.headline.ratio
+        for pair in item.pairs
+        for group in pair.groups
+        if group.headline
+    }
+
+
+def _cases(comparison: Comparison) -> dict[Key, CaseResult]:
+    return {(pair.variant, case.case): case for pair in comparison.pairs for case in pair.cases if case.headline}
+
+
+def _ids(comparisons: Iterable[Comparison]) -> tuple[str, ...]:
+    return tuple(item.run_id for item in comparisons)
+
+
+def _names(keys: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(sorted("/".join(key) for key in keys))
+
+
+def settings(before: Comparison, after: Comparison) -> list[str]:
+    """What differs between two runs' questions, a line each: versions, and all of the experiment but its words."""
+    found = []
+    for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
+        old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
+        if old != new:
+            found.append(f"{name}: {old} -> {new}")
+    return [*found, *paths(_question(before.experiment), _question(after.experiment))]
+
+
+def _question(experiment: Experiment) -> dict[str, object]:
+    """All that was asked, with the rounds that it came to; not its words, nor how long anybody waited."""
+    plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
+    return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}

@@ -1,0 +1,123 @@
+"""Whether runs keep a limit, for CI that must fail when they do not: passed, failed, or cannot tell.
+
+Every load is held to the limits by itself: a gate is as good as its worst check. A limit is kept or broken where the
+whole interval lies on one side of it. The intervals of all checks hold together (Bonferroni), at a level at which
+either wrong answer (red although the limit is kept, green although it is broken) comes in at most 5 % of the gates.
+What varies between runs is in them (`measures.student.moderated`). How often the answers are wrong is measured in
+docs/metrics.md.
+
+Why it is so: ADR 80.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.analysis.results.gate_result import WRONG, Decision, Gate, GateCheck
+from specdecode.analysis.several_runs.alike import incomparable
+from specdecode.analysis.several_runs.difference import settings
+from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
+
+MOST_TIMES = 20
+"""More than so many times as many runs are not asked of anybody."""
+
+
+class Unfit(ValueError):
+    """The runs cannot be judged by these limits; the message says why and what to do."""
+
+
+def gate(runs: Sequence[Comparison], limits: Thresholds, *, against: Sequence[Comparison] = ()) -> Gate:
+    """Hold `runs` (of one question, repeated) to `limits`, a regression to the runs `against`. Raises Unfit."""
+    _fit(runs, against, limits)
+    asked = list(questions(against, runs, limits))
+    judged = sum(question.found is not None for question in asked)
+    return Gate(
+        runs=tuple(run.run_id for run in runs),
+        against=tuple(run.run_id for run in against),
+        checks=tuple(_judged(question, 1.0 - 2.0 * WRONG / max(1, judged)) for question in asked),
+        between_runs=limits.between_runs,
+        notes=tuple(_notes(runs, against, limits)),
+    )
+
+
+def _fit(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> None:
+    problems = []
+    if limits.min_speedup is None and limits.max_regression is None:
+        problems.append("no limit is given: --min-speedup 1.2, --max-regression 3%, or both")
+    if limits.max_regression is not None and not against:
+        problems.append("a regression is one from other runs: give BEFORE..AFTER")
+    if against and limits.max_regression is None:
+        problems.append("runs to compare with are given, but no --max-regression to hold them to")
+    ids = [run.run_id for run in (*runs, *against)]
+    if twice := sorted({run for run in ids if ids.count(run) > 1}):
+        problems.append(f"{', '.join(twice)} is given twice: it would pass for more evidence than it is")
+    for side in (runs, against):
+        for other in side[1:]:
+            if unlike := settings(side[0], other):
+                problems.append(f"{side[0].run_id} and {other.run_id} are no repeats: {'; '.join(unlike[:3])}")
+    if against and (unlike := incomparable(against[0].experiment, runs[0].experiment)):
+        problems.append(f"{against[0].run_id} and {runs[0].run_id} measured different things: {'; '.join(unlike[:5])}")
+    arms = {arm.variant for run in (*runs, *against) for arm in run.arms}
+    problems += [f"no run has an arm {name}: {', '.join(sorted(arms))}" for name in limits.arms if name not in arms]
+    compared = {pair.variant for run in runs for pair in run.pairs}
+    if limits.min_speedup is not None and not compared & set(limits.arms or compared):
+        problems.append(f"{runs[0].run_id} compares no such arm with another: there is no speed-up")
+    levels = runs[0].experiment.workload.levels
+    if strange := [value for value in limits.loads if value not in {level.value for level in levels}]:
+        measured = ", ".join(map(str, levels))
+        problems.append(f"no run was measured at a load of {', '.join(f'{each:g}' for each in strange)}: {measured}")
+    if problems:
+        raise Unfit("\n".join(problems))
+
+
+def _judged(question: Question, confidence: float) -> GateCheck:
+    interval = question.found.interval(confidence) if question.found else None
+    low, high = interval or (None, None)
+    ratio = question.found.ratio if question.found else None
+    if question.broken:
+        outcome, reason = Decision.FAILED, question.broken
+    elif question.doubt:
+        outcome, reason = Decision.CANNOT_TELL, question.doubt
+    elif ratio is None or low is None or high is None:
+        outcome, reason = Decision.CANNOT_TELL, "one request a run: nothing tells what varies"
+    elif high < question.least:
+        outcome, reason = Decision.FAILED, "the whole interval lies beyond the limit"
+    elif low >= question.least:
+        outcome, reason = Decision.PASSED, "the whole interval keeps the limit"
+    else:
+        outcome, reason = Decision.CANNOT_TELL, f"the limit lies within the interval{_more(question, low, high)}"
+    return GateCheck(
+        arm=question.arm,
+        about=question.about,
+        load=question.load,
+        limit=question.limit,
+        speedup=question.speedup,
+        outcome=outcome,
+        reason=reason,
+        ratio=ratio,
+        low=low,
+        high=high,
+    )
+
+
+def _more(question: Question, low: float, high: float) -> str:
+    """How many times as many runs would tell, if they vary as these do; nothing where that is out of reach."""
+    if question.found is None:
+        return ""
+    reach = (math.log(high) - math.log(low)) / 2.0
+    gap = abs(question.found.mean - math.log(question.least))
+    times = math.ceil((reach / gap) ** 2) if gap else MOST_TIMES + 1
+    return f"; about {max(2, times)} times as many runs would tell" if times <= MOST_TIMES else ""
+
+
+def _notes(runs: Sequence[Comparison], against: Sequence[Comparison], limits: Thresholds) -> Iterator[str]:
+    if len(runs) == 1 or len(against) == 1:
+        yield (
+            f"One run on a side does not show what varies between runs: {limits.between_runs:.1%} is assumed "
+            "(--between-runs). Repeats, as A1,A2..B1,B2, show it."
+        )
+    judged, levels = judged_levels(runs[0], limits), runs[0].experiment.workload.levels
+    if len(judged) < len(levels):
+        yield f"Of {len(levels)} loads only these are judged: {', '.join(map(str, judged))}."

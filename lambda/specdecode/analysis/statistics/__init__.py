@@ -1,0 +1,1 @@
+"""Arms from records, and one arm against another: speed-ups, intervals, verdicts."""

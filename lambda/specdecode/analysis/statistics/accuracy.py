@@ -1,0 +1,109 @@
+"""Whether an arm answers worse than its baseline: differences of lm-eval scores with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeGuard
+
+from pydantic import BaseModel, Field, ValidationError
+
+from specdecode.analysis.results.comparison import AccuracyChange, Pair
+from specdecode.analysis.results.context import Accuracy
+from specdecode.escape import clip
+from specdecode.untrusted import Unreadable, parse_json
+
+LONGEST = 200
+"""Characters of a task's or metric's name."""
+MOST_SCORES = 1000
+NORMAL_95 = 1.959964
+"""97.5% quantile of the normal: lm-eval's standard errors are of large-sample proportions."""
+
+
+class _Samples(BaseModel):
+    effective: int | None = Field(default=None, ge=0, le=10**9)
+
+
+class _Results(BaseModel):
+    """As much of lm-eval's file as is used."""
+
+    results: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    samples: dict[str, _Samples] = Field(default_factory=dict, alias="n-samples")
+
+
+def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Iterator[AccuracyChange]:
+    """Score of the arm minus score of its baseline, for every task and metric that both have.
+
+    The two scores are taken as independent although both arms answer the same questions: the interval is too wide
+    rather than too narrow.
+    """
+    known = {(item.variant, item.task, item.metric): item for item in scores}
+    for pair in pairs:
+        for item in scores:
+            before = known.get((pair.baseline, item.task, item.metric))
+            if item.variant != pair.variant or before is None:
+                continue
+            change, reach = item.value - before.value, _reach(before, item)
+            yield AccuracyChange(
+                variant=pair.variant,
+                baseline=pair.baseline,
+                task=item.task,
+                metric=item.metric,
+                before=before.value,
+                after=item.value,
+                change=change,
+                low=change - reach if reach is not None else None,
+                high=change + reach if reach is not None else None,
+                shown=reach is not None and abs(change) > reach,
+            )
+
+
+class NoScores(ValueError):
+    """A document is no result of lm-eval; the message says why."""
+
+
+def lm_eval_scores(variant: str, data: bytes) -> list[Accuracy]:
+    """The scores in one lm-eval result file (`results*.json`, kept as runs/<run id>/accuracy/<variant>.json).
+
+    lm-eval writes a metric as `name,filter` and its standard error as `name_stderr,filter` (or `N/A`). Raises NoScores.
+    """
+    try:
+        document = _Results.model_validate(parse_json(data))
+    except Unreadable as error:
+        raise NoScores(str(error)) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise NoScores(f"{'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}") from None
+    found: list[Accuracy] = []
+    for task, values in document.results.items():
+        for key, value in values.items():
+            name, comma, kind = key.partition(",")
+            if not comma or name.endswith("_stderr") or isinstance(value, str | list | dict):
+                continue
+            if not _is_score(value):
+                raise NoScores(f"{clip(task, LONGEST)}: {clip(key, LONGEST)} is no score")
+            deviation = values.get(f"{name}_stderr,{kind}")
+            found.append(
+                Accuracy(
+                    variant=variant,
+                    task=clip(task, LONGEST),
+                    metric=clip(f"{name} ({kind})" if kind != "none" else name, LONGEST),
+                    value=value,
+                    stderr=deviation if _is_score(deviation) else None,
+                    samples=document.samples.get(task, _Samples()).effective,
+                )
+            )
+            if len(found) > MOST_SCORES:
+                raise NoScores(f"more than {MOST_SCORES} scores")
+    return found
+
+
+def _is_score(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
+
+
+def _reach(*scores: Accuracy) -> float | None:
+    errors = [item.stderr for item in scores]
+    if any(error is None for error in errors):
+        return None
+    return NORMAL_95 * math.hypot(*(error or 0.0 for error in errors))

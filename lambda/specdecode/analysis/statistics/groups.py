@@ -1,0 +1,111 @@
+"""A kind of prompts as a whole: what varies between its prompt types is the largest part of what is not known."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from specdecode.analysis.results.comparison import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
+from specdecode.analysis.results.parts import Estimate
+from specdecode.analysis.statistics.pairing import OF_NODES
+from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge, times
+from specdecode.measures.metrics import TokensPerStep
+from specdecode.measures.student import LogMean, log_mean, t_quantile, with_shared
+
+MIN_TYPES = 5
+"""Prompt types from which on something is said of the kind: of fewer, the spread between types is a guess."""
+MEAN_LEVEL = 0.99
+NEXT_LEVEL = 0.975
+"""Nominal levels of Student's t over types, for their mean and for the next one; both are called 95%. Speed-ups of
+prompt types are seldom normal: with these levels 94% hold up to a skewness of 2, an exponential's (docs/metrics.md)."""
+OVER_TYPES = "Student's t on the log speed-ups of the prompt types"
+OF_MEASURED = "geometric mean of the measured prompt types, which says nothing of others"
+Stats = dict[str, LogMean]
+
+
+def group(
+    name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float, nodes: LogMean | None = None
+) -> GroupResult | None:
+    """The cases of a kind (of all kinds), judged together; None where the experiment has none of it. `nodes`: what all
+    of them share because they are of one node of several.
+    """
+    own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
+    if not own:
+        return None
+    judged = [(result, stats) for result, stats in own if result.comparable]
+    generalises = len(judged) >= MIN_TYPES
+    speedups = tuple(
+        _estimate(metric, [stats[metric].mean for _, stats in judged], generalises, nodes)
+        for metric in (judged[0][1] if judged else ())
+        if all(metric in stats for _, stats in judged)
+    )
+    headline = next((found for found in speedups if found.metric == HEADLINE), None)
+    verdict, reason, settle = _judge(own, headline, drift, generalises)
+    return GroupResult(
+        group=name,
+        cases=tuple(result.case for result, _ in own),
+        judged=tuple(result.case for result, _ in judged),
+        verdict=verdict,
+        reason=reason,
+        settle=settle,
+        speedups=speedups,
+        range=_range([result for result, _ in judged]),
+        next=_next([stats[HEADLINE].mean for _, stats in judged if HEADLINE in stats], nodes) if generalises else None,
+    )
+
+
+def _estimate(metric: str, means: Sequence[float], generalises: bool, nodes: LogMean | None) -> Estimate:
+    stat = log_mean(means)
+    if not generalises:
+        return estimate(metric, stat._replace(df=0.0), method=OF_MEASURED)
+    if nodes and metric != TokensPerStep.tag:
+        return estimate(metric, with_shared(stat, nodes), method=OVER_TYPES + OF_NODES, confidence=MEAN_LEVEL)
+    return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
+
+
+def _judge(
+    own: Sequence[tuple[CaseResult, Stats]], headline: Estimate | None, drift: float, generalises: bool
+) -> Conclusion:
+    cases = [result for result, _ in own]
+    verdicts = Counter(result.verdict for result in cases)
+    if len(verdicts) == 1 and (not generalises or headline is None):
+        return Conclusion(cases[0].verdict, "; ".join(f"{case.case}: {case.reason}" for case in cases), cases[0].settle)
+    against = {Verdict.PAYS, Verdict.COSTS} <= verdicts.keys()
+    if generalises and not against:
+        return judge(headline, drift=drift, unit="prompt types", confidence=MEAN_LEVEL)
+    said = "; ".join(f"{case.case}: {case.verdict}" for case in cases)
+    return Conclusion(Verdict.MIXED, f"the prompt types differ: {said}")
+
+
+def _range(cases: Sequence[CaseResult]) -> TypeRange | None:
+    """The smallest and the largest speed-up of the types, with their names."""
+    found = sorted((case.headline.ratio, case.case) for case in cases if case.headline)
+    if not found:
+        return None
+    (low, slowest), (high, fastest) = found[0], found[-1]
+    return TypeRange(low=low, low_case=slowest, high=high, high_case=fastest)
+
+
+def _next(means: Sequence[float], nodes: LogMean | None) -> tuple[float, float]:
+    """95% prediction interval of one more prompt type's speed-up: mean ± t √(s² (1 + 1/n) + nodes) on the log scale."""
+    stat, n = log_mean(means), len(means)
+    reach = t_quantile(0.5 + NEXT_LEVEL / 2.0, n - 1.0) * math.sqrt(
+        stat.variance * n * (1.0 + 1.0 / n) + (nodes.variance if nodes else 0.0)
+    )
+    return math.exp(stat.mean - reach), math.exp(stat.mean + reach)
+
+
+def figure(found: GroupResult) -> str:
+    """The figure of a group and how far it reaches: a mean with its interval, or the measured prompts' range."""
+    if found.headline is None or found.range is None:
+        return "no figure"
+    if found.headline.low is not None and found.headline.high is not None and found.next:
+        return (
+            f"{times(found.headline.ratio)} (95% CI {found.headline.low:.2f}–{found.headline.high:.2f} over "
+            f"{len(found.judged)} prompt types, {times(found.range.low)} to {times(found.range.high)}; expect "
+            f"{times(found.next[0])} to {times(found.next[1])} of the next)"
+        )
+    if len(found.judged) == 1:
+        return times(found.headline.ratio)
+    return f"{times(found.range.low)} to {times(found.range.high)}"

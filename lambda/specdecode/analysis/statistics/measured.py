@@ -1,0 +1,157 @@
+"""The arms of a run, measured: what an experiment and its run say of each, and what the records say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.results.parts import BETTER, MetricInfo
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import EndpointVariant, Experiment, Variant
+from specdecode.experiment.most_tokens import MostTokens
+from specdecode.experiment.step import most_tokens
+from specdecode.measures.arm import Key, Measured, Terms, by_arm, measure_arm
+from specdecode.measures.metrics import ALL_METRICS
+from specdecode.records import EngineCounters, RequestRecord
+
+METRICS: tuple[MetricInfo, ...] = tuple(
+    MetricInfo(
+        name=metric.tag,
+        label=metric.title,
+        unit=str(metric.unit),
+        formula=metric.formula,
+        better=BETTER[metric.direction],
+    )
+    for metric in ALL_METRICS
+)
+SPEEDUPS = ("request_output_throughput", "time_per_output_token", "end_to_end_latency", "ttft", "tokens_per_step")
+"""Metrics that are compared between arms, the headline first."""
+Arms = Mapping[Key, Measured]
+BY_NAME = {info.name: info for info in METRICS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtLevel:
+    """What was measured at one level."""
+
+    level: Level
+    arms: Arms
+    """In the experiment's order."""
+    unknown: tuple[Key, ...] = ()
+    """Arms and cases with records that the experiment does not know."""
+    units: tuple[int, ...] = ()
+    """The parts of a run on several nodes that measured something; empty of one node."""
+    pairs: Mapping[tuple[str, str], Arms] = field(default_factory=dict)
+    """Of several nodes: baseline and arm -> both, in what was measured on the nodes that measured both."""
+
+    def beside(self, baseline: str, variant: str) -> Arms:
+        """Where to find two arms that are compared: on the same nodes. What they did elsewhere is left out."""
+        return self.pairs.get((baseline, variant), self.arms)
+
+
+def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> tuple[AtLevel, ...]:
+    """Every arm and case of `experiment` that has records, level by level. Those of a level that it does not know are
+    unknown to the first.
+    """
+    levels = experiment.workload.levels
+    own: dict[str, list[RequestRecord]] = {level.name: [] for level in levels}
+    strange: set[Key] = set()
+    for record in records:
+        name = record.level or (levels[0].name if len(levels) == 1 else "")
+        if name in own:
+            own[name].append(record)
+        elif not record.warmup:
+            strange.add((record.variant, record.case))
+    first, *others = (_measure_level(experiment, own[level.name], context, level) for level in levels)
+    return replace(first, unknown=tuple(sorted({*first.unknown, *strange}))), *others
+
+
+def _measure_level(
+    experiment: Experiment, records: Sequence[RequestRecord], context: RunContext, level: Level
+) -> AtLevel:
+    groups, load = by_arm(records), experiment.workload
+    cases = {case.name: case for case in load.cases}
+    units = {
+        (variant.name, case): frozenset(record.unit for record in groups[variant.name, case])
+        for variant in experiment.variants
+        for case in cases
+        if (variant.name, case) in groups
+    }
+
+    @cache
+    def of(key: Key, on: frozenset[int]) -> Measured:
+        own = [record for record in groups[key] if record.unit in on]
+        variant, case = experiment.variant(key[0]), cases[key[1]]
+        counters = [item for item in _counters(experiment, variant, case.name, level, context) if item.unit in on]
+        found = measure_arm(own, terms=terms(experiment, variant, context), counters=counters, slo=load.slo)
+        fewer = 1 + max(record.index for record in own) < load.requests_of(case, level)
+        return replace(found, stopped_early=load.requests.precision is not None and fewer)
+
+    def both(*variants: str) -> Iterator[tuple[Key, Measured]]:
+        for case in cases:
+            keys = [(name, case) for name in variants]
+            if shared := frozenset[int].intersection(*(units.get(key, frozenset()) for key in keys)):
+                yield from ((key, of(key, shared)) for key in keys)
+
+    every = frozenset[int]().union(*units.values())
+    several = len(every) > 1
+    return AtLevel(
+        level=level,
+        arms={key: of(key, own) for key, own in units.items()},
+        unknown=tuple(sorted(groups.keys() - units.keys())),
+        units=tuple(sorted(every)) if several else (),
+        pairs={
+            (before.name, variant.name): dict(both(before.name, variant.name))
+            for variant in (experiment.variants if several else ())
+            for before in _before(experiment, variant)
+        },
+    )
+
+
+def _before(experiment: Experiment, variant: Variant) -> Iterator[Variant]:
+    """The arms that a variant is compared with: its baseline, that one's, and so on."""
+    seen = {variant.name}
+    while variant.compare_to is not None and variant.compare_to not in seen:
+        variant = experiment.variant(variant.compare_to)
+        seen.add(variant.name)
+        yield variant
+
+
+def _counters(
+    experiment: Experiment, variant: Variant, case: str, level: Level, context: RunContext
+) -> list[EngineCounters]:
+    """The arm's own; none of an engine that verifies k - 1 drafts. Those that are known to do it have no true counters:
+    vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16 counts what was accepted as drafted.
+    """
+    if most_tokens(experiment, variant) is MostTokens.K:
+        return []
+    levels = {level.name} if len(experiment.workload.levels) > 1 else {level.name, ""}
+    return [
+        item for item in context.counters if (item.variant, item.case) == (variant.name, case) and item.level in levels
+    ]
+
+
+def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
+    """K, what a step yields at most and price of an arm. Where k goes by the load there is no one k.
+
+    A server that already ran and of which no k is known may speculate all the same.
+    """
+    by_load = bool(variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
+    if variant.speculation is not None:
+        k = None if by_load else variant.speculation.num_speculative_tokens
+    else:
+        k = None if isinstance(variant, EndpointVariant) else 0
+    most = most_tokens(experiment, variant)
+    if isinstance(variant, EndpointVariant):
+        return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=variant.price_per_hour)
+    price = context.price_per_node_hour
+    dollars = None if price is None else price * node_share(experiment, context)
+    return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=dollars)
+
+
+def node_share(experiment: Experiment, context: RunContext) -> float:
+    """Part of the price that one arm bears: its devices over the node's (1 where there are none to share)."""
+    devices = experiment.devices
+    return min(1.0, devices / context.devices_per_node) if devices else 1.0

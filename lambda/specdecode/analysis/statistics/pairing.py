@@ -1,0 +1,61 @@
+"""Speed-ups of one arm over another: paired by prompt, on the log scale."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection
+
+from specdecode.analysis.statistics.measured import BY_NAME, SPEEDUPS
+from specdecode.measures.arm import Measured
+from specdecode.measures.distribution import mean
+from specdecode.measures.metrics import TokensPerStep
+from specdecode.measures.student import LogMean, over_prompts, with_shared
+from specdecode.measures.units import Asked, asked, differences
+
+METHOD = "Student's t on the log-ratio of paired prompts (rounds averaged; from 12 prompts on, their skewness too)"
+ONE_PROMPT = (
+    "Student's t on the log-ratio of paired requests of one prompt (rounds averaged; from 12 on, their skewness too)"
+)
+STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
+OF_NODES = ", with a third of what nodes differ by"
+Rounds = Collection[int] | None
+"""Rounds whose requests count; None: all."""
+
+
+def log_by_prompt(measured: Measured, metric: str, rounds: Rounds = None) -> dict[Asked, float]:
+    """Prompt -> mean over rounds of ln(metric), completed requests only."""
+    logs: dict[Asked, list[float]] = defaultdict(list)
+    for record, value in measured.values.get(metric, ()):
+        if value > 0.0 and (rounds is None or record.round in rounds):
+            logs[asked(record)].append(math.log(value))
+    return {prompt: mean(values) for prompt, values in logs.items()}
+
+
+def paired(
+    base: Measured, other: Measured, metric: str, rounds: tuple[Rounds, Rounds] = (None, None)
+) -> LogMean | None:
+    """Log speed-up (above 0: `other` is better) over the prompts that both completed; None where there is none.
+
+    The prompt is the unit: its rounds are averaged first, so that repeating a prompt does not pass for more evidence.
+    So is a conversation, whose turns are not independent of each other.
+    `rounds`: those that count, of `base` and of `other`.
+    """
+    left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
+    sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
+    found = [sign * each for each in differences(left, right)]
+    return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
+
+
+def speedups(
+    base: Measured, other: Measured, rounds: Rounds = None, nodes: LogMean | None = None
+) -> dict[str, LogMean]:
+    """Every compared metric's log speed-up, the headline first; `rounds`: of the base that count, `nodes`: what is
+    added to all that goes by a clock.
+    """
+    found = {metric: paired(base, other, metric, (rounds, None)) for metric in SPEEDUPS}
+    return {
+        metric: with_shared(stat, nodes) if nodes and metric != TokensPerStep.tag else stat
+        for metric, stat in found.items()
+        if stat is not None
+    }

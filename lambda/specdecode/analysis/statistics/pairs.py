@@ -1,0 +1,222 @@
+"""One arm against another: every case, and the groups of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
+from specdecode.analysis.statistics import pairing
+from specdecode.analysis.statistics.equality import equality
+from specdecode.analysis.statistics.groups import Stats, group
+from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
+from specdecode.experiment.model import Experiment, ServedVariant, Sweep, TestCase, Variant
+from specdecode.measures.arm import ArmCase, Key, Measured
+from specdecode.measures.settled import settled
+from specdecode.measures.student import LogMean
+
+GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
+LENGTHS_DIFFER = 0.01
+"""Relative difference of mean output tokens that a reader must know of."""
+
+
+def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str, ...]:
+    """What differs between two arms, in the words of the report."""
+    found: list[str] = []
+    before, after = base.speculation, other.speculation
+    if (before is None) != (after is None):
+        found.append("speculation")
+    elif before and after:
+        if before.draft != after.draft:
+            found.append("draft")
+        if before.k_in_words != after.k_in_words:
+            found.append("k")
+        if before.method != after.method:
+            found.append("method")
+    if base.quantization != other.quantization:
+        found.append("quantization")
+    elif (base.target or experiment.target) != (other.target or experiment.target):
+        found.append("weights")
+    if not found and _settings(base) != _settings(other):
+        found.append("settings")
+    return tuple(found)
+
+
+def _settings(arm: Variant) -> tuple[dict[str, Any], dict[str, str]]:
+    return (arm.neuron_config, arm.env) if isinstance(arm, ServedVariant) else ({}, {})
+
+
+def compare_pair(
+    *,
+    experiment: Experiment,
+    base: Variant,
+    other: Variant,
+    arms: Mapping[Key, Measured],
+    drift: float,
+    nodes: LogMean | None = None,
+) -> Pair | None:
+    """`other` against `base` in every case that both were loaded with; None where there is none. `nodes`: what is added
+    to a speed-up because it is of one node of several (node_noise.py).
+    """
+    results: list[tuple[CaseResult, Stats]] = []
+    for case in experiment.workload.cases:
+        keys = (base.name, case.name), (other.name, case.name)
+        if all(key in arms for key in keys):
+            results.append(
+                _compare_case(
+                    experiment=experiment, case=case, base=arms[keys[0]], other=arms[keys[1]], drift=drift, nodes=nodes
+                )
+            )
+    if not results:
+        return None
+    return assemble(experiment=experiment, base=base, other=other, results=results, drift=drift, nodes=nodes)
+
+
+def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
+    """Rounds of the base to compare `other` with: in an adaptive sweep those when both served; None: all."""
+    return {record.round for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
+
+
+def assemble(
+    *,
+    experiment: Experiment,
+    base: Variant,
+    other: Variant,
+    results: Sequence[tuple[CaseResult, Stats]],
+    drift: float = 1.0,
+    nodes: LogMean | None = None,
+) -> Pair:
+    """The pair from its cases' results."""
+    return Pair(
+        variant=other.name,
+        baseline=base.name,
+        changes=changes(experiment, base, other),
+        cases=tuple(result for result, _ in results),
+        groups=tuple(found for name in GROUPS if (found := group(name, results, drift, nodes))),
+    )
+
+
+def case_result(
+    *,
+    case: TestCase,
+    base: ArmCase,
+    other: ArmCase,
+    stats: Stats,
+    method: str,
+    same: Equality,
+    distinct_prompts: int,
+    notes: Sequence[str],
+    drift: float = 1.0,
+) -> CaseResult:
+    """Verdict and figures of one case from its log speed-ups."""
+    estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
+    headline = next((found for found in estimates if found.metric == HEADLINE), None)
+    one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
+    verdict, reason, settle = judge(headline, drift=drift)
+    failed = too_many_failed(base, other)
+    if failed:
+        verdict, reason, settle = Verdict.CANNOT_TELL, failed, "a run in which they do not fail"
+    elif one_prompt:
+        reason = f"{reason}; all requests sent one prompt, so this is about that prompt"
+    costs = base.cost_per_million, other.cost_per_million
+    return CaseResult(
+        case=case.name,
+        structured=case.structured,
+        verdict=verdict,
+        reason=reason,
+        settle=settle,
+        comparable=headline is not None and failed is None,
+        impossible=bool(base.impossible or other.impossible),
+        headline=headline,
+        speedups=estimates,
+        pairs=headline.n if headline else 0,
+        distinct_prompts=distinct_prompts,
+        equality=same,
+        cost_ratio=costs[0] / costs[1] if costs[0] and costs[1] else None,
+        cost_saving=costs[0] - costs[1] if costs[0] is not None and costs[1] is not None else None,
+        notes=tuple(notes),
+    )
+
+
+def _compare_case(
+    *,
+    experiment: Experiment,
+    case: TestCase,
+    base: Measured,
+    other: Measured,
+    drift: float,
+    nodes: LogMean | None,
+) -> tuple[CaseResult, Stats]:
+    rounds = rounds_beside(experiment, other)
+    beside = [record for record in base.block.records if rounds is None or record.round in rounds]
+    stats = pairing.speedups(base, other, rounds, nodes)
+    same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
+    prompts = {record.prompt_sha256 for record in other.block.records}
+    result = case_result(
+        case=case,
+        base=base.arm,
+        other=other.arm,
+        stats=stats,
+        method=_method(base, other, one_prompt=len(prompts) == 1 and len(other.block.records) > 1, nodes=nodes),
+        same=same,
+        distinct_prompts=len(prompts),
+        notes=[
+            *_notes(base.arm, other.arm, same, len(prompts)),
+            *_repeated(other),
+            *_sent(experiment, case, base, other, stats.get(HEADLINE)),
+        ],
+        drift=drift,
+    )
+    return result, stats
+
+
+def _method(base: Measured, other: Measured, *, one_prompt: bool, nodes: LogMean | None) -> str:
+    own = pairing.ONE_PROMPT if one_prompt else pairing.METHOD
+    if base.stopped_early or other.stopped_early:
+        own = pairing.STOPPED_EARLY
+    return own + (pairing.OF_NODES if nodes else "")
+
+
+def _repeated(other: Measured) -> list[str]:
+    ids = {record.prompt_id for record in other.block.records}
+    asked = len({record.index - record.turn for record in other.block.records})
+    if None in ids or not 1 < len(ids) < asked:
+        return []
+    return [f"{asked} prompts were sent, {len(ids)} of them different: each of these counts once in the interval."]
+
+
+def _sent(experiment: Experiment, case: TestCase, base: Measured, other: Measured, found: LogMean | None) -> list[str]:
+    """How many requests were sent where measuring may end early, and why no more or why all."""
+    precision = experiment.workload.requests.precision
+    if precision is None:
+        return []
+    sent = 1 + max(record.index for record in other.block.records)
+    most = experiment.workload.requests_of(case, experiment.workload.levels[0])
+    if not (base.stopped_early or other.stopped_early):
+        return [f"All {sent} requests were sent: the speed-up was not settled before."]
+    why = settled(found, precision) or "by its first round, and no longer by all of them"
+    return [f"Measuring ended after {sent} of at most {most} requests: the speed-up was settled, {why}."]
+
+
+def _notes(base: ArmCase, other: ArmCase, same: Equality, prompts: int) -> list[str]:
+    notes: list[str] = []
+    if prompts == 1 and other.requests > 1:
+        notes.append(
+            "All requests sent one and the same prompt: the interval covers timing noise, not other prompts "
+            "of this type."
+        )
+    lengths = [s.mean for arm in (base, other) if (s := arm.metrics.get("output_tokens")) and s.mean]
+    if len(lengths) == 2 and abs(lengths[1] / lengths[0] - 1.0) > LENGTHS_DIFFER:
+        notes.append(
+            f"The arms wrote texts of different length ({lengths[0]:.0f} and {lengths[1]:.0f} tokens on average): "
+            "end-to-end latency is not comparable, the figures per token are."
+        )
+    if same.expected and same.identical < same.compared:
+        notes.append(
+            f"{same.compared - same.identical} of {same.compared} outputs differ although decoding is greedy; "
+            "rounding in a different order is enough for that, a wrong verification step too. See the first difference."
+        )
+    failed = base.failed + other.failed
+    if failed:
+        notes.append(f"{failed} requests failed and are in no speed figure; their time is in cost and throughput.")
+    return notes

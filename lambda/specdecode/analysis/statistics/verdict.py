@@ -1,0 +1,126 @@
+"""The verdict of an interval; where it is *cannot tell*, how many requests or prompt types would settle it.
+
+Why it is so: ADR 80.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from specdecode.analysis.results.comparison import Verdict
+from specdecode.analysis.results.parts import Estimate
+from specdecode.measures.arm import ArmCase
+from specdecode.measures.settled import RELEVANT
+from specdecode.measures.student import CONFIDENCE, NOMINAL, LogMean, t_quantile
+
+MAX_FAILED = 0.05
+"""Share of failed requests above which an arm's surviving requests are no fair sample of its speed."""
+MOST_NEEDED = 10_000
+"""More than so many requests or prompt types are not asked of anybody."""
+
+
+class Conclusion(NamedTuple):
+    """A verdict, why, and what would settle it where it cannot be told ("" where it can)."""
+
+    verdict: Verdict
+    reason: str
+    settle: str = ""
+
+
+def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOMINAL) -> Estimate:
+    """The speed-up and its interval, from the log scale."""
+    interval = stat.interval(confidence)
+    return Estimate(
+        metric=metric,
+        ratio=stat.ratio,
+        low=interval[0] if interval else None,
+        high=interval[1] if interval else None,
+        n=stat.n,
+        method=method,
+    )
+
+
+def times(ratio: float) -> str:
+    """A speed-up for people: `1.98×`, `12.3×`."""
+    digits = 2 if ratio < 10 else 1 if ratio < 100 else 0
+    return f"{ratio:.{digits}f}×"
+
+
+def compact(found: Estimate) -> str:
+    """`1.98× (1.91-2.05)`; three decimals where two would hide on which side of 1 an end lies."""
+    if found.low is None or found.high is None:
+        return times(found.ratio)
+    digits = 3 if any(0 < abs(end - 1.0) < 0.005 for end in (found.low, found.high)) else 2
+    return f"{times(found.ratio)} ({found.low:.{digits}f}–{found.high:.{digits}f})"
+
+
+def spread(found: Estimate) -> str:
+    """`1.98× (95% CI 1.91-2.05)`, where no heading says what the range is."""
+    return compact(found).replace("(", f"({CONFIDENCE:.0%} CI ")
+
+
+def judge(
+    found: Estimate | None, *, drift: float = 1.0, unit: str = "requests", confidence: float = NOMINAL
+) -> Conclusion:
+    """No relevant difference if the whole interval lies within RELEVANT of 1 (an equivalence test); else pays if all of
+    it lies above `drift` (>= 1), costs if all of it lies below 1/drift, else it cannot be told.
+
+    `drift` is how far the baseline moved between two measurements of itself, where that was shown: a speed-up
+    smaller than that has not been shown, whatever the requests' own spread says. `unit`: what n counts; `confidence`:
+    of the interval.
+    """
+    if found is None:
+        return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
+    if found.low is None or found.high is None:
+        reason = f"{times(found.ratio)} from one value per arm: no interval"
+        return Conclusion(Verdict.CANNOT_TELL, reason, f"8 {unit} or more")
+    said = spread(found)
+    if found.low > 1.0 / RELEVANT and found.high < RELEVANT and drift < RELEVANT:
+        return Conclusion(Verdict.NO_DIFFERENCE, f"{said}: the whole interval lies within ±{RELEVANT - 1:.0%}")
+    beyond = f" and beyond the baseline's own drift of {drift - 1:.1%}" if drift > 1.0 else ""
+    if found.low > drift:
+        return Conclusion(Verdict.PAYS, f"{said}: the whole interval lies above 1{beyond}")
+    if found.high < 1.0 / drift:
+        return Conclusion(Verdict.COSTS, f"{said}: the whole interval lies below 1{beyond}")
+    if drift > 1.0 and (found.low > 1.0 or found.high < 1.0 or _within(found)):
+        reason = f"{said}: not beyond the baseline's own drift of {drift - 1:.1%}"
+        return Conclusion(Verdict.CANNOT_TELL, reason, "more rounds on a steadier machine")
+    reason = f"{said}: the interval reaches to both sides of 1 and beyond ±{RELEVANT - 1:.0%}"
+    return Conclusion(Verdict.CANNOT_TELL, reason, _needed(found, unit, confidence))
+
+
+def _within(found: Estimate) -> bool:
+    return found.low is not None and found.high is not None and found.low > 1 / RELEVANT and found.high < RELEVANT
+
+
+def _needed(found: Estimate, unit: str, confidence: float) -> str:
+    """How many requests (or prompt types) would make the interval short enough for a verdict, if all else stays."""
+    deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
+    centre = abs(math.log(found.ratio))
+    reach = max(centre, math.log(RELEVANT) - centre)
+    n = found.n
+    while n <= MOST_NEEDED and t_quantile(0.5 + confidence / 2.0, n - 1.0) * deviation / math.sqrt(n) >= reach:
+        n = max(n + 1, n * 21 // 20)
+    if n > MOST_NEEDED:
+        return f"more than {MOST_NEEDED:,} {unit}, or a steadier machine"
+    return f"about {n:,} {unit} ({found.n} were compared)"
+
+
+def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
+    """The log mean behind an interval of n - 1 degrees of freedom."""
+    if found.low is None or found.high is None or found.n < 2:
+        return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
+    df = found.n - 1.0
+    error = (math.log(found.high) - math.log(found.low)) / 2.0 / t_quantile(0.5 + confidence / 2.0, df)
+    return LogMean(math.log(found.ratio), error**2, df, found.n)
+
+
+def too_many_failed(*arms: ArmCase) -> str | None:
+    """Why these arms cannot be compared, or None: failed requests leave a biased rest."""
+    for arm in arms:
+        if arm.requests and arm.failed / arm.requests > MAX_FAILED:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in arm.errors.items())
+            what = "the rest is no fair sample" if arm.completed else "nothing is left to compare"
+            return f"{arm.failed} of {arm.requests} requests of {arm.variant} failed ({kinds}): {what}"
+    return None

@@ -1,0 +1,1 @@
+"""The answer in words: one text for every form of the report."""

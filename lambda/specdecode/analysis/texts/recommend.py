@@ -1,0 +1,208 @@
+"""One recommendation a report: which arm to use, why, and at which cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.analysis.results.comparison import CaseResult, Comparison, Pair, Verdict
+from specdecode.analysis.results.curve_result import Curve
+from specdecode.analysis.results.objective_result import Objective
+from specdecode.analysis.statistics.verdict import compact, times
+from specdecode.analysis.texts.by_load import advice_by_load, listed, side
+from specdecode.analysis.texts.wording import SHOWN, best_pair, differs
+from specdecode.experiment.model import Workload
+
+KNOWN = {
+    Verdict.PAYS: "pays on",
+    Verdict.COSTS: "costs on",
+    Verdict.NO_DIFFERENCE: "makes no relevant difference on",
+}
+
+
+def recommended(comparison: Comparison) -> str | None:
+    """Name of the arm to use; None where nothing was compared."""
+    if not comparison.pairs:
+        return None
+    pair = chosen(comparison.pairs)
+    if not _pays(pair):
+        return pair.baseline
+    total = _total(comparison, pair)
+    return total.baseline if total and _costs(total) else pair.variant
+
+
+def chosen(pairs: Sequence[Pair]) -> Pair:
+    """The pair that is spoken of: the best of those that pay, else the best of all."""
+    return best_pair([pair for pair in pairs if _pays(pair)] or pairs)
+
+
+def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
+    """What the curve of the chosen pair says; empty of a run of one load."""
+    if not curves:
+        return ""
+    pair = chosen(pairs)
+    whole = [each for each in curves if each.group == "all"]
+    found = [each for each in whole if (each.variant, each.baseline) == (pair.variant, pair.baseline)]
+    if not found:
+        return ""
+    said = advice_by_load(found[0], objectives)
+    return said if len(whole) == 1 else f"{pair.variant}: {said}{_where_it_stops(found[0], whole)}"
+
+
+def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
+    """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this one is not."""
+    if not curve.crossovers or curve.crossovers[-1].direction != "stops":
+        return ""
+    slower = [point.level for point in curve.points if side(point) < 0]
+    parts = []
+    for other in among:
+        paying = [point.level for point in other.points if point.level in slower and side(point) > 0]
+        if paying and other.baseline == curve.baseline:
+            parts.append(f"{other.variant} is faster at {listed(paying)}")
+    return f" Above, {', '.join(parts)}." if parts else ""
+
+
+def at_first_load(text: str, workload: Workload) -> str:
+    """Of several loads verdicts and tables are of the first: says so before `text`."""
+    return text if len(workload.levels) == 1 else f"At the first load, {workload.levels[0]}: {text}"
+
+
+def recommendation(comparison: Comparison) -> str | None:
+    """`Use sd (draft X, k=5): …`, or `Keep base for now: …` with what is known and what would settle the rest."""
+    if not comparison.pairs:
+        return None
+    pair = chosen(comparison.pairs)
+    pays = _pays(pair)
+    total = _total(comparison, pair) if pays else None
+    if total and _costs(total):
+        text = _undone(comparison, pair, total)
+    else:
+        text = _use(comparison, pair, total) if pays else _keep(comparison, pair)
+    qualified = f" But {found}." if pays and (found := differs(pair)) else ""
+    whole = f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
+    return at_first_load(whole, comparison.experiment.workload)
+
+
+def _total(comparison: Comparison, pair: Pair) -> Pair | None:
+    """The pair's arm against the first baseline of its chain (served as one would deploy it); None without a chain."""
+    return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
+
+
+def _costs(total: Pair) -> bool:
+    found = total.group("all")
+    return found is not None and found.verdict is Verdict.COSTS
+
+
+def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
+    """It pays against a baseline that is alike, and costs against the one that would be served without it."""
+    known = [(each.baseline, each.group("all")) for each in (pair, total)]
+    figures = [f"{times(found.headline.ratio)} of {name}" for name, found in known if found and found.headline]
+    return f"Keep {total.baseline}: {_named(comparison, pair.variant)} is {', but '.join(figures)}."
+
+
+def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
+    gain = pair.group("all")
+    found = f"Use {_named(comparison, pair.variant)}: {_over(gain.headline.ratio if gain and gain.headline else 1.0)}"
+    before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
+    if before is not None and after is not None:
+        found += f", at ${after:,.2f} per million output tokens against ${before:,.2f}"
+    whole = total.group("all") if total else None
+    if total and whole and whole.headline:
+        found += f"; against {total.baseline} {times(whole.headline.ratio)}"
+    worse = _listed(pair, Verdict.COSTS)
+    return f"{found}.{f' It costs on {worse}.' if worse else ''}"
+
+
+def _keep(comparison: Comparison, pair: Pair) -> str:
+    """What is known of the best arm, verdict by verdict."""
+    known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
+    until = " for now" if _listed(pair, Verdict.CANNOT_TELL) else ""
+    about = f" Of {_named(comparison, pair.variant)} is known: it {'; it '.join(known)}." if known else ""
+    nothing = f" This run cannot tell whether {_named(comparison, pair.variant)} is faster or slower."
+    return f"Keep {pair.baseline}{until}.{about or nothing}"
+
+
+def _open(pair: Pair) -> str:
+    """Where it cannot be told, and what would settle it."""
+    cases = [case for case in pair.cases if case.verdict is Verdict.CANNOT_TELL]
+    parts = [_with_figure(case) + (f", settled by {case.settle}" if case.settle else "") for case in cases[:SHOWN]]
+    return f" Not known on: {_and_more(parts, len(cases), '; ')}." if parts else ""
+
+
+def _cheapest(comparison: Comparison, pair: Pair) -> str:
+    """The cheapest arm of all, where it is another than the recommended one, with both costs told."""
+    if comparison.parts:
+        return _cheapest_of_nodes(comparison, pair)
+    others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
+    names = dict.fromkeys([pair.baseline, *others])
+    costs = {name: cost for name in names if (cost := cost_over(comparison, name, pair)) is not None}
+    cheapest = min(costs, key=lambda name: costs[name], default=None)
+    chosen = recommended(comparison)
+    if cheapest in (None, chosen) or chosen not in costs:
+        return ""
+    own = "" if chosen == pair.variant else f" against ${costs[chosen]:,.2f} of {chosen}"
+    return f" The cheapest is {_named(comparison, cheapest)}: ${costs[cheapest]:,.2f}{own}."
+
+
+def _cheapest_of_nodes(comparison: Comparison, pair: Pair) -> str:
+    """The same of arms that several nodes measured: by what they cost for each dollar of their baseline beside them."""
+    shares = {pair.baseline: 1.0}
+    for each in comparison.pairs:
+        before, after = (cost_over(comparison, name, each) for name in (each.baseline, each.variant))
+        if each.baseline == pair.baseline and before and after is not None:
+            shares[each.variant] = after / before
+    cheapest, own = min(shares, key=lambda name: shares[name]), recommended(comparison)
+    if cheapest == own or own not in shares:
+        return ""
+    than = "" if own == pair.baseline else f", against {shares[own]:.0%} of {own}"
+    said = f"{shares[cheapest]:.0%} of what {pair.baseline} costs on the same node{than}"
+    return f" The cheapest is {_named(comparison, cheapest)}: {said}."
+
+
+def _listed(pair: Pair, verdict: Verdict) -> str:
+    """`count (1.06×, 0.93-1.21), chat (0.99×, 0.90-1.08) and 3 more`."""
+    cases = [case for case in pair.cases if case.verdict is verdict]
+    return _and_more([_with_figure(case) for case in cases[:SHOWN]], len(cases), ", ")
+
+
+def _and_more(parts: Sequence[str], count: int, between: str) -> str:
+    return between.join(parts) + (f" and {count - len(parts)} more" if count > len(parts) else "")
+
+
+def _with_figure(case: CaseResult) -> str:
+    return f"{case.case} ({_figure(case)})"
+
+
+def _figure(case: CaseResult) -> str:
+    if case.headline is None or not case.comparable:
+        return "no figure"
+    return compact(case.headline).replace(" (", ", ").rstrip(")")
+
+
+def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
+    """Dollars per million output tokens of an arm over all cases of `pair`, by tokens; None where one has none."""
+    arms = [comparison.beside(pair, variant, case.case) for case in pair.cases]
+    priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
+    tokens = sum(arm.output_tokens for arm in priced)
+    if not tokens or len(priced) < len(arms):
+        return None
+    return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
+
+
+def _pays(pair: Pair) -> bool:
+    """It pays over all measured prompts together; or it is faster over them, and pays on some of them."""
+    found = pair.group("all")
+    if found is None or found.headline is None or found.verdict in (Verdict.NO_DIFFERENCE, Verdict.COSTS):
+        return False
+    on_some = any(case.verdict is Verdict.PAYS for case in pair.cases)
+    return found.verdict is Verdict.PAYS or (found.headline.ratio > 1.0 and on_some)
+
+
+def _over(ratio: float) -> str:
+    return f"{times(ratio)} over the measured prompts"
+
+
+def _named(comparison: Comparison, name: str) -> str:
+    speculation = comparison.experiment.variant(name).speculation
+    if speculation is None:
+        return name
+    return f"{name} (draft {speculation.draft.id}, {speculation.k_in_words})"

@@ -1,0 +1,163 @@
+"""Under which conditions an answer holds: on what, at which load, how sure. One text for every form of the report."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from specdecode.analysis.loads.objective import carried, limits
+from specdecode.analysis.results.comparison import Comparison, Pair
+from specdecode.analysis.results.context import Served
+from specdecode.analysis.statistics.groups import MIN_TYPES
+from specdecode.analysis.texts.recommend import recommended
+from specdecode.analysis.texts.wording import best_pair
+from specdecode.experiment.capacity import TERMS
+from specdecode.experiment.model import CompileOn, EndpointVariant, Load, ServedExperiment, Variant
+
+ORDER = {
+    Load.INTERLEAVED: "arms in turns",
+    Load.SEQUENTIAL: "one arm after the other",
+    Load.SIMULTANEOUS: "all arms at once",
+}
+
+
+MOST_ARMS = 4
+"""Of so many arms each is told; report.json and report.csv have them all."""
+
+
+class Fact(NamedTuple):
+    """One line of the conditions."""
+
+    name: str
+    text: str
+
+
+def setting(comparison: Comparison) -> tuple[Fact, ...]:
+    """Model, arms of the answer, engine, node, load and certainty, each in a line; what is not known has none."""
+    best = best_pair(comparison.pairs) if comparison.pairs else None
+    return (
+        Fact("Model", _model(comparison)),
+        *((Fact("Arms", _arms(comparison, best)),) if best else ()),
+        *_engine(comparison),
+        *_compiled(comparison),
+        *_prompts(comparison),
+        Fact("Load", _load(comparison)),
+        *objective(comparison),
+        Fact("How sure", _sure(best, comparison)),
+    )
+
+
+def winner(comparison: Comparison) -> Served | None:
+    """How the recommended arm was served; None where that is not known, or nothing was compared."""
+    name = recommended(comparison)
+    return next((item for item in comparison.context.served if item.variant == name), None)
+
+
+def _model(comparison: Comparison) -> str:
+    experiment = comparison.experiment
+    if not isinstance(experiment, ServedExperiment):
+        return experiment.target.id
+    serving = experiment.serving
+    return (
+        f"{experiment.target.id}, tensor parallel {serving.tensor_parallel_size}, up to {serving.max_num_seqs} "
+        f"sequences of {serving.max_model_len:,} tokens"
+    )
+
+
+def _arms(comparison: Comparison, pair: Pair) -> str:
+    base, other = (comparison.experiment.variant(name) for name in (pair.baseline, pair.variant))
+    return f"{base.name} ({_what(base)}) against {other.name} ({_what(other)})"
+
+
+def _what(variant: Variant) -> str:
+    spec = variant.speculation
+    elsewhere = isinstance(variant, EndpointVariant)
+    numbers = "" if elsewhere else f"{variant.quantization}, "
+    if spec is None:
+        return variant.endpoint if isinstance(variant, EndpointVariant) else f"{numbers}no speculation"
+    return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
+
+
+def _engine(comparison: Comparison) -> tuple[Fact, ...]:
+    experiment, context = comparison.experiment, comparison.context
+    if not isinstance(experiment, ServedExperiment):
+        return ()
+    found = [Fact("Engine", context.versions.get("engine", experiment.engine))]
+    if context.node and context.capacity_type != "none":
+        devices = experiment.serving.devices
+        share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
+        found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
+    return tuple(found)
+
+
+def _compiled(comparison: Comparison) -> tuple[Fact, ...]:
+    """Which node compiled, where CPU nodes were to."""
+    found = comparison.context.compiled
+    ahead = [one.variant for one in found if one.on is CompileOn.CPU]
+    refused = [one.variant for one in found if one.refused]
+    before = [one.variant for one in found if one.on is CompileOn.ACCELERATOR and not one.refused]
+    parts = [
+        f"{', '.join(names)} {words}"
+        for names, words in (
+            (ahead, "on CPU nodes before the node was held (their cost is not in the figures)"),
+            (refused, "on the node, since what a CPU node had compiled did not load"),
+            (before, "on the node in an earlier run"),
+        )
+        if names
+    ]
+    return (Fact("Compiled", "; ".join(parts)),) if parts else ()
+
+
+def _prompts(comparison: Comparison) -> tuple[Fact, ...]:
+    """The sets that were measured, each with the hash of its file."""
+    found = [
+        " ".join(part for part in (each.name, each.version, f"({each.licence})" if each.licence else "") if part)
+        + f", SHA-256 {each.sha256}"
+        for each in comparison.context.sets
+    ]
+    return (Fact("Prompts", f"sets {'; '.join(found)}" if len(found) > 1 else f"set {found[0]}"),) if found else ()
+
+
+def _load(comparison: Comparison) -> str:
+    load, times = comparison.experiment.workload, comparison.experiment.rounds
+    pace = load.load_in_words
+    rounds = f" in each of {times} rounds" if times > 1 else ""
+    most = max(load.requests_of(case, level) for case in load.cases for level in load.levels)
+    asked = max(case.requests or load.requests.max for case in load.cases)
+    more = f" (up to {most:,} at large loads)" if most > asked else ""
+    sampling = "greedy" if load.temperature == 0 else f"temperature {load.temperature:g}"
+    return (
+        f"{load.requests}{more} per prompt type and arm{rounds}, {pace}, about {load.input_tokens} tokens in and "
+        f"{load.output_tokens} out, {sampling}, {ORDER[load.load]}"
+    )
+
+
+def objective(comparison: Comparison) -> tuple[Fact, ...]:
+    """What the arms carry at the service-level objective; of many arms the best one and its baseline."""
+    found = comparison.objective
+    if len(found) > MOST_ARMS and comparison.pairs:
+        best = best_pair(comparison.pairs)
+        found = tuple(each for each in found if each.variant in (best.baseline, best.variant))
+    if not found:
+        return ()
+    of = ", of the loads measured" if len(comparison.experiment.workload.levels) > 1 else ""
+    of += ", each on its own nodes" if comparison.parts else ""
+    text = f"{limits(comparison.experiment.workload.slo)}: {'; '.join(map(carried, found))}{of}"
+    return (Fact("SLO", text),)
+
+
+def _sure(pair: Pair | None, comparison: Comparison) -> str:
+    """What the intervals cover and what they do not."""
+    if pair is None:
+        return "nothing was compared"
+    one = all(case.distinct_prompts == 1 for case in pair.cases)
+    over = "the requests of each prompt" if one else "the prompts of each type"
+    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
+    few = [found.group for found in kinds if len(found.judged) < MIN_TYPES]
+    short = f" There are fewer than {MIN_TYPES} {' and '.join(few)} prompt types: of others nothing is said."
+    left_out = "another day, node or machine load is not in it"
+    if comparison.parts:
+        over, left_out = f"{over} and a third of what the nodes differ by", "another day or machine load is not in it"
+    return (
+        f"each 95% interval is over {over}, in this one run: {left_out} "
+        f"(repeat the run, then: specdecode compare RUN RUN …).{short if few else ''}"
+    )

@@ -1,0 +1,144 @@
+"""The answer in a sentence or two: the best arm, kind by kind of prompts, what qualifies it, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.analysis.results.comparison import CaseResult, Chain, GroupResult, Pair, Verdict
+from specdecode.analysis.statistics.groups import MIN_TYPES, figure
+from specdecode.analysis.statistics.verdict import MAX_FAILED, spread, times
+
+SAYS = {
+    Verdict.PAYS: "pays",
+    Verdict.NO_DIFFERENCE: "makes no relevant difference",
+    Verdict.COSTS: "costs",
+    Verdict.CANNOT_TELL: "cannot be judged",
+}
+SUBJECTS = {
+    "speculation": "Speculative decoding",
+    "quantization": "Quantization",
+    "draft": "The other draft model",
+    "k": "The other number of speculative tokens",
+}
+MAX_DIFFERENT = 0.5
+"""Share of differing greedy answers above which the headline says so. Rounding parts some late."""
+SHOWN = 5
+"""Most arms or cases that the sentence about what is missing lists."""
+
+
+def subject(pair: Pair) -> str:
+    """What the pair is about: `Speculative decoding`, `Quantization`, `Speculative decoding with quantization`."""
+    if len(pair.changes) == 1 and pair.changes[0] in SUBJECTS:
+        return SUBJECTS[pair.changes[0]]
+    if set(pair.changes) == {"speculation", "quantization"}:
+        return "Speculative decoding with quantization"
+    return f"{pair.variant} (against {pair.baseline})"
+
+
+def title(pair: Pair, *, among: Sequence[Pair]) -> str:
+    """The subject, with the arm's name where several pairs could be meant: `Speculative decoding (sd-k4)`."""
+    about = subject(pair)
+    return about if len(among) < 2 or pair.variant in about else f"{about} ({pair.variant})"
+
+
+def best_pair(pairs: Sequence[Pair]) -> Pair:
+    """The speculative arm (else any) with the largest speed-up over all cases."""
+    return max([pair for pair in pairs if "speculation" in pair.changes] or list(pairs), key=_gain)
+
+
+def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()) -> str:
+    """The verdict on the best arm; against both baselines where its own is compared with another one.
+
+    `missing`: arms and cases that failed or were not measured, in words.
+    """
+    lost = f" Not in this answer: {_listed(missing)}." if missing else ""
+    if not pairs:
+        return f"Nothing could be compared: no two arms completed the same case.{lost}"
+    best = best_pair(pairs)
+    total = next((chain.total for chain in chains if chain.variant == best.variant), None)
+    if total is None:
+        return f"{title(best, among=pairs)} {_all(best)}.{_qualified(best)}{lost}"
+    alike = subject(total) == subject(best)
+    deployed = f"Against {total.baseline}, as one would serve it without speculation, it"
+    also = deployed if alike else _against(total, among=pairs)
+    return f"{_against(best, among=pairs)} {_all(best)}.{_qualified(best)} {also} {_all(total)}.{lost}"
+
+
+def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
+    about = title(pair, among=among)
+    return about if f"against {pair.baseline}" in about else f"{about} against {pair.baseline}"
+
+
+def _all(pair: Pair) -> str:
+    """What it does on either kind of prompts."""
+    kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
+    return "; ".join(_says(pair, found) for found in kinds)
+
+
+def _says(pair: Pair, found: GroupResult) -> str:
+    """`pays on both structured prompts measured: 1.91× to 3.03×`."""
+    cases = [case for case in pair.cases if case.case in found.cases]
+    if len(found.judged) >= MIN_TYPES and found.verdict is not Verdict.MIXED:
+        return f"{SAYS[found.verdict]} on {found.group} prompts: {figure(found)}"
+    if len(cases) == 1:
+        (case,) = cases
+        return f"{SAYS[case.verdict]} on the {found.group} prompts measured ({case.case}): {_figure(case)}"
+    if found.verdict is Verdict.MIXED:
+        parts = ", ".join(f"{SAYS[case.verdict]} on {case.case} ({_short(case)})" for case in cases[:SHOWN])
+        rest = f", and {len(cases) - SHOWN} more" if len(cases) > SHOWN else ""
+        return f"differs between the {len(cases)} {found.group} prompt types measured: {parts}{rest}"
+    return f"{SAYS[found.verdict]} on all {len(cases)} {found.group} prompt types measured: {figure(found)}"
+
+
+def _figure(case: CaseResult) -> str:
+    if case.headline is None or case.headline.low is None or not case.comparable:
+        return case.reason
+    one = " for this one prompt" if case.distinct_prompts == 1 and case.headline.low is not None else ""
+    return spread(case.headline).replace(")", f"{one})")
+
+
+def _short(case: CaseResult) -> str:
+    return times(case.headline.ratio) if case.headline and case.comparable else "no figure"
+
+
+def differs(pair: Pair) -> str:
+    """`the answers differ in 8 of 8 pairs, in 3 of them from the first token on`; empty where they do not, or may.
+
+    Only of greedy answers. Too many differ from the first token on: more than MAX_FAILED of the pairs, which no
+    rounding explains. Too many differ at all: more than half of the pairs, whatever they begin with.
+    """
+    greedy = [case.equality for case in pair.cases if case.equality.expected]
+    compared = sum(same.compared for same in greedy)
+    different = compared - sum(same.identical for same in greedy)
+    parted = _parted(pair)
+    if different <= MAX_DIFFERENT * compared and not parted:
+        return ""
+    if parted == different:
+        return f"the answers differ from the first token on in {parted} of {compared} pairs"
+    start = f", in {parted} of them from the first token on" if parted else ""
+    return f"the answers differ in {different} of {compared} pairs{start}"
+
+
+def _parted(pair: Pair) -> int:
+    """Pairs that differ from the first token on, 0 where they are few."""
+    greedy = [case.equality for case in pair.cases if case.equality.expected]
+    parted = sum(same.from_start for same in greedy)
+    return parted if parted > MAX_FAILED * sum(same.compared for same in greedy) else 0
+
+
+def _qualified(pair: Pair) -> str:
+    """`differs` with what follows from it: a difference late in an answer may be rounding."""
+    if not (found := differs(pair)):
+        return ""
+    late = "rounding can do that late in an answer, a wrong verification step too"
+    return f" But {found}: {'the arms do not do the same work' if _parted(pair) else late}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = "; ".join(names[:SHOWN])
+    return f"{shown}; and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
+
+
+def _gain(pair: Pair) -> float:
+    found = pair.group("all")
+    return found.headline.ratio if found and found.headline else 0.0

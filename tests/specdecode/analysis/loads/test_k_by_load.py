@@ -1,0 +1,225 @@
+"""The table of k by batch size: what it chooses, where it switches, and how it is said."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.loads.k_by_load import Choice, in_words, table
+from specdecode.analysis.report import render_html, render_markdown, render_terminal
+from specdecode.analysis.results.curve_result import KRange, Schedule
+from specdecode.experiment.loading import engine_names, load_engine
+from specdecode.records import ErrorKind, RequestError
+
+from tests.specdecode.analysis.simulate import context
+from tests.specdecode.analysis.simulate_load import Server, loads, run, true_crossover, true_gain
+
+BASE = Server()
+SERVERS = {
+    "base": BASE,
+    "sd-k2": Server(base_s=0.023, per_sequence_s=0.0012, k=2, acceptance=0.8),
+    "sd-k6": Server(base_s=0.027, per_sequence_s=0.0030, k=6, acceptance=0.8),
+}
+LEVELS = (1, 2, 4, 8, 16, 32, 64)
+
+
+def simulated(engine: str = "rehearsal-vllm", servers: Mapping[str, Server] = SERVERS) -> Comparison:
+    tested = loads(LEVELS, ks=(2, 6), requests=32)
+    tested = tested.model_copy(update={"engine": engine})
+    return compare(experiment=tested, records=run(tested, servers, seed=1), context=context())
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    return simulated()
+
+
+def test_the_schedule_is_near_the_best_arm_at_every_load(comparison: Comparison) -> None:
+    (found,) = comparison.schedule
+    assert [each.k for each in found.ranges] == sorted((each.k for each in found.ranges), reverse=True)
+    assert {each.variant for each in found.ranges} <= SERVERS.keys() and found.ranges[0].k == 6
+    for load in LEVELS:
+        (own,) = [each for each in found.ranges if each.first <= load <= each.last]
+        best = max(true_gain(BASE, server, load) for server in SERVERS.values())
+        assert true_gain(BASE, SERVERS[own.variant], load) > 0.96 * best, load
+
+
+def test_an_arm_that_failed_at_the_large_loads_is_not_the_fastest_there() -> None:
+    tested, arms = loads((1, 2, 4, 8), ks=(5,), requests=16), {"base": BASE, "sd": SERVERS["sd-k2"]}
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    records = [
+        record.model_copy(update={"error": broken})
+        if record.variant == "sd" and record.level in {"c4", "c8"}
+        else record
+        for record in run(tested, arms, seed=1)
+    ]
+    found = compare(experiment=tested, records=records, context=context())
+    assert found.answer.startswith("Speculate at every load that could be compared: ")
+    assert "4, 8 at a time have no speed-up: too many requests failed" in found.answer
+    failed = sum(record.error is not None for record in records)
+    assert f"{failed} failed (" in render_html(found) and "none failed" not in render_html(found)
+    (schedule,) = found.schedule
+    assert [(each.k, each.rivals, each.failed) for each in schedule.ranges] == [(5, (), ()), (0, (), (5,))]
+    assert schedule.ranges[0].last == 2, "it is not served with where it failed"
+    said = in_words(schedule)
+    assert "k=5 (sd) up to 2 requests at a time (shown to be the fastest)" in said
+    assert "no speculation (base) from 3 on (k=5 failed there)." in said
+
+
+def test_where_one_of_several_arms_failed_another_is_chosen() -> None:
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    tested = loads(LEVELS, ks=(2, 6), requests=32).model_copy(update={"engine": "rehearsal-vllm"})
+    for out in ({"c1", "c2", "c4"}, {"c4"}):
+        records = [
+            record.model_copy(update={"error": broken}) if record.variant == "sd-k6" and record.level in out else record
+            for record in run(tested, SERVERS, seed=1)
+        ]
+        (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+        (own,) = [each for each in schedule.ranges if each.first <= 4 <= each.last]
+        assert own.k != 6 and 6 in own.failed and 6 not in (own.rivals or ())
+
+
+def test_where_the_baseline_failed_nothing_is_chosen_from_it() -> None:
+    broken = RequestError(kind=ErrorKind.RESET, message="connection reset by peer")
+    tested = loads((1, 2, 4, 8), ks=(5,), requests=16)
+    records = [
+        record.model_copy(update={"error": broken}) if record.variant == "base" and record.level == "c8" else record
+        for record in run(tested, {"base": BASE, "sd": SERVERS["sd-k2"]}, seed=1)
+    ]
+    (schedule,) = compare(experiment=tested, records=records, context=context()).schedule
+    assert schedule.measured_to == 4
+
+
+def test_the_ranges_have_no_gap_and_end_with_the_batch(comparison: Comparison) -> None:
+    (found,) = comparison.schedule
+    assert found.ranges[0].first == 1 and found.ranges[-1].last == 64
+    assert all(one.last + 1 == other.first for one, other in zip(found.ranges, found.ranges[1:], strict=False))
+
+
+def test_what_is_pasted_is_what_vllm_takes(comparison: Comparison) -> None:
+    """A list of [first, last, k], ends included, no k above num_speculative_tokens (vLLM's docs)."""
+    (found,) = comparison.schedule
+    pasted = json.loads("{" + found.paste + "}")
+    assert pasted["num_speculative_tokens"] == 6
+    rows = pasted["num_speculative_tokens_per_batch_size"]
+    assert rows == [[each.first, each.last, each.k] for each in found.ranges]
+    for text in (render_terminal(comparison, width=1000), render_markdown(comparison)):
+        assert found.paste in text
+    assert found.paste.replace('"', "&#34;") in render_html(comparison)
+
+
+def test_an_engine_with_a_fixed_k_gets_the_arm_for_each_load() -> None:
+    found = simulated(engine="0.9.1-sdk2.26.1")
+    (schedule,) = found.schedule
+    assert schedule.paste == "" and "num_speculative_tokens_per" not in render_markdown(found)
+    said = in_words(schedule)
+    assert "k=6 (sd-k6) up to" in said and "The engine's k is fixed: each is a server of its own." in said
+    assert said in render_terminal(found, width=1000)
+
+
+def test_only_engines_that_can_change_k_are_given_a_table() -> None:
+    assert [name for name in engine_names() if load_engine(name).k_by_batch_size] == ["0.32.0-cpu", "rehearsal-vllm"]
+
+
+def choice(load: int, **gains: float) -> Choice:
+    known = {int(name[1:]): math.log(gain) for name, gain in gains.items()}
+    return Choice(load=load, base_s=0.02, gains={0: 0.0, **known})
+
+
+def test_ties_go_to_the_smaller_k() -> None:
+    assert choice(1, k2=1.500, k6=1.505).k == 2
+    assert choice(1, k2=1.500, k6=1.560).k == 6
+    assert choice(1, k2=1.005, k6=0.9).k == 0
+
+
+def test_the_switch_is_where_the_two_times_are_equal() -> None:
+    one, other = choice(4, k5=1 / 0.9), choice(8, k5=1 / 1.3)
+    assert table([one, other], 32) == [(1, 5, 5), (6, 32, 0)]
+
+
+def test_a_range_never_ends_beyond_the_batch_nor_begins_after_it() -> None:
+    assert table([choice(4, k5=1.2), choice(64, k5=0.5)], 8) == [(1, 8, 5)]
+    assert table([choice(1, k5=1.2), choice(2, k5=1.2)], 8) == [(1, 8, 5)]
+
+
+def test_no_table_is_pasted_where_nothing_is_worth_it() -> None:
+    ranges = (KRange(first=1, last=8, k=0, variant="base"),)
+    none = Schedule(draft="d", ranges=ranges, measured_to=8, engine_takes_it=True)
+    assert none.paste == "" and in_words(none) == "Draft d: no speculation at any load."
+
+
+def test_what_lies_beyond_the_largest_load_is_said() -> None:
+    ranges = (KRange(first=1, last=4, k=5, variant="sd"), KRange(first=5, last=64, k=0, variant="base"))
+    found = Schedule(draft="d", ranges=ranges, measured_to=32, engine_takes_it=True)
+    assert in_words(found) == (
+        "Draft d: k=5 up to 4 requests at a time, no speculation from 5 on. Beyond 32 nothing was compared."
+    )
+
+
+@pytest.mark.parametrize(
+    ("rivals", "said"),
+    [
+        (None, "k=5 up to 4 requests at a time, "),
+        ((), "k=5 up to 4 requests at a time (shown to be the fastest), "),
+        ((0,), "k=5 up to 4 requests at a time (no speculation may be as fast), "),
+        ((2, 3), "k=5 up to 4 requests at a time (k=2, k=3 may be as fast), "),
+        ((0, 1, 2, 3, 4), "k=5 up to 4 requests at a time (no speculation, k=1, k=2 and 2 more may be as fast), "),
+    ],
+)
+def test_each_k_says_how_sure_it_is(rivals: tuple[int, ...] | None, said: str) -> None:
+    first = KRange(first=1, last=4, k=5, variant="sd", rivals=rivals)
+    ranges = (first, KRange(first=5, last=8, k=0, variant="base"))
+    found = Schedule(draft="d", ranges=ranges, measured_to=8, engine_takes_it=True)
+    assert in_words(found) == f"Draft d: {said}no speculation from 5 on."
+
+
+def test_a_k_is_shown_only_where_its_interval_is_above_every_other_one(comparison: Comparison) -> None:
+    """k = 2 and k = 6 are near each other where the table changes from one to the other; at one at a time they are not.
+
+    The two arms are the same but for their names in the second run: what stands in the table is a guess.
+    """
+    (found,) = comparison.schedule
+    assert found.ranges[-1].rivals == (), "at 64 at a time both lose clearly"
+    assert found.ranges[0].rivals in ((), (2,)) and all(each.rivals is not None for each in found.ranges)
+    same = {"base": BASE, "sd-k2": BASE, "sd-k6": BASE}
+    (guessed,) = simulated(servers=same).schedule
+    assert all(set(each.rivals or ()) == {0, 2, 6} - {each.k} for each in guessed.ranges)
+
+
+def test_no_crossover_that_is_shown_and_a_table_that_ends_without_speculation_do_not_contradict() -> None:
+    """The table is the best guess, and says so where the words beside it say that nothing is shown."""
+    near = Server(base_s=0.026, per_sequence_s=0.00105, k=5, acceptance=0.55)
+    tested = loads((1, 2, 4, 8, 16, 32), ks=(5,), requests=8)
+    tested = tested.model_copy(update={"engine": "rehearsal-vllm"})
+    for seed in range(20):
+        found = compare(
+            experiment=tested, records=run(tested, {"base": BASE, "sd": near}, seed=seed), context=context()
+        )
+        (schedule,) = found.schedule
+        if not found.curve[0].crossovers and schedule.ranges[-1].k == 0:
+            break
+    else:
+        raise AssertionError("no run of 20 has a table that ends without speculation beside no crossover")
+    assert schedule.ranges[-1].rivals == (5,)
+    assert "no speculation from" in in_words(schedule) and "(k=5 may be as fast)" in in_words(schedule)
+    assert "No crossover is shown" in found.answer
+
+
+def test_a_load_that_queues_says_which_k_a_full_batch_has() -> None:
+    """Of 128 at a time the server takes 32: what was best there is best for a batch of 32, and for none beyond."""
+    tested = loads((1, 8, 64, 128), ks=(6,), requests=64, batch=32)
+    records = run(tested, {"base": BASE, "sd": SERVERS["sd-k6"]}, seed=1, queues=True)
+    (found,) = compare(experiment=tested, records=records, context=context()).schedule
+    assert [each.k for each in found.ranges] == [6, 0] and found.measured_to == found.ranges[-1].last == 32
+    assert found.ranges[0].last == pytest.approx(true_crossover(BASE, SERVERS["sd-k6"]), rel=0.1)
+
+
+def test_of_several_arms_the_advice_says_which_one_it_is_about_and_which_pays_beyond() -> None:
+    """Or the page would say `not above` of speculation where the table has a smaller k."""
+    cheap = Server(base_s=0.023, per_sequence_s=0.0007, k=2, acceptance=0.8)
+    found = simulated(servers={**SERVERS, "sd-k2": cheap})
+    assert re.match(r"sd-k6: Speculate below .* not above\. Above, sd-k2 is faster at 32, 64 at a time\.", found.answer)

@@ -1,0 +1,157 @@
+"""Results that other tools really wrote (imports/README.md), against their own requests and the server's truth."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from specdecode.analysis.other_tools.llmperf_results import ImportProblem
+from specdecode.analysis.other_tools.read_other import MEANS, read_other
+from specdecode.analysis.other_tools.tool_arm import AIPERF, GUIDELLM, VLLM
+from specdecode.cli import app
+from typer.testing import CliRunner
+
+FILES = Path(__file__).with_name("imports")
+TOOLS = {"vllm": VLLM, "aiperf": AIPERF, "guidellm": GUIDELLM}
+CLOCKS = 0.02
+"""How far the tools' own times were from the server's, on a machine that others loaded: TPOT 0.5 %, latency 1.5 %."""
+
+
+def truth(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "truth.jsonl").read_text().splitlines()]
+
+
+def raw(tool: str, arm: str) -> list[tuple[float, float, int]]:
+    """TTFT, latency and tokens of each request, straight from the tool's file."""
+    folder = FILES / tool / arm
+    if tool == "vllm":
+        document = json.loads((folder / "vllm.json").read_text())
+        return list(zip(document["ttfts"], document["latencies"], document["output_lens"], strict=True))
+    if tool == "aiperf":
+        lines = [json.loads(line)["metrics"] for line in (folder / "profile_export.jsonl").read_text().splitlines()]
+        return [
+            (
+                each["time_to_first_token"]["value"] / 1000,
+                each["request_latency"]["value"] / 1000,
+                each["usage_completion_tokens"]["value"],
+            )
+            for each in lines
+        ]
+    requests = json.loads((folder / "guidellm.json").read_text())["benchmarks"][0]["requests"]["successful"]
+    return [
+        (each["time_to_first_token_ms"] / 1000, each["request_latency"], each["output_tokens"]) for each in requests
+    ]
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def imported(*words: str, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, ["import", *words])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.mark.parametrize("arm", ["base", "sd"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_figures_are_those_of_the_requests_of_the_same_run(tool: str, arm: str) -> None:
+    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
+    document = json.loads(imported(*words, "--json").stdout)
+    found = next(each for each in document["arms"] if each["variant"] == arm)
+    rows = raw(tool, arm)
+    expected = {
+        "ttft": mean([ttft for ttft, _, _ in rows]),
+        "end_to_end_latency": mean([latency for _, latency, _ in rows]),
+        "time_per_output_token": mean([(latency - ttft) / (made - 1) for ttft, latency, made in rows]),
+        "request_output_throughput": mean([made / latency for _, latency, made in rows]),
+    }
+    for metric, value in expected.items():
+        assert found["metrics"][metric]["mean"] == pytest.approx(value, rel=1e-3), metric
+    sent = truth(FILES / tool / arm)
+    assert found["output_tokens"] == sum(sum(each["tokens"]) for each in sent)
+    assert found["completed"] == len(sent) == 6
+
+
+@pytest.mark.parametrize("arm", ["base", "sd"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_figures_are_the_servers_as_far_as_the_tools_clock_is_true(tool: str, arm: str) -> None:
+    found = read_other(FILES / tool / arm, name=arm)
+    assert found
+    sent = truth(FILES / tool / arm)
+    per_token = mean([(each["sent_s"][-1] - each["sent_s"][0]) / (sum(each["tokens"]) - 1) for each in sent])
+    assert found.metrics["time_per_output_token"].mean == pytest.approx(per_token, rel=0.005)
+    assert found.metrics["end_to_end_latency"].mean == pytest.approx(
+        mean([each["sent_s"][-1] for each in sent]), rel=CLOCKS
+    )
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_report_says_what_the_tools_own_figures_mean(tool: str) -> None:
+    words = [f"{name}={FILES / tool / name}" for name in ("base", "sd")]
+    document = json.loads(imported(*words, "--json").stdout)
+    assert any(MEANS[TOOLS[tool]] in note for note in document["notes"])
+    assert TOOLS[tool] in document["context"]["source"]
+    (pair,) = document["pairs"]
+    assert pair["cases"][0]["headline"]["ratio"] > 1.1  # up to five tokens a chunk
+
+
+def test_arms_of_different_tools_are_said_to_be() -> None:
+    result = imported(f"base={FILES / 'vllm/base'}", f"sd={FILES / 'aiperf/sd'}", "--json")
+    assert any("measured by different tools" in note for note in json.loads(result.stdout)["notes"])
+
+
+def test_a_sweeps_combination_is_its_runs_together() -> None:
+    (combination,) = (FILES / "vllm-sweep").glob("BENCH*")
+    found = read_other(combination, name="base")
+    assert found
+    assert (found.tool, found.completed, len(found.requests)) == (VLLM, 12, 12)
+    assert found.total_tokens == sum(sum(each["tokens"]) for each in truth(FILES / "vllm-sweep"))
+    with pytest.raises(ImportProblem, match=r"a sweep of 1; give one of its folders: BENCH--max_concurrency=2"):
+        read_other(FILES / "vllm-sweep", name="base")
+
+
+def test_without_the_requests_there_is_no_verdict_and_it_is_said_how_to_get_them() -> None:
+    words = [f"{name}={FILES / 'vllm-plain' / name}" for name in ("base", "sd")]
+    document = json.loads(imported(*words, "--json").stdout)
+    base = document["arms"][0]
+    own = json.loads((FILES / "vllm-plain/base/vllm.json").read_text())
+    assert base["metrics"]["ttft"]["mean"] * 1000 == pytest.approx(own["mean_ttft_ms"])
+    assert base["metrics"]["time_per_output_token"]["mean"] * 1000 == pytest.approx(own["mean_tpot_ms"])
+    assert document["pairs"][0]["cases"][0]["verdict"] == "cannot tell"
+    assert any("--save-detailed" in note for note in document["notes"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "file", "change", "said"),
+    [
+        ("vllm", "vllm.json", ('"ttfts": [', '"ttfts": [0.1, '), "its lists of requests have 7, 6, 6, 6, 6 entries"),
+        ("vllm", "vllm.json", ('"duration": ', '"duration": "x", "took": '), "duration"),
+        ("vllm", "vllm.json", ('"completed"', '"finished"'), "it lacks completed"),
+        ("aiperf", "profile_export.jsonl", ('"ms"', '"fortnight"'), "no unit of time"),
+        ("aiperf", "profile_export.jsonl", ("{", "["), "line 1"),
+        ("guidellm", "guidellm.json", ('"sample_size": null', '"sample_size": 2'), "only a sample of its requests"),
+        ("guidellm", "guidellm.json", ('"benchmarks": [', '"benchmarks": [{}, '), "2 benchmarks, one is needed"),
+        ("guidellm", "guidellm.json", ('"request_latency"', '"other"'), "request_latency"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_named_with_what_is_wrong(
+    tmp_path: Path, tool: str, file: str, change: tuple[str, str], said: str
+) -> None:
+    shutil.copytree(FILES / tool / "base", tmp_path / "base")
+    damaged = tmp_path / "base" / file
+    assert change[0] in damaged.read_text()
+    damaged.write_text(damaged.read_text().replace(*change))
+    result = imported(f"base={tmp_path / 'base'}", f"sd={FILES / tool / 'sd'}", code=2)
+    assert said in result.stderr
+    assert "base" in result.stderr
+
+
+def test_aiperf_without_its_records_says_which_file_is_missing(tmp_path: Path) -> None:
+    shutil.copy(FILES / "aiperf/base/profile_export_aiperf.json", tmp_path)
+    with pytest.raises(ImportProblem, match=r"profile_export\.jsonl does not lie beside it"):
+        read_other(tmp_path, name="base")

@@ -1,0 +1,172 @@
+"""Every text form of the report: what it says, and that nothing untrusted gets out of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from specdecode.analysis import Comparison, compare, json_schema
+from specdecode.analysis.report import render_csv, render_html, render_markdown, render_terminal
+from specdecode.analysis.results.context import Compiled, Failure
+from specdecode.analysis.texts.setting import setting
+from specdecode.escape import csv_cell, line, markdown, script_json
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+ROOT = Path(__file__).resolve().parents[4]
+EVIL = (
+    "</script><script>alert(1)</script> <img src=x onerror=alert(2)> \x1b[31mred\x1b[0m \u202ereversed "
+    "=cmd|'/c calc'!A0 `x` [a](javascript:b) | c"
+)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    tested = experiment(ks=(7,))
+    return compare(experiment=tested, records=run(tested), context=context())
+
+
+@pytest.fixture(scope="module")
+def hostile() -> Comparison:
+    """Untrusted text in every place that takes text: outputs, title, notes, failures, versions."""
+    tested = experiment().model_copy(update={"title": EVIL})
+    records = [r.model_copy(update={"output": EVIL}) if r.variant == "sd" else r for r in run(tested)]
+    around = context(
+        versions={"engine image": EVIL},
+        failures=(Failure(stage="Serve", message=EVIL, diagnostics=EVIL),),
+        notes=(EVIL,),
+        source=EVIL,
+        raw_prefix=EVIL,
+    )
+    return compare(experiment=tested, records=records, context=around)
+
+
+def test_html_lets_no_markup_or_control_character_through(hostile: Comparison) -> None:
+    page = render_html(hostile)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;alert(1)" in page, "it is shown, though"
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    assert page.count("<script") == page.count("</script>") == 5
+
+
+def test_markdown_shows_text_as_text(hostile: Comparison) -> None:
+    text = render_markdown(hostile)
+    assert "<script" not in text.replace("\\<", "")
+    assert "\\<script\\>" in text
+    assert "\x1b" not in text
+    assert "](javascript" not in text
+    rows = [row for row in text.splitlines() if row.startswith("| repeat")]
+    assert rows
+    assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
+
+
+def test_markdown_shows_what_is_known_of_all_requests_together(comparison: Comparison) -> None:
+    (label,) = (info.label for info in comparison.metrics if info.name == "acceptance_rate")
+    rows = [row for row in render_markdown(comparison).splitlines() if row.startswith(f"| {label} |")]
+    assert rows
+    assert all(row.split("|")[2].strip() == "–" and row.split("|")[3].strip().endswith("%") for row in rows), rows
+
+
+def test_csv_has_no_formula_and_the_right_columns(hostile: Comparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_csv(hostile))))
+    assert len(rows) > 50
+    assert not any(value.startswith(("=", "@", "+")) for row in rows for value in row.values())
+    assert all(None not in row for row in rows)
+
+
+def test_terminal_lets_no_escape_through(hostile: Comparison) -> None:
+    text = render_terminal(hostile)
+    assert "\x1b" not in text
+    assert "\\x1b[31m" in text
+
+
+def test_colours_come_only_when_asked_for(comparison: Comparison) -> None:
+    assert "\x1b[" in render_terminal(comparison, colour=True)
+    assert "\x1b[" not in render_terminal(comparison)
+
+
+def test_the_terminal_table_works_without_rich(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("rich", "rich.console", "rich.table", "rich.text"):
+        monkeypatch.setitem(sys.modules, name, None)
+    text = render_terminal(comparison)
+    assert "repeat" in text
+    assert "pays" in text
+    assert "┃" not in text
+
+
+def test_every_form_states_verdict_speedup_and_interval(comparison: Comparison) -> None:
+    result = comparison.pairs[0].cases[0]
+    assert result.headline is not None
+    shown = f"{result.headline.ratio:.2f}×"
+    low, high = f"{result.headline.low:.2f}", f"{result.headline.high:.2f}"
+    for text in (render_html(comparison), render_markdown(comparison), render_terminal(comparison, width=200)):
+        for part in (comparison.answer.split(":")[0], result.verdict.value, shown, low, high):
+            assert part in text.replace("\\", "").replace("\n", " "), part
+
+
+def test_every_shown_metric_carries_unit_and_formula(comparison: Comparison) -> None:
+    page = render_html(comparison)
+    measured = {name for arm in comparison.arms for name in (*arm.metrics, *arm.totals)}
+    for info in comparison.metrics:
+        if info.name not in measured:
+            continue
+        assert page.count(f"unit {info.unit}") > 0
+        assert page.count(info.formula.replace("<", "&lt;")) >= 2, "on hover and in the table of formulas"
+
+
+def test_csv_holds_the_same_figures_as_json(comparison: Comparison) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_csv(comparison))))
+    arm = comparison.arm("sd", "repeat")
+    assert arm is not None
+    row = next(
+        r for r in rows if (r["variant"], r["case"], r["metric"], r["kind"]) == ("sd", "repeat", "ttft", "metric")
+    )
+    assert float(row["p90"]) == arm.metrics["ttft"].p90
+    gains = [r for r in rows if r["kind"] == "speedup" and r["verdict"]]
+    assert [float(r["value"]) for r in gains] == [c.headline.ratio for c in comparison.pairs[0].cases if c.headline]
+
+
+def test_json_round_trips_and_its_schema_is_the_committed_one(comparison: Comparison) -> None:
+    assert Comparison.model_validate_json(comparison.json_document()) == comparison
+    committed = json.loads((ROOT / "assets" / "schemas" / "comparison.schema.json").read_text())
+    assert committed == json_schema(), "run `specdecode report --schema > assets/schemas/comparison.schema.json`"
+
+
+def test_rendering_is_deterministic(comparison: Comparison) -> None:
+    assert render_html(comparison) == render_html(comparison.model_copy())
+    assert comparison.created_at == datetime(2026, 11, 21, 13, 0, tzinfo=UTC), "the run's time, not the clock's"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1"])
+def test_spreadsheet_formulas_are_defused(text: str) -> None:
+    assert csv_cell(text)[0] not in "=+-@\t\r"
+
+
+def test_escapes() -> None:
+    assert line("a\nb\x00\x9b") == "a\\nb\\x00\\x9b"
+    assert markdown("a|b*c<d>") == "a\\|b\\*c\\<d\\>"
+    assert "<" not in script_json({"a": "</script><!--"})
+    assert json.loads(script_json({"a": "</script>&\u2028"})) == {"a": "</script>&\u2028"}
+
+
+def test_the_conditions_say_which_node_compiled_where_cpu_nodes_were_to():
+    tested = experiment(ks=(7,))
+    records = run(tested)
+
+    def said(*compiled: Compiled) -> list[str]:
+        found = compare(experiment=tested, records=records, context=context(compiled=compiled))
+        return [fact.text for fact in setting(found) if fact.name == "Compiled"]
+
+    assert said() == []
+    assert said(Compiled(variant="base", on="cpu"), Compiled(variant="sd", on="accelerator", refused=True)) == [
+        "base on CPU nodes before the node was held (their cost is not in the figures); "
+        "sd on the node, since what a CPU node had compiled did not load"
+    ]
+    assert said(Compiled(variant="base", on="accelerator")) == ["base on the node in an earlier run"]

@@ -1,0 +1,56 @@
+"""What a report says of sets and of conversations, in every form."""
+
+from __future__ import annotations
+
+import pytest
+from specdecode.analysis.compare import compare
+from specdecode.analysis.report.html import render_html
+from specdecode.analysis.report.markdown import render_markdown
+from specdecode.analysis.results.comparison import Comparison
+from specdecode.records import SetFacts
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+SHA = "5f" * 32
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """Every other request the second turn of a conversation; the set's licence and an arm's name try to be markup."""
+    tested = experiment()
+    records = [
+        record.model_copy(
+            update={"turn": record.index % 2, "prompt_tokens": 50, "cached_tokens": 32 * (record.index % 2)}
+        )
+        for record in run(tested)
+    ]
+    facts = SetFacts(name="talks", version="3", licence="<b>CC0", sha256=SHA, prompts=3)
+    return compare(experiment=tested, records=records, context=context(sets=(facts,), prefix_caching={"base": True}))
+
+
+@pytest.mark.parametrize("render", [render_html, render_markdown])
+def test_sets_and_turns_are_in_the_report(comparison: Comparison, render) -> None:
+    text = render(comparison)
+    assert SHA in text
+    assert "<b>CC0" not in text
+    assert "Conversations turn by turn" in text
+    assert "base on" in text.replace("\\", "")
+    first = comparison.experiment.workload.cases[0].name
+    arm = comparison.arm("sd", first)
+    assert arm is not None
+    assert [(each.turn, each.cached_tokens) for each in arm.turns] == [(1, 0.0), (2, 32.0)]
+    for each in arm.turns:
+        assert each.ttft.p50 is not None
+        assert f"{each.ttft.p50 * 1000:.1f} ms" in text.replace("\\", "")
+
+
+def test_where_nothing_was_a_conversation_nothing_is_said_of_turns() -> None:
+    tested = experiment()
+    plain = compare(experiment=tested, records=run(tested), context=context())
+    for text in (render_html(plain), render_markdown(plain)):
+        assert "turn by turn" not in text
+        assert "SHA-256" not in text
+
+
+def test_turns_and_sets_are_read_back(comparison: Comparison) -> None:
+    assert Comparison.model_validate_json(comparison.json_document()) == comparison

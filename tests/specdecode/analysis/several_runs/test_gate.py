@@ -1,0 +1,213 @@
+"""The gate on simulated runs whose truth is known."""
+
+from __future__ import annotations
+
+import math
+import random
+import xml.etree.ElementTree as Xml
+from functools import cache
+from typing import Any
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
+from specdecode.analysis.results.gate_result import Decision, Gate
+from specdecode.analysis.several_runs.gate import Unfit, gate
+from specdecode.analysis.several_runs.gate_questions import ALL, Thresholds
+from specdecode.experiment.model import ServedExperiment
+from specdecode.measures.student import LogMean, log_mean, moderated, welch_log_ratio
+
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+
+@cache
+def simulated(seed: int, *, slow: float = 1.0, between: float = 0.002, requests: int = 24) -> Comparison:
+    """A run whose every time is longer by `slow`, and by its own part of what runs differ by."""
+    tested = experiment(requests=requests)
+    own = slow * random.Random(seed).lognormvariate(0.0, between)
+    records = run(tested, seed=seed, slow={(name, 0): own for name in ("base", "sd")}, noise=0.01)
+    return compare(experiment=tested, records=records, context=context(run_id=f"run-{seed}-{slow:g}"))
+
+
+def compared(before: list[Comparison], after: list[Comparison], **limits: Any) -> Gate:
+    return gate(after, Thresholds(max_regression=0.03, **limits), against=before)
+
+
+def outcomes(found: Gate) -> dict[tuple[str, str], Decision]:
+    return {(check.arm, check.about): check.outcome for check in found.checks}
+
+
+def test_equal_runs_pass_and_a_twentieth_slower_fails_in_both_arms() -> None:
+    same = compared([simulated(1)], [simulated(2)])
+    assert outcomes(same) == {("base", ALL): Decision.PASSED, ("sd", ALL): Decision.PASSED}
+    slower = compared([simulated(1), simulated(2), simulated(3)], [simulated(n, slow=1.06) for n in (4, 5, 6)])
+    assert slower.outcome is Decision.FAILED
+    assert {check.ratio for check in slower.checks if check.ratio} and all(
+        check.ratio == pytest.approx(1 / 1.06, abs=0.01) for check in slower.checks
+    )
+
+
+def test_arms_that_are_slower_alike_are_a_regression_although_the_speedup_stays() -> None:
+    before, after = simulated(1), simulated(2, slow=1.2)
+    assert compared([before], [after]).outcome is Decision.FAILED
+    assert gate([after], Thresholds(min_speedup=1.2)).outcome is Decision.PASSED
+
+
+def test_a_limit_within_the_interval_cannot_be_told_and_says_how_many_runs_would() -> None:
+    found = compared([simulated(1)], [simulated(2, slow=1.031)])
+    assert found.outcome is Decision.CANNOT_TELL
+    assert any("times as many runs would tell" in check.reason for check in found.checks)
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(1.2, Decision.PASSED), (9.0, Decision.FAILED)])
+def test_a_speedup_is_held_to_its_limit(limit: float, outcome: Decision) -> None:
+    found = gate([simulated(1)], Thresholds(min_speedup=limit))
+    (check,) = found.checks
+    assert (check.arm, check.about, check.outcome) == ("sd", ALL, outcome)
+    measured = simulated(1).pairs[0].group("all")
+    assert measured
+    assert measured.headline
+    assert check.ratio == pytest.approx(measured.headline.ratio)
+
+
+def test_each_case_is_held_by_itself_where_that_is_wanted() -> None:
+    found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
+    assert outcomes(found) == {
+        ("sd", ALL): Decision.PASSED,
+        ("sd", "repeat"): Decision.PASSED,
+        ("sd", "sonnet"): Decision.FAILED,
+    }
+    assert found.outcome is Decision.FAILED
+
+
+def test_more_checks_have_wider_intervals() -> None:
+    one, three = (gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=flag)).checks[0] for flag in (False, True))
+    assert one.low and three.low and one.high and three.high
+    assert three.high - three.low > one.high - one.low
+
+
+def test_an_arm_can_be_chosen() -> None:
+    assert [check.arm for check in compared([simulated(1)], [simulated(2)], arms=("base",)).checks] == ["base"]
+
+
+def test_failing_requests_fail_the_gate_and_those_before_leave_it_open() -> None:
+    fine = simulated(1)
+    broken = fine.model_copy(
+        update={
+            "run_id": "broken",
+            "arms": tuple(arm.model_copy(update={"failed": 12, "errors": {"timeout": 12}}) for arm in fine.arms),
+        }
+    )
+    after = compared([fine], [broken])
+    assert after.outcome is Decision.FAILED
+    assert "12 of 24 requests of base failed (12 timeout)" in after.checks[0].reason
+    assert compared([broken], [fine]).outcome is Decision.CANNOT_TELL
+
+
+def test_an_arm_that_vanished_is_not_passed() -> None:
+    whole = simulated(1)
+    kept = tuple(arm for arm in simulated(2).arms if (arm.variant, arm.case) != ("sd", "sonnet"))
+    without = simulated(2).model_copy(update={"arms": kept, "pairs": (), "timeline": ()})
+    without = Comparison.model_validate_json(without.json_document())
+    found = compared([whole], [without])
+    assert found.outcome is Decision.CANNOT_TELL
+    assert "run-2-1 has no throughput of sd in sonnet" in found.checks[1].reason
+
+
+def unlike(**workload: object) -> Comparison:
+    other = simulated(3)
+    changed = other.experiment.model_copy(update={"workload": other.experiment.workload.model_copy(update=workload)})
+    return other.model_copy(update={"experiment": ServedExperiment.model_validate(changed.model_dump())})
+
+
+def test_unfit_runs_are_refused_with_every_problem_at_once() -> None:
+    with pytest.raises(Unfit) as refused:
+        gate([simulated(1), simulated(1)], Thresholds(arms=("nobody",)))
+    told = str(refused.value)
+    assert "no limit is given" in told
+    assert "run-1-1 is given twice" in told
+    assert "no run has an arm nobody: base, sd" in told
+    with pytest.raises(Unfit, match="a regression is one from other runs"):
+        gate([simulated(1)], Thresholds(max_regression=0.03))
+    with pytest.raises(Unfit, match=r"measured different things: workload\.output_tokens: 200 -> 100"):
+        compared([simulated(1)], [unlike(output_tokens=100)])
+    with pytest.raises(Unfit, match=r"no repeats: workload\.temperature"):
+        compared([simulated(1), unlike(temperature=1.0)], [simulated(2)])
+
+
+def test_moderated_without_an_assumption_is_students_t_of_the_requests() -> None:
+    rng = random.Random(5)
+    a, b = ([rng.lognormvariate(0, 0.1) for _ in range(40)] for _ in range(2))
+    sides = [[log_mean([math.log(value) for value in values])] for values in (a, b)]
+    found, welch = moderated(sides, assumed=0.0), welch_log_ratio(b, a)
+    assert found.mean == pytest.approx(welch.mean)
+    assert found.variance == pytest.approx(welch.variance)
+
+
+def test_what_runs_show_takes_the_place_of_what_was_assumed() -> None:
+    def side(spread: float, runs: int) -> list[LogMean]:
+        return [LogMean(spread * (-1) ** n, 1e-8, 50.0, 51) for n in range(runs)]
+
+    assumed = moderated([side(0.0, 1), side(0.0, 1)], assumed=0.01)
+    assert assumed.variance == pytest.approx(2 * 0.01**2, rel=1e-3)
+    assert assumed.df == pytest.approx(10, rel=0.01)
+    steady = moderated([side(0.0, 20), side(0.0, 20)], assumed=0.01)
+    wild = moderated([side(0.05, 20), side(0.05, 20)], assumed=0.01)
+    assert math.sqrt(steady.variance * 10) < 0.5 * 0.01
+    assert math.sqrt(wild.variance * 10) == pytest.approx(0.05, rel=0.15)
+
+
+def test_prompts_that_differ_are_no_noise_between_runs_of_the_same_prompts() -> None:
+    """The cases' requests differ by a third; the interval of the change does not."""
+
+    def spread(item: Comparison) -> Comparison:
+        factors = [0.7 + 0.6 * n / 23 for n in range(24)]
+        arms = tuple(
+            arm.model_copy(
+                update={
+                    "samples": {
+                        tag: tuple(v * f for v, f in zip(values, factors, strict=True))
+                        for tag, values in arm.samples.items()
+                    }
+                }
+            )
+            for arm in item.arms
+        )
+        return item.model_copy(update={"arms": arms})
+
+    plain, varied = (compared([f(simulated(1))], [f(simulated(2))]).checks[0] for f in (lambda item: item, spread))
+    assert (varied.low, varied.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
+
+
+def test_the_texts_say_outcome_limit_figure_and_what_it_rests_on() -> None:
+    found = compared([simulated(1)], [simulated(2, slow=1.2)])
+    text = gate_text(found)
+    assert "✗ failed: base, all prompts: throughput at most 3% lower" in text
+    assert "-16." in text
+    assert "One run on a side does not show what varies between runs: 0.5% is assumed" in text
+    assert text.endswith("Gate: failed\n")
+    assert "### specdecode gate: failed" in gate_markdown(found)
+
+
+def test_junits_xml_counts_and_names_every_check() -> None:
+    found = gate([simulated(1)], Thresholds(min_speedup=1.5, each_case=True))
+    root = Xml.fromstring(gate_junit(found))
+    assert (root.get("tests"), root.get("failures"), root.get("skipped")) == ("3", "1", "0")
+    failed = [case.get("name") for case in root.iter("testcase") if case.find("failure") is not None]
+    assert failed == ["sd, sonnet: speed-up of at least 1.5×"]
+    open_end = Xml.fromstring(gate_junit(compared([simulated(1)], [simulated(2, slow=1.031)])))
+    assert [case.find("skipped") is not None for case in open_end.iter("testcase")].count(True) >= 1
+
+
+def test_no_false_alarm_and_no_regression_missed() -> None:
+    """Two runs a side, which vary by 0.3 %. Fifty seeds, other spreads and real servers: benchmarks/gate.py."""
+    ends: dict[str, list[Decision]] = {"same": [], "slower": []}
+    for seed in range(12):
+        before = [simulated(4 * seed + n, between=0.003, requests=8) for n in (0, 1)]
+        for name, slow in (("same", 1.0), ("slower", 1 / 0.95)):
+            after = [simulated(4 * seed + n, between=0.003, slow=slow, requests=8) for n in (2, 3)]
+            ends[name].append(compared(before, after, arms=("base",)).outcome)
+    assert ends["same"].count(Decision.PASSED) >= 11
+    assert Decision.FAILED not in ends["same"]
+    assert ends["slower"].count(Decision.FAILED) >= 11
+    assert Decision.PASSED not in ends["slower"]
