@@ -1,6 +1,6 @@
-"""Every function of the emulator that is replaced, and why. The version is pinned; a test holds each point.
+"""Every function of the emulator that we replace, and why. The version is pinned; a test holds each patch.
 
-Nothing else of the emulator is touched: what is not listed here behaves as ministack ships it.
+Everything that is not listed here behaves as ministack ships it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,28 @@ class Patch:
     replace: Callable[[Any], Any]
 
     def apply(self) -> None:
-        """Raises AttributeError when the emulator no longer has the attribute."""
+        """Raises AttributeError if the emulator no longer has the attribute."""
         module = importlib.import_module(self.module)
         setattr(module, self.attribute, self.replace(getattr(module, self.attribute)))
 
 
 def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
-    """The list. `runtime` is the folder of packages that Python functions see besides their own zip."""
+    """All patches, in the order in which they are applied.
+
+    `runtime` is the folder of packages that Python functions see besides their own zip.
+    """
+    return (
+        *_http_patches(),
+        *_function_patches(runtime),
+        *_state_machine_patches(),
+        *_metric_patches(runtime),
+        *_access_patches(),
+        *_cluster_patches(kubernetes),
+        *_deployment_patches(kubernetes),
+    )
+
+
+def _http_patches() -> tuple[Patch, ...]:
     return (
         Patch(
             module="ministack.app",
@@ -39,6 +54,11 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             why="it serves plain HTTP on loopback, where bucket policies that demand TLS would deny everything",
             replace=lambda pin: lambda source, _secure: pin(source, True),
         ),
+    )
+
+
+def _function_patches(runtime: Path) -> tuple[Patch, ...]:
+    return (
         Patch(
             module="ministack.services.lambda_svc",
             attribute="_execute_function_warm",
@@ -57,6 +77,11 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             why="every worker extracts the one zip of all our functions anew: slow to start, slow to remove",
             replace=lambda original: functions.extracting_once(original, runtime.parent / "lambda-code"),
         ),
+    )
+
+
+def _state_machine_patches() -> tuple[Patch, ...]:
+    return (
         Patch(
             module="ministack.services.stepfunctions",
             attribute="_run_sub_machine",
@@ -69,12 +94,22 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             why="ending those states must not turn a stopped execution into a failed one",
             replace=workflows.only_while_running,
         ),
+    )
+
+
+def _metric_patches(runtime: Path) -> tuple[Patch, ...]:
+    return (
         Patch(
             module="ministack.services.cloudwatch",
             attribute="_put_metric_data",
             why="it never throttles, so that nobody could see what becomes of metrics that it does not take",
             replace=lambda put: metrics.throttling(put, runtime.parent / metrics.SWITCH),
         ),
+    )
+
+
+def _access_patches() -> tuple[Patch, ...]:
+    return (
         Patch(
             module="ministack.core.iam_actions",
             attribute="request_tag_context",
@@ -94,6 +129,17 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             replace=identity.one_audience,
         ),
         Patch(
+            module="ministack.core.iam_actions",
+            attribute="extract_resource_arn",
+            why="what is done with a node group is decided for its cluster",
+            replace=node_groups.node_group_arn,
+        ),
+    )
+
+
+def _cluster_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
+    return (
+        Patch(
             module="ministack.services.eks",
             attribute="_create_cluster",
             why="without Docker the endpoint is a port at which nothing listens, and the CA is empty",
@@ -105,12 +151,11 @@ def patches(*, kubernetes: Kubernetes, runtime: Path) -> tuple[Patch, ...]:
             why="a node group cannot be changed, and has no instances and no nodes",
             replace=lambda handle: node_groups.scaling(kubernetes, handle),
         ),
-        Patch(
-            module="ministack.core.iam_actions",
-            attribute="extract_resource_arn",
-            why="what is done with a node group is decided for its cluster",
-            replace=node_groups.node_group_arn,
-        ),
+    )
+
+
+def _deployment_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
+    return (
         Patch(
             module="ministack.services.cloudformation.custom_resource",
             attribute="invoke_custom_resource",

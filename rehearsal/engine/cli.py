@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,8 +35,42 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
-    """Settings of a command line; leaves with status 2 and one message that names every problem."""
+def parse_command(argv: list[str], *, environment: Mapping[str, str]) -> ServeSettings:
+    """The settings of a command line. Exits with status 2 and one message that names every problem."""
+    args = _parser().parse_args(argv)
+    problems = _numbers(args) + _variables(environment)
+    neuron_config = _neuron_config(args.override_neuron_config, problems)
+    speculative = _speculative(args.speculative_config, problems) if args.speculative_config is not None else None
+    most = environment.get(MOST_TOKENS, "k+1")
+    if most == "k" and speculative and speculative.num_speculative_tokens < 2:
+        problems.append("--speculative-config: num_speculative_tokens must be at least 2, as k - 1 drafts are verified")
+    tells_drafts = args.per_request_spec_decode_metrics != "none"
+    if tells_drafts and args.speculative_config is None:
+        problems.append("--per-request-spec-decode-metrics requires speculative decoding (--speculative-config)")
+    if tells_drafts and most == "k":
+        problems.append("--per-request-spec-decode-metrics is unknown to engines that verify k - 1 drafts")
+    if problems:
+        _Parser(prog="vllm serve").error("; ".join(problems))
+    artifacts = environment.get("NEURON_COMPILED_ARTIFACTS")
+    return ServeSettings(
+        model=args.model,
+        served_model_name=args.served_model_name or str(args.model),
+        host=args.host,
+        port=args.port,
+        tensor_parallel_size=args.tensor_parallel_size,
+        max_num_seqs=args.max_num_seqs,
+        max_model_len=args.max_model_len,
+        neuron_config=neuron_config,
+        speculative=speculative,
+        api_key=args.api_key or environment.get("VLLM_API_KEY") or None,
+        verifies_all=most == "k+1",
+        tells_drafts=tells_drafts,
+        artifacts=Path(artifacts) if artifacts else None,
+        compiles_for=environment.get("NEURON_PLATFORM_TARGET_OVERRIDE") or None,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="vllm", description="CPU engine of the rehearsal, with vLLM's command line and API.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve", parser_class=_Parser)
     serve = commands.add_parser("serve", allow_abbrev=False, help="serve a model over HTTP")
@@ -55,47 +90,32 @@ def parse_command(argv: list[str], *, environment: Any) -> ServeSettings:
     )
     serve.add_argument("--dtype", choices=("auto", "float32"), default="auto", help="it computes in float32")
     serve.add_argument("--api-key", help="demand this bearer token on /v1 (or VLLM_API_KEY)")
-    args = parser.parse_args(argv)
-    problems: list[str] = []
-    for name in ("tensor_parallel_size", "max_num_seqs", "max_model_len"):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            problems.append(f"--{name.replace('_', '-')} must be at least 1")
+    return parser
+
+
+def _numbers(args: argparse.Namespace) -> list[str]:
+    """Problems of the numbers on the command line."""
+    names = ("tensor_parallel_size", "max_num_seqs", "max_model_len")
+    found = [
+        f"--{name.replace('_', '-')} must be at least 1"
+        for name in names
+        if getattr(args, name) is not None and getattr(args, name) < 1
+    ]
     if not 0 <= args.port <= 65535:
-        problems.append("--port must be from 0 to 65535")
+        found.append("--port must be from 0 to 65535")
+    return found
+
+
+def _variables(environment: Mapping[str, str]) -> list[str]:
+    """Problems of the environment's variables."""
+    found = []
     framework = environment.get("VLLM_NEURON_FRAMEWORK", FRAMEWORK)
     if framework != FRAMEWORK:
-        problems.append(f"VLLM_NEURON_FRAMEWORK is {framework!r}; only {FRAMEWORK!r} is known")
-    neuron_config = _neuron_config(args.override_neuron_config, problems)
-    speculative = _speculative(args.speculative_config, problems) if args.speculative_config is not None else None
+        found.append(f"VLLM_NEURON_FRAMEWORK is {framework!r}; only {FRAMEWORK!r} is known")
     most = environment.get(MOST_TOKENS, "k+1")
     if most not in ("k", "k+1"):
-        problems.append(f"{MOST_TOKENS} is {most!r}; it is k or k+1")
-    if most == "k" and speculative and speculative.num_speculative_tokens < 2:
-        problems.append("--speculative-config: num_speculative_tokens must be at least 2, as k - 1 drafts are verified")
-    tells_drafts = args.per_request_spec_decode_metrics != "none"
-    if tells_drafts and args.speculative_config is None:
-        problems.append("--per-request-spec-decode-metrics requires speculative decoding (--speculative-config)")
-    if tells_drafts and most == "k":
-        problems.append("--per-request-spec-decode-metrics is unknown to engines that verify k - 1 drafts")
-    if problems:
-        serve.error("; ".join(problems))
-    artifacts = environment.get("NEURON_COMPILED_ARTIFACTS")
-    return ServeSettings(
-        model=args.model,
-        served_model_name=args.served_model_name or str(args.model),
-        host=args.host,
-        port=args.port,
-        tensor_parallel_size=args.tensor_parallel_size,
-        max_num_seqs=args.max_num_seqs,
-        max_model_len=args.max_model_len,
-        neuron_config=neuron_config,
-        speculative=speculative,
-        api_key=args.api_key or environment.get("VLLM_API_KEY") or None,
-        verifies_all=most == "k+1",
-        tells_drafts=tells_drafts,
-        artifacts=Path(artifacts) if artifacts else None,
-        compiles_for=environment.get("NEURON_PLATFORM_TARGET_OVERRIDE") or None,
-    )
+        found.append(f"{MOST_TOKENS} is {most!r}; it is k or k+1")
+    return found
 
 
 def _neuron_config(text: str, problems: list[str]) -> dict[str, bool]:

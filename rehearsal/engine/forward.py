@@ -40,7 +40,7 @@ class Segment:
         return len(self.tokens) - self.start
 
 
-class Network:
+class NeuralNetwork:
     """One model, ready to run."""
 
     def __init__(self, config: ModelConfig, compiled: Compiled) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rehearsal.engine.forward import Network, Segment
+from rehearsal.engine.forward import NeuralNetwork, Segment
 from rehearsal.engine.packing import Array
 from rehearsal.engine.sequence import Sequence
 
@@ -35,8 +35,8 @@ class Generator:
     def __init__(
         self,
         *,
-        target: Network,
-        draft: Network | None = None,
+        target: NeuralNetwork,
+        draft: NeuralNetwork | None = None,
         k: int = 0,
         verified: int = 0,
         draft_window: int = 0,

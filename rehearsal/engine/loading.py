@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rehearsal.engine.artifact import compile_settings, load_or_compile
 from rehearsal.engine.config import ModelFolder, ServeSettings, read_model_folder
 from rehearsal.engine.errors import SettingsError
-from rehearsal.engine.forward import Network
+from rehearsal.engine.forward import NeuralNetwork
 from rehearsal.engine.generator import Generator
 from rehearsal.engine.metrics import Metrics
-from rehearsal.engine.scheduler import Scheduler
+from rehearsal.engine.scheduler import BatchScheduler
 from rehearsal.engine.tokenizer import Tokenizer
 
 
@@ -20,7 +20,7 @@ class Engine:
     """All that serves requests."""
 
     tokenizer: Tokenizer
-    scheduler: Scheduler
+    scheduler: BatchScheduler
     metrics: Metrics
     window: int
     """Longest sequence (prompt and output) in tokens."""
@@ -52,10 +52,10 @@ def load_engine(settings: ServeSettings) -> Engine:
     compiled, origin = load_or_compile(settings.artifacts, made_for=made_for, folders=folders)
     if settings.compiles_for:
         raise SettingsError(f"{origin} for {settings.compiles_for}; there is no Neuron device to load it on")
-    networks = {role: Network(folder.config, compiled[role]) for role, folder in folders.items()}
+    networks = {role: NeuralNetwork(folder.config, compiled[role]) for role, folder in folders.items()}
     k = settings.speculative.num_speculative_tokens if settings.speculative else 0
     metrics = Metrics(model_name=settings.served_model_name, k=k, counted=settings.verifies_all)
-    scheduler = Scheduler(
+    scheduler = BatchScheduler(
         generator=Generator(
             target=networks["target"],
             draft=networks.get("draft"),

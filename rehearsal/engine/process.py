@@ -12,7 +12,7 @@ from aiohttp import web
 from rehearsal.engine.config import ServeSettings
 from rehearsal.engine.errors import SettingsError
 from rehearsal.engine.loading import load_engine
-from rehearsal.engine.server import Server
+from rehearsal.engine.server import EngineServer
 
 SHUTDOWN_SECONDS = 0.5
 """Longest wait for open connections once a signal came; streams are then cut."""
@@ -26,7 +26,7 @@ async def serve(settings: ServeSettings) -> int:
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    server = Server(model_name=settings.served_model_name, api_key=settings.api_key)
+    server = EngineServer(model_name=settings.served_model_name, api_key=settings.api_key)
     runner = web.AppRunner(
         server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
     )
@@ -46,7 +46,7 @@ async def serve(settings: ServeSettings) -> int:
     return 0
 
 
-async def _load_and_run(settings: ServeSettings, server: Server, runner: web.AppRunner) -> None:
+async def _load_and_run(settings: ServeSettings, server: EngineServer, runner: web.AppRunner) -> None:
     site = web.TCPSite(runner, settings.host, settings.port)
     try:
         await site.start()

@@ -11,7 +11,7 @@ from rehearsal.engine.metrics import Metrics
 from rehearsal.engine.sequence import Sequence, StepOutput
 
 
-class Scheduler:
+class BatchScheduler:
     """At most `max_num_seqs` sequences run; the others wait in order of arrival."""
 
     def __init__(

@@ -26,7 +26,7 @@ OPEN_PATHS = ("/health", "/metrics")
 """Answered without an API key, as in vLLM, whose key guards /v1 only."""
 
 
-class Server:
+class EngineServer:
     """Routes, and the task that steps the engine while there is work. `engine` is None until it is loaded."""
 
     def __init__(self, *, model_name: str, api_key: str | None) -> None:

@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from rehearsal.kubernetes.instance import Instance, Options
+from rehearsal.kubernetes.double import Double, Options
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 
 READY = "ready.json"
@@ -91,14 +91,14 @@ async def _run(chosen: Options) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     _end_with_parent(stop)
-    instance = Instance(chosen)
+    double = Double(chosen)
     try:
-        ready = await instance.start()
+        ready = await double.start()
         _write_ready(chosen.state_dir / READY, ready)
         print(f"ready at {ready['url']}", flush=True)
         await stop.wait()
     finally:
-        await instance.stop()
+        await double.stop()
 
 
 def main() -> None:

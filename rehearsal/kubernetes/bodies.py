@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import yaml
 
-from rehearsal.kubernetes import errors, schema
+from rehearsal.kubernetes import errors, schema, schema_values
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.requests import Target
 
@@ -43,7 +43,7 @@ def as_asked(target: Target, obj: Json, query: Mapping[str, str], warnings: Warn
         raise errors.ApiError(422, "Invalid", message)
     if asked == "Strict":
         return obj
-    known, dropped = schema.known_part(schema.schema_of(target.resource), obj)
+    known, dropped = schema_values.known_part(schema.schema_of(target.resource), obj)
     if asked == "Warn":
         warnings += dropped
     return cast(Json, known)

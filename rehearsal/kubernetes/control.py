@@ -4,9 +4,9 @@ from rehearsal.kubernetes import errors, nodes
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.identity import Authenticator, entry_of
-from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance
+from rehearsal.kubernetes.karpenter.cloud import Cloud, Ec2Instance
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.node.agent import NodeAgent
 from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.software.addons import Addons
@@ -26,7 +26,7 @@ class Control:
         installed: Installed,
         cloud: Cloud,
         agent: NodeAgent,
-        network: Network,
+        network: PodNetwork,
     ) -> None:
         self._cluster = cluster
         self._authenticator = authenticator
@@ -123,7 +123,7 @@ class Control:
             self._cluster.store.remove(r.NODES, "", body["node"])
         return {}
 
-    def _instance(self, instance: Instance) -> Json:
+    def _instance(self, instance: Ec2Instance) -> Json:
         """An instance; `leaked` when it runs and no NodeClaim, or no Karpenter, is left to end it."""
         claim = None
         if self._cluster.registry.of_kind("karpenter.sh/v1", "NodeClaim"):

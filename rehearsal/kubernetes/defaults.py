@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rehearsal.kubernetes import resources as r
-from rehearsal.kubernetes import schema
+from rehearsal.kubernetes import schema, schema_values
 from rehearsal.kubernetes.objects import Json, name_of
 from rehearsal.kubernetes.resources import Resource
 
@@ -12,7 +12,9 @@ from rehearsal.kubernetes.resources import Resource
 def fill(resource: Resource, obj: Json) -> None:
     """Complete `obj` in place with the defaults of its kind."""
     if resource.is_custom:
-        obj["spec"] = schema.with_defaults(schema.custom_definitions()[resource.kind]["spec"], obj.get("spec") or {})
+        obj["spec"] = schema_values.with_defaults(
+            schema.custom_definitions()[resource.kind]["spec"], obj.get("spec") or {}
+        )
     elif filler := _FILLERS.get(resource):
         filler(obj)
 

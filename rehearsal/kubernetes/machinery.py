@@ -15,6 +15,8 @@ from rehearsal.kubernetes import (
     pod_security,
     quotas,
     schema,
+    schema_check,
+    schema_values,
     validation,
 )
 from rehearsal.kubernetes import resources as r
@@ -56,10 +58,10 @@ class Cluster:
     def admit_new(self, resource: Resource, obj: Json) -> Json:
         """`obj` checked, completed and admitted, ready to be inserted."""
         node = schema.schema_of(resource)
-        obj = schema.without_nulls(node, copy.deepcopy(obj))
+        obj = schema_values.without_nulls(node, copy.deepcopy(obj))
         if "spec" in node["properties"] and not resource.is_custom:
             obj.setdefault("spec", {})
-        causes = schema.check_types(resource, obj)
+        causes = schema_check.check_types(resource, obj)
         metadata = obj.setdefault("metadata", {})
         for field in (*_SERVER_SET, "resourceVersion"):
             metadata.pop(field, None)
@@ -110,7 +112,7 @@ class Cluster:
 
         `as_subresource` names the subresource in managedFields through which the main object is written (scale).
         """
-        obj = schema.without_nulls(schema.schema_of(resource), copy.deepcopy(obj))
+        obj = schema_values.without_nulls(schema.schema_of(resource), copy.deepcopy(obj))
         old = self.store.require(resource, namespace_of(obj), name_of(obj))
         metadata = obj["metadata"]
         if metadata.get("resourceVersion", old["metadata"]["resourceVersion"]) != old["metadata"]["resourceVersion"]:
@@ -124,7 +126,7 @@ class Cluster:
             if field in old["metadata"]:
                 metadata[field] = old["metadata"][field]
         obj = self._respect_status(resource, obj, old, subresource)
-        schema.check(resource, obj)
+        schema_check.check(resource, obj)
         if not subresource:
             defaults.fill(resource, obj)
             validation.check(self.store, resource, obj, old)

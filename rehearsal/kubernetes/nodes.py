@@ -59,6 +59,21 @@ INSTANCE_TYPES: dict[str, dict[str, str]] = {
 trn2.3xlarge, which the page lacks)."""
 
 
+_READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+_INFO = {
+    "kubeletVersion": "v1.35.0-eks-rehearsal",
+    "osImage": "Amazon Linux 2023",
+    "architecture": "amd64",
+    "operatingSystem": "linux",
+    "bootID": "rehearsal",
+    "containerRuntimeVersion": "rehearsal",
+    "kernelVersion": "rehearsal",
+    "kubeProxyVersion": "rehearsal",
+    "machineID": "rehearsal",
+    "systemUUID": "rehearsal",
+}
+
+
 def build(
     *,
     name: str,
@@ -70,58 +85,42 @@ def build(
     ephemeral: str,
     provider_id: str,
 ) -> Json:
-    """A Node with its status."""
-    shape = INSTANCE_TYPES[instance_type]
-    region = zone[:-1]
-    well_known = {
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": name,
-        "node.kubernetes.io/instance-type": instance_type,
-        "topology.kubernetes.io/region": region,
-        "topology.kubernetes.io/zone": zone,
-    }
-    allocatable = {
-        "cpu": shape["cpu"],
-        "memory": shape["memory"],
-        "pods": shape["pods"],
-        "ephemeral-storage": ephemeral,
-    }
-    capacity = {
-        "cpu": shape["vcpu"],
-        "memory": shape["capacity_memory"],
-        "pods": shape["pods"],
-        "ephemeral-storage": ephemeral,
-    }
-    condition = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "kubelet is posting ready status",
-    }
-    info = {
-        "kubeletVersion": "v1.35.0-eks-rehearsal",
-        "osImage": "Amazon Linux 2023",
-        "architecture": "amd64",
-        "operatingSystem": "linux",
-    }
-    info |= dict.fromkeys(
-        ("bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion", "machineID", "systemUUID"),
-        "rehearsal",
-    )
+    """A Node object with its status. `ephemeral` is the local disk that pods can use."""
     spec: Json = {"providerID": provider_id}
     if taints:
         spec["taints"] = taints
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**well_known, **labels}},
+        "metadata": {"name": name, "labels": {**_labels(name, instance_type, zone), **labels}},
         "spec": spec,
         "status": {
-            "allocatable": allocatable,
-            "capacity": capacity,
+            "allocatable": {**allocatable(instance_type), "ephemeral-storage": ephemeral},
+            "capacity": {**capacity(instance_type), "ephemeral-storage": ephemeral},
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
-            "conditions": [{**condition, "lastTransitionTime": now(), "lastHeartbeatTime": now()}],
-            "nodeInfo": info,
+            "conditions": [{**_READY, "lastTransitionTime": now(), "lastHeartbeatTime": now()}],
+            "nodeInfo": dict(_INFO),
         },
+    }
+
+
+def allocatable(instance_type: str) -> dict[str, str]:
+    """What pods can use of an instance of this type, local disk excepted."""
+    return {key: INSTANCE_TYPES[instance_type][key] for key in ("cpu", "memory", "pods")}
+
+
+def capacity(instance_type: str) -> dict[str, str]:
+    """What an instance of this type has, local disk excepted."""
+    shape = INSTANCE_TYPES[instance_type]
+    return {"cpu": shape["vcpu"], "memory": shape["capacity_memory"], "pods": shape["pods"]}
+
+
+def _labels(name: str, instance_type: str, zone: str) -> dict[str, str]:
+    return {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": instance_type,
+        "topology.kubernetes.io/region": zone[:-1],
+        "topology.kubernetes.io/zone": zone,
     }

@@ -1,34 +1,21 @@
 """Structural schemas: Kubernetes 1.35's own (the data of `kubernetes-validate`) and Karpenter's CRDs (`schemas/`).
 
-An unknown or unreadable field is a 400 where the client asks for strict decoding, a missing or impossible value a 422;
-all problems of an object come in one answer. Why no library walks: ADR 197.
+`schema_check` checks an object against its schema; `schema_values` reads an object by it.
 """
 
 import functools
 import importlib.resources
 import json
-import re
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import yaml
 
-from rehearsal.kubernetes import errors, formats, quantity
 from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.resources import Resource
 
 KUBERNETES_VERSION = "1.35.0"
 _MAY_BE_ABSENT = "may be absent"
 """In values.yaml: fields that the OpenAPI document requires and the API server does not."""
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda v: isinstance(v, dict),
-    "array": lambda v: isinstance(v, list),
-    "string": lambda v: isinstance(v, str),
-    "boolean": lambda v: isinstance(v, bool),
-    "integer": lambda v: isinstance(v, int) and not isinstance(v, bool),
-    "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
-    "null": lambda v: v is None,
-}
 
 
 @functools.cache
@@ -46,8 +33,9 @@ def definitions() -> Json:
 
 
 def _lay_over(node: Json, rules: Json) -> None:
-    """Put `rules` into `node`, in place; a rule for a field that is not there is a KeyError. For a field of a built-in
-    kind "" is the same as absent.
+    """Put `rules` into `node`, in place. Raises KeyError if `node` has no such field.
+
+    In a field of a built-in kind "" means the same as an absent field, so every enum allows it.
     """
     for key, rule in rules.items():
         if isinstance(rule, dict):
@@ -89,189 +77,3 @@ def child(node: Json, key: str) -> Json:
 
 def items(node: Json) -> Json:
     return cast(Json, resolve(node).get("items") or {})
-
-
-def problems(resource: Resource, obj: Json) -> tuple[list[str], list[Json]]:
-    """(unknown or mistyped fields, causes of a 422) of `obj`."""
-    unknown: list[str] = []
-    causes: list[Json] = []
-    _walk(schema_of(resource), obj, "", unknown, causes)
-    return unknown, causes
-
-
-def check(resource: Resource, obj: Json) -> None:
-    """Raise 400 for unknown or mistyped fields, 422 for missing or impossible values."""
-    causes = check_types(resource, obj)
-    if causes:
-        raise errors.invalid(resource, dig(obj, "metadata", "name", default=""), causes)
-
-
-def check_types(resource: Resource, obj: Json) -> list[Json]:
-    """Raise 400 for unknown or mistyped fields; the causes of a 422 otherwise. Of a CRD mistyped fields are causes."""
-    unknown, causes = problems(resource, obj)
-    if resource.is_custom:
-        mistyped = [said for said in unknown if not said.startswith("unknown field")]
-        causes += [
-            errors.cause(said.split('"')[1], "FieldValueTypeInvalid", f"Invalid value: {said}") for said in mistyped
-        ]
-        unknown = [said for said in unknown if said not in mistyped]
-    if unknown:
-        text = ", ".join(unknown)
-        raise errors.bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"strict decoding error: {text}"
-        )
-    return causes
-
-
-def _walk(node: Json, value: Any, path: str, unknown: list[str], causes: list[Json]) -> None:
-    node = {**resolve(node), **node}
-    alternatives = node.get("oneOf") or node.get("anyOf")
-    if alternatives:
-        if not any(matches_type(resolve(a), value) for a in alternatives):
-            unknown.append(f'field "{path}" has the wrong type ({_type_name(value)})')
-            return
-        if node.get("format") in ("port", "target-port") and (said := formats.malformed("int32", value)):
-            unknown.append(f'field "{path}": {said}')
-            return
-    elif not matches_type(node, value):
-        unknown.append(f'field "{path}" must be of type {_expected(node)}, not {_type_name(value)}')
-        return
-    if node.get("nonempty") and value in ("", []):
-        causes.append(errors.required(path))
-    elif isinstance(value, dict):
-        _walk_map(node, value, path, unknown, causes)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _walk(items(node), item, f"{path}[{index}]", unknown, causes)
-        _check_size(node, len(value), path, "Items", causes)
-    elif said := formats.malformed(node.get("format", ""), value):
-        unknown.append(f'field "{path}": {said}')
-    else:
-        _check_scalar(node, value, path, causes)
-
-
-def _walk_map(node: Json, value: Json, path: str, unknown: list[str], causes: list[Json]) -> None:
-    properties = node.get("properties") or {}
-    rest = node.get("additionalProperties", True)
-    form = dig(node, "propertyNames", "format", default="")
-    for key, item in value.items():
-        here = f"{path}.{key}" if path else key
-        if said := formats.problem(form, key):
-            causes.append(errors.invalid_value(path, key, said))
-        if key in properties:
-            _walk(properties[key], item, here, unknown, causes)
-        elif isinstance(rest, dict):
-            _walk(rest, item, here, unknown, causes)
-        elif rest is False or (properties and not node.get("x-kubernetes-preserve-unknown-fields")):
-            unknown.append(f'unknown field "{here}"')
-    causes += [errors.required(f"{path}.{key}".lstrip(".")) for key in node.get("required", ()) if key not in value]
-    _check_size(node, len(value), path, "Properties", causes)
-
-
-def _check_size(node: Json, size: int, path: str, suffix: str, causes: list[Json]) -> None:
-    if size > node.get(f"max{suffix}", size):
-        causes.append(errors.invalid_value(path, size, f"must have at most {node[f'max{suffix}']} items"))
-    if size < node.get(f"min{suffix}", size):
-        causes.append(errors.invalid_value(path, size, f"should have at least {node[f'min{suffix}']} items"))
-
-
-def _check_scalar(node: Json, value: Any, path: str, causes: list[Json]) -> None:
-    if "enum" in node and value not in node["enum"]:
-        supported = ", ".join(json.dumps(choice) for choice in node["enum"] if choice)
-        message = f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
-        causes.append(errors.cause(path, "FieldValueNotSupported", message))
-    if "pattern" in node and not re.search(node["pattern"], str(value)):
-        causes.append(errors.invalid_value(path, value, f"should match '{node['pattern']}'"))
-    if value != "" and (said := formats.problem(node.get("format", ""), value)):
-        causes.append(errors.invalid_value(path, value, said))
-    if isinstance(value, str):
-        _check_size(node, len(value), path, "Length", causes)
-    if isinstance(value, bool) or (isinstance(value, str) and node.get("format") != "quantity"):
-        return
-    amount = quantity.parse(value) if isinstance(value, str) else value
-    if amount < node.get("minimum", amount):
-        causes.append(errors.invalid_value(path, value, f"must be greater than or equal to {node['minimum']}"))
-    if amount > node.get("maximum", amount):
-        causes.append(errors.invalid_value(path, value, f"must be less than or equal to {node['maximum']}"))
-
-
-def matches_type(node: Json, value: Any) -> bool:
-    """Whether `value` is of the JSON type that `node` asks for, if it asks for one."""
-    expected = node.get("type")
-    names = [expected] if isinstance(expected, str) else (expected or [])
-    return not names or any(_TYPES[name](value) for name in names)
-
-
-def _expected(node: Json) -> str:
-    names = node["type"]
-    return names if isinstance(names, str) else " or ".join(n for n in names if n != "null")
-
-
-def _type_name(value: Any) -> str:
-    return next((name for name in _TYPES if _TYPES[name](value)), "unknown")
-
-
-def with_defaults(node: Json, value: Any) -> Any:
-    """`value` with the schema's own `default`s filled in (CRDs; the built-in kinds' are in `defaults`)."""
-    node = resolve(node)
-    if isinstance(value, dict):
-        filled = {key: with_defaults(child(node, key), item) for key, item in value.items()}
-        for key, sub in (node.get("properties") or {}).items():
-            if key not in filled and "default" in sub:
-                filled[key] = with_defaults(sub, sub["default"])
-        return filled
-    if isinstance(value, list):
-        return [with_defaults(items(node), item) for item in value]
-    return value
-
-
-def known_part(node: Json, value: Any, path: str = "") -> tuple[Any, list[str]]:
-    """`value` without the fields that its schema does not know, and what is said of each."""
-    node = {**resolve(node), **node}
-    dropped: list[str] = []
-    if isinstance(value, list):
-        parts = [known_part(items(node), item, f"{path}[{index}]") for index, item in enumerate(value)]
-        return [part for part, _ in parts], [said for _, more in parts for said in more]
-    if not isinstance(value, dict):
-        return value, dropped
-    properties, rest = node.get("properties") or {}, node.get("additionalProperties", True)
-    kept: Json = {}
-    for key, item in value.items():
-        here = f"{path}.{key}" if path else key
-        below = properties.get(key, rest)
-        if isinstance(below, dict):
-            kept[key], more = known_part(below, item, here)
-            dropped += more
-        elif rest is False or (properties and not node.get("x-kubernetes-preserve-unknown-fields")):
-            dropped.append(f'unknown field "{here}"')
-        else:
-            kept[key] = item
-    return kept, dropped
-
-
-def without_nulls(node: Json, value: Any) -> Any:
-    """`value` as Go reads it: a null field is absent, a null item of a list or of a free map is its type's zero."""
-    node = {**resolve(node), **node}
-    if isinstance(value, dict):
-        known = node.get("properties") or {}
-        return {
-            key: _zero(child(node, key)) if item is None else without_nulls(child(node, key), item)
-            for key, item in value.items()
-            if item is not None or (key not in known and isinstance(node.get("additionalProperties"), dict))
-        }
-    if isinstance(value, list):
-        below = items(node)
-        return [_zero(below) if item is None else without_nulls(below, item) for item in value]
-    return value
-
-
-def _zero(node: Json) -> Any:
-    node = {**resolve(node), **node}
-    if node.get("format") == "quantity":
-        return "0"
-    kinds = node.get("type", "object")
-    return _ZEROS.get(kinds if isinstance(kinds, str) else kinds[0], dict)()
-
-
-_ZEROS: dict[str, Callable[[], Any]] = {"array": list, "string": str, "integer": int, "number": int, "boolean": bool}

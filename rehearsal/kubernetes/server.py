@@ -26,7 +26,7 @@ class LogSource(Protocol):
     def logs(self, pod: Json, query: Mapping[str, str]) -> AsyncIterator[bytes]: ...
 
 
-class Server:
+class ApiServer:
     """One aiohttp handler for every path."""
 
     def __init__(

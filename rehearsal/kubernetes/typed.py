@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rehearsal.kubernetes import errors, formats, schema
+from rehearsal.kubernetes import errors, formats, schema, schema_check
 from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.requests import Target
 
@@ -68,7 +68,7 @@ def _problems(node: Json, value: Any, path: str) -> list[str]:
     declared = {**schema.resolve(node), **node}
     if "oneOf" in declared or "anyOf" in declared:  # a quantity, or a number or a string
         return [] if not isinstance(value, dict | list) else [f"{path}: expected scalar, got {_shown(value, 'scalar')}"]
-    if not schema.matches_type(declared, value):
+    if not schema_check.matches_type(declared, value):
         expected = _expected(declared)
         return [f"{path}: expected {expected}, got {_shown(value, expected)}"]
     if isinstance(value, dict):

@@ -15,6 +15,8 @@ from rehearsal.kubernetes import (
     quotas,
     rbac_rules,
     scheduling_rules,
+    service_rules,
+    volume_rules,
 )
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.objects import Json, dig, name_of
@@ -31,17 +33,7 @@ _NAMES = {
 _FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _POD_SECURITY = "pod-security.kubernetes.io/"
 _LEVELS = ("privileged", "baseline", "restricted")
-_CSI_SECRETS = (
-    "controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef", "nodePublishSecretRef",
-)  # fmt: skip
-_OUTSIDE = (
-    "allocateLoadBalancerNodePorts", "externalTrafficPolicy", "healthCheckNodePort", "loadBalancerClass",
-    "loadBalancerSourceRanges",
-)  # fmt: skip
-_VOLUME_FIELDS = {
-    "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
-    "storageClassName", "volumeAttributesClassName", "volumeMode",
-}  # fmt: skip
+
 
 Rule = Callable[[Json, Json | None], Iterator[Json]]
 
@@ -145,84 +137,6 @@ def _deployment(obj: Json, old: Json | None) -> Iterator[Json]:
         yield errors.unsupported("spec.paused", "paused Deployments")
 
 
-def _service(obj: Json, old: Json | None) -> Iterator[Json]:
-    spec = obj["spec"]
-    if not spec.get("ports"):
-        yield errors.required("spec.ports")
-    if spec["type"] != "ClusterIP" or spec.get("externalIPs") or spec.get("externalName"):
-        yield errors.unsupported("spec.type", "a Service that is reached from outside the cluster")
-    if not spec.get("selector"):
-        yield errors.unsupported("spec.selector", "a Service without a selector")
-    for field in _OUTSIDE:
-        if field in spec:
-            yield errors.field_forbidden(f"spec.{field}", "may only be used when `type` is 'LoadBalancer'")
-    for index, port in enumerate(spec.get("ports", ())):
-        if port.get("nodePort"):
-            yield errors.field_forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
-        if port["targetPort"] != port["port"] and not isinstance(port["targetPort"], str):
-            yield errors.unsupported(
-                f"spec.ports[{index}].targetPort",
-                "a port that differs from its targetPort (the Service's IP is its pod's own)",
-            )
-        if len(spec["ports"]) > 1 and not port.get("name"):
-            yield errors.required(f"spec.ports[{index}].name")
-        if port.get("name") and (said := formats.dns_label(port["name"])):
-            yield errors.invalid_value(f"spec.ports[{index}].name", port["name"], said)
-        for other in spec["ports"][:index]:
-            if (other["port"], other["protocol"]) == (port["port"], port["protocol"]) or (
-                port.get("name") and other.get("name") == port["name"]
-            ):
-                yield errors.cause(f"spec.ports[{index}]", "FieldValueDuplicate", "Duplicate value")
-
-
-def _volume(obj: Json, old: Json | None) -> Iterator[Json]:
-    spec = obj["spec"]
-    driver = dig(spec, "csi", "driver")
-    if driver != "s3.csi.aws.com":
-        yield errors.unsupported("spec.csi.driver", "a volume that is not a Mountpoint for Amazon S3 (s3.csi.aws.com)")
-    elif not dig(spec, "csi", "volumeAttributes", "bucketName"):
-        yield errors.unsupported("spec.csi.volumeAttributes", "an S3 volume without bucketName")
-    for kind in sorted({*spec} - _VOLUME_FIELDS - {"csi"}) if driver else ():
-        yield errors.field_forbidden(f"spec.{kind}", "may not specify more than 1 volume type")
-    if "nodeAffinity" in spec and not dig(spec, "nodeAffinity", "required"):
-        yield errors.required("spec.nodeAffinity.required", "must specify required node constraints")
-    for reference in _CSI_SECRETS:
-        named = dig(spec, "csi", reference)
-        if named is not None and not (named.get("name") and named.get("namespace")):
-            yield errors.required(f"spec.csi.{reference}", "must have a name and a namespace")
-    if {*(spec.get("capacity") or {})} - {"storage"}:
-        yield errors.cause("spec.capacity", "FieldValueNotSupported", 'Unsupported value: supported values: "storage"')
-    for key in ("accessModes", "capacity"):
-        if not spec.get(key):
-            yield errors.required(f"spec.{key}")
-    yield from _positive_storage(spec.get("capacity") or {}, "spec.capacity")
-    if old is not None and dig(old, "spec", "csi") != dig(obj, "spec", "csi"):
-        yield errors.field_forbidden(
-            "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
-        )
-
-
-def _positive_storage(amounts: Json, path: str) -> Iterator[Json]:
-    if "storage" in amounts and quantity.parse(amounts["storage"]) <= 0:
-        yield errors.invalid_value(f"{path}[storage]", amounts["storage"], "must be greater than zero")
-
-
-def _volume_claim(obj: Json, old: Json | None) -> Iterator[Json]:
-    if not dig(obj, "spec", "accessModes"):
-        yield errors.required("spec.accessModes", "at least 1 access mode is required")
-    if not dig(obj, "spec", "resources", "requests", "storage"):
-        yield errors.required("spec.resources[storage]")
-    yield from _positive_storage(dig(obj, "spec", "resources", "requests", default={}), "spec.resources")
-    if old is not None:
-        mutable = ("volumeName", "resources")
-        before, after = ({k: v for k, v in o["spec"].items() if k not in mutable} for o in (old, obj))
-        bound = dig(old, "spec", "volumeName")
-        if before != after or (bound and bound != dig(obj, "spec", "volumeName")):
-            yield errors.field_forbidden(
-                "spec", "spec is immutable after creation except resources.requests for bound claims"
-            )
-
-
 def _quantities(obj: Json, old: Json | None) -> Iterator[Json]:
     for key, value in (dig(obj, "spec", "limits", default={})).items():
         try:
@@ -261,13 +175,13 @@ _RULES: dict[Resource, tuple[Rule, ...]] = {
         _template,
         job_rules.job,
     ),
-    r.SERVICES: (_immutable(("spec", "clusterIP")), _service),
+    r.SERVICES: (_immutable(("spec", "clusterIP")), service_rules.service),
     r.CONFIG_MAPS: (_data_size,),
     r.QUOTAS: (quotas.check_quota,),
     r.LIMIT_RANGES: (quotas.check_limits,),
     r.SECRETS: (_data_size, _immutable(("type",))),
-    r.VOLUMES: (_volume,),
-    r.VOLUME_CLAIMS: (_volume_claim,),
+    r.VOLUMES: (volume_rules.volume,),
+    r.VOLUME_CLAIMS: (volume_rules.claim,),
     r.CLAIMS: (claim_rules.claim("spec"),),
     r.CLAIM_TEMPLATES: (claim_rules.claim("spec", "spec"),),
     r.ROLES: (rbac_rules.namespaced_role,),

@@ -3,7 +3,19 @@
 import copy
 from collections.abc import Mapping
 
-from rehearsal.kubernetes import budgets, defaults, errors, fields, ownership, patches, queries, scaling, schema, typed
+from rehearsal.kubernetes import (
+    budgets,
+    defaults,
+    errors,
+    fields,
+    ownership,
+    patches,
+    queries,
+    scaling,
+    schema,
+    schema_values,
+    typed,
+)
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.bodies import Warnings, as_asked, decode, is_dry_run, located
 from rehearsal.kubernetes.machinery import Cluster, owner_entry
@@ -132,7 +144,7 @@ class Verbs:
             raise errors.ApiError(422, "Invalid", message)
         if target.subresource != "scale" and isinstance(body, dict):
             typed.check(target, body)
-        body = schema.without_nulls(schema.schema_of(target.resource), located(target, body))
+        body = schema_values.without_nulls(schema.schema_of(target.resource), located(target, body))
         if dig(body, "metadata", "managedFields"):
             raise errors.bad_request("metadata.managedFields must be nil")
         resource, dry_run = target.resource, is_dry_run(query)

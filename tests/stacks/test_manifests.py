@@ -10,7 +10,7 @@ from specdecode.planning.cost import NODE_STOP_MINUTES
 
 from constructs_lib.capacity.neuron_amis import STAGING_AMI
 from constructs_lib.settings.settings import Settings
-from rehearsal.kubernetes import resources, schema, validation
+from rehearsal.kubernetes import resources, schema, schema_check, schema_values, validation
 from tests.templates import Templates
 
 pytestmark = pytest.mark.synth
@@ -27,9 +27,9 @@ def test_every_object_is_strictly_valid(templates: Templates) -> None:
     for name, obj in templates.manifests().items():
         known = REGISTRY.get((obj["apiVersion"], obj["kind"]))
         if known is not None:
-            unknown, causes = schema.problems(known, obj)
+            unknown, causes = schema_check.problems(known, obj)
             assert not unknown and not causes, (name, unknown, causes)
-            validation.check(None, known, schema.with_defaults(schema.schema_of(known), obj), None)
+            validation.check(None, known, schema_values.with_defaults(schema.schema_of(known), obj), None)
             checked += 1
         try:
             validate(obj, KUBERNETES, strict=True)
@@ -42,7 +42,7 @@ def test_every_object_is_strictly_valid(templates: Templates) -> None:
 def test_unknown_keys_of_a_nodepool_would_be_seen(templates: Templates) -> None:
     pool = templates.manifest("NodePool", names.NODEPOOL)
     pool["spec"]["disruption"]["consolidateafter"] = "Never"
-    unknown, _ = schema.problems(resources.NODE_POOLS, pool)
+    unknown, _ = schema_check.problems(resources.NODE_POOLS, pool)
     assert unknown == ['unknown field "spec.disruption.consolidateafter"']
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rehearsal.kubernetes import errors, resources, schema, validation
+from rehearsal.kubernetes import errors, resources, schema, schema_check, schema_values, validation
 from tests.conftest import STACKS, synthesize
 from tests.templates import Templates
 from tests.upstream.conftest import Upstream
@@ -38,8 +38,8 @@ _read = functools.cache(Crd)
 def refused_by_the_double(obj: Json, old: Json | None = None) -> bool:
     resource = RESOURCES[obj["kind"]]
     try:
-        schema.check(resource, obj)
-        filled = schema.with_defaults(schema.schema_of(resource), obj)
+        schema_check.check(resource, obj)
+        filled = schema_values.with_defaults(schema.schema_of(resource), obj)
         validation.check(None, resource, filled, old)  # type: ignore[arg-type]
     except errors.ApiError as error:
         assert error.code in (400, 422), error

@@ -10,7 +10,7 @@ from rehearsal.kubernetes.objects import Json, dig, is_true, name_of, namespace_
 _COMPONENT = "default-scheduler"
 
 
-class Scheduler(Controller):
+class KubeScheduler(Controller):
     """First come, first served; no preemption, no scoring: the first node that fits, by name."""
 
     watches = (r.PODS, r.NODES, r.CLAIMS, r.SLICES, r.VOLUME_CLAIMS, r.VOLUMES, r.DEVICE_CLASSES)

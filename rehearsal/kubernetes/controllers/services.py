@@ -4,12 +4,12 @@ from rehearsal.kubernetes import admission, errors, queries
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
 from rehearsal.kubernetes.controllers.base import Controller
-from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespace_of, owner_reference, terminating
 from rehearsal.kubernetes.store import Store
 
 
-def address_services(network: Network) -> admission.Hook:
+def address_services(network: PodNetwork) -> admission.Hook:
     """Give each new Service an address of this instance's network: the one that its pod will have."""
 
     def assign(store: Store, resource: r.Resource, obj: Json) -> None:

@@ -7,10 +7,11 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
-from rehearsal.kubernetes.karpenter.cloud import Cloud, Instance, InsufficientCapacity, labels_of_type
+from rehearsal.kubernetes.karpenter.cloud import Cloud, Ec2Instance, InsufficientCapacity
 from rehearsal.kubernetes.karpenter.ec2 import Refused
+from rehearsal.kubernetes.karpenter.shapes import ephemeral_storage, labels_of_type
 from rehearsal.kubernetes.machinery import Cluster
-from rehearsal.kubernetes.node.addresses import Network
+from rehearsal.kubernetes.node.addresses import PodNetwork
 from rehearsal.kubernetes.objects import (
     Json,
     dig,
@@ -28,7 +29,6 @@ from rehearsal.kubernetes.software.installed import Installed
 CSI_TAINT = "s3.csi.aws.com/agent-not-ready"
 _REGISTRATION_TIMEOUT = 900.0
 _LAUNCH_RETRY = 5.0
-_ROOT_VOLUME = "20Gi"
 
 
 class NodeClaims(Controller):
@@ -37,7 +37,7 @@ class NodeClaims(Controller):
     watches = (r.NODE_CLAIMS, r.NODES, r.NODE_CLASSES, r.DEPLOYMENTS)
 
     def __init__(
-        self, cluster: Cluster, *, installed: Installed, cloud: Cloud, faults: Faults, network: Network, delay: float
+        self, cluster: Cluster, *, installed: Installed, cloud: Cloud, faults: Faults, network: PodNetwork, delay: float
     ) -> None:
         super().__init__(cluster)
         self._installed = installed
@@ -97,21 +97,12 @@ class NodeClaims(Controller):
             return
         node_class = self.store.get(r.NODE_CLASSES, "", claim["spec"]["nodeClassRef"]["name"])
         if node_class is None:
-            self.cluster.event(
-                claim,
-                "Warning",
-                "NodeClassNotReady",
-                f"NodeClaim {name_of(claim)} event: node class not found",
-                component=names.COMPONENT,
-            )
-            self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            self._give_up(claim, "NodeClassNotReady", "node class not found")
             return
         try:
             instance = self._cloud.launch(claim, node_class, has_price=self._priced())
         except InsufficientCapacity as problem:
-            message = f"NodeClaim {name_of(claim)} event: {problem}"
-            self.cluster.event(claim, "Warning", "InsufficientCapacityError", message, component=names.COMPONENT)
-            self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+            self._give_up(claim, "InsufficientCapacityError", str(problem))
             return
         except Refused as problem:
             self._condition(claim, "Launched", "Unknown", reason="LaunchFailed", message=str(problem))
@@ -119,6 +110,16 @@ class NodeClaims(Controller):
             return
         if instance is None:
             return
+        self._launched(claim, instance)
+
+    def _give_up(self, claim: Json, reason: str, why: str) -> None:
+        """Delete the claim, with an Event that says why. Its pool makes another."""
+        message = f"NodeClaim {name_of(claim)} event: {why}"
+        self.cluster.event(claim, "Warning", reason, message, component=names.COMPONENT)
+        self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
+
+    def _launched(self, claim: Json, instance: Ec2Instance) -> None:
+        """Write into the claim what was launched for it."""
         labels = {
             **labels_of_type(instance.instance_type),
             names.CAPACITY_TYPE: instance.capacity_type,
@@ -130,17 +131,14 @@ class NodeClaims(Controller):
             lambda obj: obj["metadata"].update(labels={**labels, **labels_of(obj)}),
             subresource="",
         )
-        shape = nodes.INSTANCE_TYPES[instance.instance_type]
-        allocatable = {key: shape[key] for key in ("cpu", "memory", "pods")}
-        capacity = {**allocatable, "cpu": shape["vcpu"], "memory": shape["capacity_memory"]}
 
         def launched(obj: Json) -> None:
             status = obj.setdefault("status", {})
             status |= {
                 "providerID": instance.provider_id,
                 "imageID": "ami-rehearsal",
-                "allocatable": allocatable,
-                "capacity": capacity,
+                "allocatable": nodes.allocatable(instance.instance_type),
+                "capacity": nodes.capacity(instance.instance_type),
             }
             conditions = set_condition(status.get("conditions", []), "Launched", "True", reason="Launched")
             status["conditions"] = set_condition(
@@ -178,7 +176,7 @@ class NodeClaims(Controller):
 
         self.cluster.modify(r.NODE_CLAIMS, claim, registered)
 
-    def _node(self, claim: Json, instance: Instance) -> Json:
+    def _node(self, claim: Json, instance: Ec2Instance) -> Json:
         spec = claim["spec"]
         host = self._network.next_address()
         taints = [*spec.get("taints", ()), *spec.get("startupTaints", ())]
@@ -247,13 +245,3 @@ class NodeClaims(Controller):
             obj["metadata"]["finalizers"] = [f for f in obj["metadata"].get("finalizers", ()) if f != names.FINALIZER]
 
         self.cluster.modify(r.NODE_CLAIMS, claim, release, subresource="")
-
-
-def ephemeral_storage(node_class: Json | None, instance_type: str) -> str:
-    """What pods can use of the node's disk: the RAID of the instance store, the root volume, or 20Gi."""
-    nvme = nodes.INSTANCE_TYPES[instance_type].get("nvme")
-    if nvme and dig(node_class, "spec", "instanceStorePolicy") == "RAID0":
-        return f"{nvme}G"
-    mappings = dig(node_class, "spec", "blockDeviceMappings", default=[])
-    roots = [m for m in mappings if m.get("rootVolume")] or mappings[:1]
-    return str(dig(roots, 0, "ebs", "volumeSize", default=_ROOT_VOLUME))

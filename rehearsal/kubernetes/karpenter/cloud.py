@@ -1,7 +1,6 @@
 """The instances: what EC2 would bill. They live until they are terminated, whatever becomes of the objects."""
 
 import random
-import re
 import secrets
 from dataclasses import dataclass
 
@@ -9,6 +8,7 @@ from rehearsal.kubernetes import queries
 from rehearsal.kubernetes.faults import Faults
 from rehearsal.kubernetes.karpenter import names
 from rehearsal.kubernetes.karpenter.ec2 import Ec2
+from rehearsal.kubernetes.karpenter.shapes import labels_of_type
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, now, uid_of
 
@@ -18,7 +18,7 @@ class InsufficientCapacity(Exception):
 
 
 @dataclass
-class Instance:
+class Ec2Instance:
     """One running instance."""
 
     instance_id: str
@@ -34,35 +34,13 @@ class Instance:
         return f"aws:///{self.zone}/{self.instance_id}"
 
 
-def labels_of_type(instance_type: str) -> dict[str, str]:
-    """The labels that Karpenter gives for an instance type."""
-    family, size = instance_type.split(".")
-    shape = INSTANCE_TYPES[instance_type]
-    found = re.match(r"([a-z]+)(\d+)", family)
-    assert found is not None
-    memory = int(shape["capacity_memory"].removesuffix("Mi"))
-    nvme = {"karpenter.k8s.aws/instance-local-nvme": shape["nvme"]} if "nvme" in shape else {}
-    return {
-        names.INSTANCE_TYPE: instance_type,
-        "karpenter.k8s.aws/instance-family": family,
-        "karpenter.k8s.aws/instance-size": size,
-        "karpenter.k8s.aws/instance-category": found[1],
-        "karpenter.k8s.aws/instance-generation": found[2],
-        "karpenter.k8s.aws/instance-cpu": shape["vcpu"],
-        "karpenter.k8s.aws/instance-memory": str(memory),
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        **nvme,
-    }
-
-
 class Cloud:
     """EC2 as Karpenter sees it."""
 
     def __init__(self, *, region: str, faults: Faults) -> None:
         self.region = region
         self._faults = faults
-        self.instances: dict[str, Instance] = {}
+        self.instances: dict[str, Ec2Instance] = {}
         self.ec2: Ec2 | None = None
         """Where the instances are launched; without it they are records only."""
 
@@ -70,7 +48,7 @@ class Cloud:
         """Known instance types that meet the requirements, smallest first."""
         return [name for name in _BY_SIZE if _meets(requirements, labels_of_type(name))]
 
-    def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Instance | None:
+    def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Ec2Instance | None:
         """The instance; None while EC2 has not answered. Raises InsufficientCapacity when there is none to be had, and
         Refused when EC2 does not launch it.
         """
@@ -95,7 +73,7 @@ class Cloud:
             identity = self.ec2.launch(uid_of(claim), instance_type=kind, pool=pool, node_class=name_of(node_class))
         if identity is None:
             return None
-        instance = Instance(
+        instance = Ec2Instance(
             instance_id=identity,
             instance_type=kind,
             zone=self._zone(requirements),
@@ -130,7 +108,7 @@ class Cloud:
         self.instances[identity].terminated = self.instances[identity].terminated or now()
         return True
 
-    def running(self) -> list[Instance]:
+    def running(self) -> list[Ec2Instance]:
         return [instance for instance in self.instances.values() if not instance.terminated]
 
 

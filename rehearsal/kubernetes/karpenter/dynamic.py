@@ -8,8 +8,9 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import fit, pods
 from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.karpenter import names
-from rehearsal.kubernetes.karpenter.cloud import Cloud, labels_of_type
+from rehearsal.kubernetes.karpenter.cloud import Cloud
 from rehearsal.kubernetes.karpenter.pools import claims_of, create_claim
+from rehearsal.kubernetes.karpenter.shapes import labels_of_type
 from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 from rehearsal.kubernetes.objects import Json, condition, dig, is_true, name_of, terminating, uid_of

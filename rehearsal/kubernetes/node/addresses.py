@@ -6,7 +6,7 @@ import socket
 _KUBELET_PORT = 10250
 
 
-class Network:
+class PodNetwork:
     """A claimed 127.x.0.0/16. The claim is a socket held on 127.x.0.1:10250, so that several rehearsals on one machine
     never share an address.
     """

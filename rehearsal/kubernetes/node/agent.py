@@ -9,7 +9,8 @@ from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import pods
 from rehearsal.kubernetes.controllers.base import Controller
 from rehearsal.kubernetes.node import logs
-from rehearsal.kubernetes.node.pod import NodeSettings, PodWorker
+from rehearsal.kubernetes.node.pod import PodWorker
+from rehearsal.kubernetes.node.settings import NodeSettings
 from rehearsal.kubernetes.objects import (
     Json,
     annotations_of,

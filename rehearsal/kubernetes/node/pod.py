@@ -3,47 +3,21 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 
-from rehearsal.kubernetes import pod_rules
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers.services import service_address
-from rehearsal.kubernetes.faults import Faults
-from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.node import dead_mount, devices, environment, guardian, status, volumes
-from rehearsal.kubernetes.node.addresses import Network
 from rehearsal.kubernetes.node.container import Container, Launch
+from rehearsal.kubernetes.node.images import ImagePuller
 from rehearsal.kubernetes.node.logs import ContainerLog
-from rehearsal.kubernetes.node.mountpoint import Mountpoint
 from rehearsal.kubernetes.node.probes import Prober
 from rehearsal.kubernetes.node.process import Process
-from rehearsal.kubernetes.node.tokens import TokenIssuer
+from rehearsal.kubernetes.node.settings import NodeSettings
 from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now
 
 _COMPONENT = "kubelet"
 _SYNC_S = 2.0
 """Seconds between two looks at mounted ConfigMaps and Secrets; a kubelet's `syncFrequency` is a minute."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeSettings:
-    """What all pods of the instance share. `backoff`: seconds before the first restart (10 in a real kubelet)."""
-
-    cluster: Cluster
-    network: Network
-    faults: Faults
-    tokens: TokenIssuer
-    mountpoint: Mountpoint
-    image_path: Path
-    images: dict[str, Path]
-    """Image reference -> its folder, where that is not `image_path`."""
-    state_dir: Path
-    aws_endpoint: str
-    instance: str
-    backoff: float
-    cut: set[str] = field(default_factory=set)
-    """Nodes that nothing reaches, and that reach nothing."""
 
 
 class PodWorker:
@@ -60,6 +34,7 @@ class PodWorker:
         self._initialized = False
         self._stopping: float | None = None
         self._dead_mount = ""
+        self._puller = ImagePuller(settings, event=self._event, changed=self.publish)
         self.is_evicted = False
         self._task = asyncio.create_task(self._run(), name=f"pod {name_of(pod)}")
 
@@ -80,14 +55,14 @@ class PodWorker:
             self._main = [self._container(c, spec["restartPolicy"]) for c in spec["containers"]]
             self.publish()
             for container in self._init:
-                await self._pull(container)
+                await self._puller.pull(container)
                 await container.run()
                 if container.exit_code != 0:
                     self.publish()
                     return
             self._initialized = True
             for container in self._main:
-                await self._pull(container)
+                await self._puller.pull(container)
             await asyncio.gather(*(container.run() for container in self._main))
         finally:
             if refreshing is not None:
@@ -147,31 +122,6 @@ class PodWorker:
                 folder = self._folder.volume(volume["name"])
                 volumes.refresh(self._settings.cluster.store, self._pod, volume, folder)
 
-    async def _pull(self, container: Container) -> None:
-        """Any image is there, unless its name is malformed or a fault says otherwise; then it is tried again."""
-        image, wait = container.spec["image"], self._settings.backoff
-        while problem := self._pull_problem(image):
-            reason, message = problem
-            self._event("Warning", "Failed", message)
-            container.state = {"waiting": {"reason": reason, "message": message}}
-            self.publish()
-            await asyncio.sleep(min(wait, 1.0))
-            if reason == "ErrImagePull":
-                message = f'Back-off pulling image "{image}"'
-                self._event("Normal", "BackOff", message)
-                container.state = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
-                self.publish()
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, self._settings.backoff * 30)
-        container.state = {"waiting": {"reason": "ContainerCreating"}}
-        self._event("Normal", "Pulled", f'Container image "{image}" already present on machine')
-
-    def _pull_problem(self, image: str) -> tuple[str, str] | None:
-        if pod_rules.malformed_image(image):
-            return "InvalidImageName", f'Failed to apply default image tag "{image}": couldn\'t parse image name'
-        missing = self._settings.faults.image_pull_error
-        return ("ErrImagePull", f'Failed to pull image "{image}": not found') if missing and missing in image else None
-
     def _container(self, spec: Json, restart_policy: str) -> Container:
         return Container(
             spec=spec,
@@ -184,32 +134,12 @@ class PodWorker:
 
     async def _launch(self, spec: Json, restart: int) -> Launch:
         settings = self._settings
-        if dig(
-            spec, "securityContext", "runAsNonRoot", default=dig(self._pod, "spec", "securityContext", "runAsNonRoot")
-        ):
-            user = dig(
-                spec, "securityContext", "runAsUser", default=dig(self._pod, "spec", "securityContext", "runAsUser")
-            )
-            if not user:
-                raise environment.ConfigError("container has runAsNonRoot and image will run as root")
+        _refuse_root(self._pod, spec)
         if self._dead_mount:
             raise dead_mount.refuse(self._pod, self._dead_mount)
         self._dead_mount = dead_mount.claim_of(self._pod, settings.faults.mount_dies)
         cwd = volumes.build_root(self._folder, spec)
-        home = self._folder.path / "home"
-        home.mkdir(exist_ok=True)
-        image_path = settings.images.get(spec["image"], settings.image_path)
-        base = environment.image_environment(image_path, self._pod, home)
-        base[guardian.VARIABLE] = settings.instance
-        env = environment.build(settings.cluster.store, self._pod, spec, base)
-        volumes.check_paths(spec, env)
-        env |= volumes.local_variables(self._folder, spec)
-        if settings.aws_endpoint:
-            env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
-        if settings.faults.hub:
-            env.setdefault("HF_ENDPOINT", settings.faults.hub)
-        if self._dead_mount:
-            env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
+        env = self._environment(spec)
         command = [environment.expand(part, env) for part in (*spec["command"], *spec.get("args", ()))]
         log = ContainerLog(self._folder.log(spec["name"], restart))
         try:
@@ -219,6 +149,25 @@ class PodWorker:
             raise
         address = dig(self._pod, "status", "podIP", default="")
         return Launch(process=process, prober=Prober(address=address, container=spec, cwd=cwd, env=env))
+
+    def _environment(self, spec: Json) -> dict[str, str]:
+        """The variables of a container. Raises ConfigError if one of them cannot be set."""
+        settings = self._settings
+        home = self._folder.path / "home"
+        home.mkdir(exist_ok=True)
+        image_path = settings.images.get(spec["image"], settings.image_path)
+        base = environment.image_environment(image_path, self._pod, home)
+        base[guardian.VARIABLE] = settings.marker
+        env = environment.build(settings.cluster.store, self._pod, spec, base)
+        volumes.check_paths(spec, env)
+        env |= volumes.local_variables(self._folder, spec)
+        if settings.aws_endpoint:
+            env.setdefault("AWS_ENDPOINT_URL", settings.aws_endpoint)
+        if settings.faults.hub:
+            env.setdefault("HF_ENDPOINT", settings.faults.hub)
+        if self._dead_mount:
+            env["PATH"] = dead_mount.search_path(self._folder.path / "dead-mount", env["PATH"])
+        return env
 
     def publish(self) -> None:
         """Write the pod's status as it is now."""
@@ -284,3 +233,10 @@ class PodWorker:
     @property
     def key(self) -> tuple[str, str]:
         return namespace_of(self._pod), name_of(self._pod)
+
+
+def _refuse_root(pod: Json, spec: Json) -> None:
+    """Raise ConfigError if the container must not run as root and names no other user: the image's user is root."""
+    context = dig(pod, "spec", "securityContext", default={}) | spec.get("securityContext", {})
+    if context.get("runAsNonRoot") and not context.get("runAsUser"):
+        raise environment.ConfigError("container has runAsNonRoot and image will run as root")

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from specdecode.benchmark.counters import parse_prefix_caching
 
-from rehearsal.engine.server import Server
+from rehearsal.engine.server import EngineServer
 
 from .conftest import Served
 
@@ -205,7 +205,7 @@ def test_a_client_that_leaves_frees_its_place(speculating_server: Served) -> Non
 
 def test_not_healthy_until_loaded_and_an_api_key_is_demanded() -> None:
     async def look() -> None:
-        server = Server(model_name="pair", api_key="secret")
+        server = EngineServer(model_name="pair", api_key="secret")
         async with TestClient(TestServer(server.application())) as client:
             assert (await client.get("/health")).status == 503
             assert (await client.get("/v1/models")).status == 401

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 
 from rehearsal.engine.artifact import Compiled
 from rehearsal.engine.config import read_model_folder
-from rehearsal.engine.forward import Cache, Network, Segment
+from rehearsal.engine.forward import Cache, NeuralNetwork, Segment
 from rehearsal.engine.packing import pack_weights, plan_tables
 from rehearsal.engine.tokenizer import Tokenizer
 from rehearsal.tools import ROOT
@@ -63,7 +63,7 @@ def test_the_llama_model_has_the_embedded_models_logits(name, tmp_path):
     source = replace(whole, config=replace(whole.config, num_hidden_layers=min(2, whole.config.num_hidden_layers)))
     write_llama(source, tmp_path)
     compiled = Compiled(weights=pack_weights(source), tables=plan_tables(source.config, positions=64))
-    network, tokenizer = Network(source.config, compiled), Tokenizer(source.tokenizer)
+    network, tokenizer = NeuralNetwork(source.config, compiled), Tokenizer(source.tokenizer)
     for text in TEXTS:
         tokens = [source.config.bos_token_id, *tokenizer.encode(text)]
         segment = Segment(cache=Cache(source.config, positions=64), tokens=tokens, start=0, wanted=1)

@@ -1,0 +1,44 @@
+"""The rules of Services: kubernetes/kubernetes v1.35, pkg/apis/core/validation/validation.go (ValidateService).
+
+A Service's address is that of a pod that it selects (`controllers/services`). A Service that needs more is refused.
+"""
+
+from collections.abc import Iterator
+
+from rehearsal.kubernetes import errors, formats
+from rehearsal.kubernetes.objects import Json
+
+_OUTSIDE = (
+    "allocateLoadBalancerNodePorts", "externalTrafficPolicy", "healthCheckNodePort", "loadBalancerClass",
+    "loadBalancerSourceRanges",
+)  # fmt: skip
+
+
+def service(obj: Json, old: Json | None) -> Iterator[Json]:
+    spec = obj["spec"]
+    if not spec.get("ports"):
+        yield errors.required("spec.ports")
+    if spec["type"] != "ClusterIP" or spec.get("externalIPs") or spec.get("externalName"):
+        yield errors.unsupported("spec.type", "a Service that is reached from outside the cluster")
+    if not spec.get("selector"):
+        yield errors.unsupported("spec.selector", "a Service without a selector")
+    for field in _OUTSIDE:
+        if field in spec:
+            yield errors.field_forbidden(f"spec.{field}", "may only be used when `type` is 'LoadBalancer'")
+    for index, port in enumerate(spec.get("ports", ())):
+        if port.get("nodePort"):
+            yield errors.field_forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
+        if port["targetPort"] != port["port"] and not isinstance(port["targetPort"], str):
+            yield errors.unsupported(
+                f"spec.ports[{index}].targetPort",
+                "a port that differs from its targetPort (the Service's IP is its pod's own)",
+            )
+        if len(spec["ports"]) > 1 and not port.get("name"):
+            yield errors.required(f"spec.ports[{index}].name")
+        if port.get("name") and (said := formats.dns_label(port["name"])):
+            yield errors.invalid_value(f"spec.ports[{index}].name", port["name"], said)
+        for other in spec["ports"][:index]:
+            if (other["port"], other["protocol"]) == (port["port"], port["protocol"]) or (
+                port.get("name") and other.get("name") == port["name"]
+            ):
+                yield errors.cause(f"spec.ports[{index}]", "FieldValueDuplicate", "Duplicate value")

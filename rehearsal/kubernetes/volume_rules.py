@@ -1,0 +1,64 @@
+"""The rules of PersistentVolumes and their claims: kubernetes/kubernetes v1.35, pkg/apis/core/validation/validation.go
+(ValidatePersistentVolume, ValidatePersistentVolumeClaim). The rehearsal has volumes of the S3 CSI driver only.
+"""
+
+from collections.abc import Iterator
+
+from rehearsal.kubernetes import errors, quantity
+from rehearsal.kubernetes.objects import Json, dig
+
+_CSI_SECRETS = (
+    "controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef", "nodePublishSecretRef",
+)  # fmt: skip
+_VOLUME_FIELDS = {
+    "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
+    "storageClassName", "volumeAttributesClassName", "volumeMode",
+}  # fmt: skip
+
+
+def volume(obj: Json, old: Json | None) -> Iterator[Json]:
+    spec = obj["spec"]
+    driver = dig(spec, "csi", "driver")
+    if driver != "s3.csi.aws.com":
+        yield errors.unsupported("spec.csi.driver", "a volume that is not a Mountpoint for Amazon S3 (s3.csi.aws.com)")
+    elif not dig(spec, "csi", "volumeAttributes", "bucketName"):
+        yield errors.unsupported("spec.csi.volumeAttributes", "an S3 volume without bucketName")
+    for kind in sorted({*spec} - _VOLUME_FIELDS - {"csi"}) if driver else ():
+        yield errors.field_forbidden(f"spec.{kind}", "may not specify more than 1 volume type")
+    if "nodeAffinity" in spec and not dig(spec, "nodeAffinity", "required"):
+        yield errors.required("spec.nodeAffinity.required", "must specify required node constraints")
+    for reference in _CSI_SECRETS:
+        named = dig(spec, "csi", reference)
+        if named is not None and not (named.get("name") and named.get("namespace")):
+            yield errors.required(f"spec.csi.{reference}", "must have a name and a namespace")
+    if {*(spec.get("capacity") or {})} - {"storage"}:
+        yield errors.cause("spec.capacity", "FieldValueNotSupported", 'Unsupported value: supported values: "storage"')
+    for key in ("accessModes", "capacity"):
+        if not spec.get(key):
+            yield errors.required(f"spec.{key}")
+    yield from _positive_storage(spec.get("capacity") or {}, "spec.capacity")
+    if old is not None and dig(old, "spec", "csi") != dig(obj, "spec", "csi"):
+        yield errors.field_forbidden(
+            "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
+        )
+
+
+def claim(obj: Json, old: Json | None) -> Iterator[Json]:
+    if not dig(obj, "spec", "accessModes"):
+        yield errors.required("spec.accessModes", "at least 1 access mode is required")
+    if not dig(obj, "spec", "resources", "requests", "storage"):
+        yield errors.required("spec.resources[storage]")
+    yield from _positive_storage(dig(obj, "spec", "resources", "requests", default={}), "spec.resources")
+    if old is not None:
+        mutable = ("volumeName", "resources")
+        before, after = ({k: v for k, v in o["spec"].items() if k not in mutable} for o in (old, obj))
+        bound = dig(old, "spec", "volumeName")
+        if before != after or (bound and bound != dig(obj, "spec", "volumeName")):
+            yield errors.field_forbidden(
+                "spec", "spec is immutable after creation except resources.requests for bound claims"
+            )
+
+
+def _positive_storage(amounts: Json, path: str) -> Iterator[Json]:
+    if "storage" in amounts and quantity.parse(amounts["storage"]) <= 0:
+        yield errors.invalid_value(f"{path}[storage]", amounts["storage"], "must be greater than zero")
