@@ -11,7 +11,8 @@ import constructs_lib  # noqa: F401 - says why it comes first
 # isort: split
 import aws_cdk as cdk
 
-from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import SettingsError, read_settings
 from constructs_lib.storage.bundle import Bundle, BundleError, build_bundle
 from scheduling import scheduled_run
 from stacks.spec_decode import SpecDecodeStack
@@ -44,7 +45,7 @@ def main() -> int:
     # The CLI's context has precedence over the one that is given here.
     app = cdk.App(context=context_of_cdk_json(), outdir=of_cli or "cdk.out")
     try:
-        settings = Settings.from_context(app.node.get_all_context())
+        settings = read_settings(app.node.get_all_context())
         compose(app, settings=settings, bundle=build_bundle())
     except SettingsError as error:
         print(error, file=sys.stderr)

@@ -13,11 +13,13 @@ from specdecode.experiment import Capacity, Experiment, ExperimentError, load, p
 from specdecode.planning import Bill, Inventory, Plan, Range, make_bill, plan_run
 from specdecode.planning.warnings import check_window
 
-from constructs_lib.pipeline.cron import firing
 from constructs_lib.pipeline.schedule import ScheduledRun
 from constructs_lib.settings.costs import capacity
-from constructs_lib.settings.settings import Settings, SettingsError
-from constructs_lib.settings.settings_schedule import BLOCK, has_begun
+from constructs_lib.settings.cron import firing
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import SettingsError
+from constructs_lib.settings.schedule_fields import BLOCK
+from constructs_lib.settings.schedule_rules import has_begun
 
 
 def scheduled_run(settings: Settings, *, now: datetime | None = None) -> ScheduledRun | None:

@@ -60,7 +60,7 @@ def measure(kind: str) -> dict[str, float]:
 
     if kind != "empty":
         from app import compose
-        from constructs_lib.settings.settings import Settings
+        from constructs_lib.settings.fields import Settings
         from constructs_lib.storage.bundle import build_bundle
     marks.append(cpu_seconds())
     bundle = build_bundle() if kind != "empty" else None

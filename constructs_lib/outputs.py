@@ -7,7 +7,7 @@ from constructs import Construct
 
 from constructs_lib.settings.costs import hourly_cost
 from constructs_lib.settings.facts import document
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class Outputs(Construct):

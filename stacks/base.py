@@ -4,7 +4,7 @@ from aws_cdk import Environment, PermissionsBoundary, Stack, Tags
 from constructs import Construct
 from specdecode import __version__
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class ProjectStack(Stack):

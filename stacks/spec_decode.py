@@ -11,7 +11,7 @@ from specdecode import names
 from constructs_lib.capacity.backstop import BackstopFunction
 from constructs_lib.capacity.claims import ClaimTemplates
 from constructs_lib.capacity.guards import GuardFunction
-from constructs_lib.cluster.existing_cluster import ImportedCluster
+from constructs_lib.cluster.existing import ImportedCluster
 from constructs_lib.cluster.lanes import put_in_lanes
 from constructs_lib.cluster.workspace import Workspace
 from constructs_lib.observability.alarms import ResultAlarms
@@ -19,12 +19,12 @@ from constructs_lib.observability.alerts import Alerts
 from constructs_lib.observability.dashboard import Dashboard
 from constructs_lib.observability.provider_logs import keep_provider_logs
 from constructs_lib.outputs import Outputs
-from constructs_lib.pipeline import pipeline_watchdog
+from constructs_lib.pipeline.access import READER_GROUP
 from constructs_lib.pipeline.pipeline import Pipeline
-from constructs_lib.pipeline.pipeline_access import READER_GROUP
 from constructs_lib.pipeline.pod_roles import PodRoles
 from constructs_lib.pipeline.schedule import RunSchedule, ScheduledRun
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.watchdog import HEARTBEAT, NAMESPACE
+from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bucket import ArtifactBucket
 from constructs_lib.storage.bundle import Bundle
 from constructs_lib.storage.bundle_asset import BundleAsset
@@ -45,7 +45,7 @@ class SpecDecodeStack(ProjectStack):
     """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both.
 
     Without a `platform` it stands alone, on the cluster that the settings name; what must be in it before is
-    `constructs_lib.cluster.cluster_objects`. Where the nodes there are simply there, there is no backstop.
+    `constructs_lib.cluster.administrator_objects`. Where the nodes there are simply there, there is no backstop.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class SpecDecodeStack(ProjectStack):
             guard="beat",
             properties={
                 "Function": watchdog.function_name,
-                "Namespace": pipeline_watchdog.NAMESPACE,
-                "Metric": pipeline_watchdog.HEARTBEAT,
+                "Namespace": NAMESPACE,
+                "Metric": HEARTBEAT,
             },
         )
         beat.node.add_dependency(ground, *pipeline.watchdog_needs)

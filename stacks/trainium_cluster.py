@@ -19,7 +19,7 @@ from constructs_lib.cluster.network import Network
 from constructs_lib.observability.container_insights import Observability
 from constructs_lib.observability.logs import made_by_aws
 from constructs_lib.observability.provider_logs import keep_provider_logs
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle import Bundle
 from constructs_lib.storage.bundle_asset import BundleAsset
 from stacks.base import ProjectStack

@@ -72,7 +72,7 @@ def synthesize(folder: Path, *, validator: bool = False, **context: Any) -> Asse
     from cdk_nag import AwsSolutionsChecks
 
     from app import compose
-    from constructs_lib.settings.settings import Settings
+    from constructs_lib.settings.reading import read_settings
     from constructs_lib.storage.bundle import Bundle
 
     stand_in = folder / "bundle.zip"
@@ -88,7 +88,7 @@ def synthesize(folder: Path, *, validator: bool = False, **context: Any) -> Asse
         stack_traces=False,
         builtin_cloud_formation_validation=validator,
     )
-    compose(app, settings=Settings.from_context(context), bundle=Bundle(path=stand_in, sha256="0" * 64))
+    compose(app, settings=read_settings(context), bundle=Bundle(path=stand_in, sha256="0" * 64))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()

@@ -14,7 +14,8 @@ from specdecode.planning import Bill, Inventory, make_bill, make_plan
 from specdecode.steps.request import experiment_of, parse_request
 
 from constructs_lib.settings.costs import capacity
-from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import SettingsError, read_settings
 from scheduling import scheduled_run
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -28,7 +29,7 @@ BLOCK = {
 
 
 def settings(**given: Any) -> Settings:
-    return Settings.from_context(given, now=NOW)
+    return read_settings(given, now=NOW)
 
 
 def refused(**given: Any) -> str:

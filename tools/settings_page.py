@@ -9,13 +9,12 @@ from pydantic.fields import FieldInfo
 from specdecode.experiment.shapes import SHAPES as NODE_SHAPES
 from specdecode.experiment.shapes import NodeShape
 
-from constructs_lib.capacity import neuron_amis
-from constructs_lib.settings import versions, zones
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings import neuron_amis, versions, zones
+from constructs_lib.settings.fields import Settings
 
 HEAD = """# Settings
 
-<!-- Written by `python -m tools.settings_page`; edit the model in constructs_lib/settings/settings.py instead. -->
+<!-- Written by `python -m tools.settings_page`; edit the model in constructs_lib/settings/fields.py instead. -->
 
 Every setting has a default, so that `cdk deploy SpecDecodeStack` needs none. Give one on the command line
 (`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
@@ -31,7 +30,7 @@ PINS = """
 ## Pinned versions
 
 Not settings, but data in `constructs_lib/settings/versions.py` and
-`constructs_lib/capacity/neuron_amis.py`, each with its source.
+`constructs_lib/settings/neuron_amis.py`, each with its source.
 
 | What | Version |
 |---|---|

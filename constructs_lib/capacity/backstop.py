@@ -27,8 +27,8 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import node_group
 from constructs_lib.observability.alarms import OPERATIONS, described
 from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline.pipeline_watchdog import NAMESPACE
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.watchdog import NAMESPACE
+from constructs_lib.settings.fields import Settings
 
 CODE = Path(__file__).resolve().parents[2] / "lambda" / "backstop"
 PERIOD = Duration.minutes(BACKSTOP_PERIOD_MINUTES)

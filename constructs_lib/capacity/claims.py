@@ -5,7 +5,7 @@ from constructs import Construct, IDependable
 from specdecode.experiment.claims import claim_template
 
 from constructs_lib.cluster.manifest import apply
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class ClaimTemplates(Construct):

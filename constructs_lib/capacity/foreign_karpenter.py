@@ -10,8 +10,8 @@ from specdecode.experiment.shapes import CPU
 
 from constructs_lib.capacity.node_objects import Ground, class_name, node_class, node_pools, price
 from constructs_lib.cluster.manifest import Manifest
-from constructs_lib.pipeline import pipeline_access as access
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline import access
+from constructs_lib.settings.fields import Settings
 
 LABELS = {"app.kubernetes.io/name": "specdecode"}
 """On all of them: preflight tells ours from others of the same name by it."""

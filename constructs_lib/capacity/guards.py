@@ -19,8 +19,8 @@ from constructs_lib.acknowledgements import acknowledge, acknowledge_wildcards
 from constructs_lib.capacity import node_group
 from constructs_lib.cluster.network_interfaces import allow_network_interfaces
 from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline.pipeline_access import rights
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.access import rights
+from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle_asset import BundleAsset
 
 PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engine images have Python 3.11."

@@ -10,7 +10,7 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import karpenter_policies as policies
 from constructs_lib.cluster.helm_values import KarpenterSettings, KarpenterValues
 from constructs_lib.cluster.irsa import ROLE_ANNOTATION, IrsaRole
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.versions import KARPENTER_CHART
 
 NAMESPACE = "kube-system"

@@ -11,7 +11,7 @@ from specdecode.experiment.shapes import NodeShape
 
 from constructs_lib.capacity.node_objects import Ground, class_name, node_class, node_pools, price
 from constructs_lib.cluster.manifest import apply
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class NodeCapacity(Construct):

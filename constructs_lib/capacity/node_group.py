@@ -12,8 +12,8 @@ from specdecode import names
 
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.cluster.manifest import Manifest
-from constructs_lib.pipeline import pipeline_access as access
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline import access
+from constructs_lib.settings.fields import Settings
 
 SCALERS = ("AcquireCapacity", "ReleaseCapacity", "Watchdog")
 """Functions of the pipeline that set its size; Inspect sees it."""

@@ -9,9 +9,9 @@ from typing import Any
 from specdecode import names
 from specdecode.experiment.shapes import NodeShape
 
-from constructs_lib.capacity.neuron_amis import STAGING_AMI
 from constructs_lib.cluster.manifest import Manifest
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import STAGING_AMI
 
 LOADING_MIB_PER_S, LOADING_IOPS = 1000, 4000
 """Of a gp3 volume that weights are loaded from: it has 125 MiB/s unless asked, and 0.25 MiB/s for each of its IOPS at

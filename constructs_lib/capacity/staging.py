@@ -10,10 +10,10 @@ from specdecode import names
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.giving_back import COMPILER_HOURS
 
-from constructs_lib.capacity.neuron_amis import STAGING_AMI
 from constructs_lib.capacity.node_objects import metadata_options, node_class_ref, one_of, root_volume
 from constructs_lib.cluster.manifest import Manifest, apply
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import STAGING_AMI
 
 
 class StagingCapacity(Construct):

@@ -6,7 +6,7 @@ from typing import Any
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 def addon(

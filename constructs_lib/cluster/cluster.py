@@ -10,7 +10,7 @@ from constructs import Construct
 
 from constructs_lib.acknowledgements import acknowledge_managed, acknowledge_warning
 from constructs_lib.cluster.kubectl import MEMORY, settle
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 NODE_POLICIES = (
     "AmazonEKSWorkerNodePolicy",

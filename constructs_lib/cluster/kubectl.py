@@ -8,7 +8,7 @@ from aws_cdk import aws_logs as logs
 from constructs import IConstruct
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_managed, acknowledge_wildcards
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 MEMORY = Size.gibibytes(2)
 """Of the function that runs kubectl and Helm."""

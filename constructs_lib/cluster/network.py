@@ -8,7 +8,7 @@ from constructs import Construct
 
 from constructs_lib.acknowledgements import acknowledge, acknowledge_warning
 from constructs_lib.observability.logs import retention
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from constructs_lib.trust import for_this_account
 
 _SERVICES = {

@@ -7,7 +7,7 @@ from specdecode.experiment.assets import kubernetes_objects
 from specdecode.experiment.deployment_facts import PODS_CALL
 
 from constructs_lib.cluster.manifest import Manifest, apply, namespace
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class Workspace(Construct):

@@ -9,7 +9,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct, IConstruct
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.zones import WITHOUT_BUDGETS
 
 THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))

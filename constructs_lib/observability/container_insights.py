@@ -8,7 +8,7 @@ from constructs_lib.acknowledgements import acknowledge_managed
 from constructs_lib.cluster.addons import addon
 from constructs_lib.cluster.helm_values import ObservabilityValues
 from constructs_lib.cluster.irsa import IrsaRole
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 NAMESPACE = "amazon-cloudwatch"
 SERVICE_ACCOUNT = "cloudwatch-agent"

@@ -12,8 +12,8 @@ from specdecode.experiment import load
 from specdecode.names import DEFAULT_PRESET
 
 from constructs_lib.observability import dashboard_body, dashboard_rules
-from constructs_lib.pipeline import pipeline_watchdog
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.watchdog import NAMESPACE
+from constructs_lib.settings.fields import Settings
 
 NAME = "Qwen-LLMPerf"
 """The public sample's `Qwen/LLMPerf`: a dashboard's name may hold letters, digits, `-` and `_` only."""
@@ -42,7 +42,7 @@ class Dashboard(Construct):
             region=stack.region,
             cluster_name=cluster_name,
             state_machine_arn=state_machine.state_machine_arn,
-            operations_namespace=pipeline_watchdog.NAMESPACE,
+            operations_namespace=NAMESPACE,
             alarm_arns=[alarm.alarm_arn for alarm in alarms],
             cases=[case.label for case in load(DEFAULT_PRESET).workload.cases],
         )

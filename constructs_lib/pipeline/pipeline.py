@@ -16,11 +16,12 @@ from specdecode import names
 from constructs_lib.acknowledgements import acknowledge_wildcards
 from constructs_lib.capacity import node_group
 from constructs_lib.observability.logs import retention
-from constructs_lib.pipeline import pipeline_states, pipeline_watchdog
-from constructs_lib.pipeline.pipeline_access import PipelineAccess, groups_of, rights
-from constructs_lib.pipeline.pipeline_functions import FUNCTIONS, PipelineFunction
+from constructs_lib.pipeline import states
+from constructs_lib.pipeline.access import PipelineAccess, groups_of, rights
+from constructs_lib.pipeline.functions import FUNCTIONS, PipelineFunction
+from constructs_lib.pipeline.watchdog import NAMESPACE, WatchdogSchedule
 from constructs_lib.settings.costs import capacity
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from constructs_lib.storage.bundle_asset import BundleAsset
 from constructs_lib.trust import for_this_account
 
@@ -66,7 +67,7 @@ class Pipeline(Construct):
             "CLUSTER_CA": cluster.cluster_certificate_authority_data,
             **rights(settings),
             "CAPACITY": capacity(settings).model_dump_json(),
-            "OPERATIONS_NAMESPACE": pipeline_watchdog.NAMESPACE,
+            "OPERATIONS_NAMESPACE": NAMESPACE,
         }
         parts: dict[str, PipelineFunction] = {}
         for name, spec in FUNCTIONS.items():
@@ -97,7 +98,7 @@ class Pipeline(Construct):
         self._allow_watchdog(parts["Watchdog"])
         self._allow_release(parts["ReleaseCapacity"])
         self._allow_units(parts["MeasureUnits"])
-        watchdog = pipeline_watchdog.WatchdogSchedule(
+        watchdog = WatchdogSchedule(
             self,
             "WatchdogSchedule",
             function=self.functions["Watchdog"],
@@ -132,9 +133,7 @@ class Pipeline(Construct):
         return sfn.StateMachine(
             self,
             "StateMachine",
-            definition_body=sfn.DefinitionBody.from_string(
-                Stack.of(self).to_json_string(pipeline_states.definition(used))
-            ),
+            definition_body=sfn.DefinitionBody.from_string(Stack.of(self).to_json_string(states.definition(used))),
             role=role,
             state_machine_type=sfn.StateMachineType.STANDARD,
             tracing_enabled=True,

@@ -1,13 +1,9 @@
 """What the settings of a cluster that exists must satisfy. Pure checks, one line a problem."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 OF_EKS = {
     "cluster_endpoint": "endpoint",

@@ -3,7 +3,7 @@
 from specdecode.experiment import Capacity
 from specdecode.experiment.standing import Part, standing_parts, standing_price
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 def resting_parts(settings: Settings) -> tuple[Part, ...]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from specdecode.experiment.deployment_facts import DeploymentFacts, ExistingCluster
 
-from constructs_lib.capacity.neuron_amis import STAGING_AMI
-from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import STAGING_AMI
+from constructs_lib.settings.reading import SettingsError, read_settings
 
 
 def facts(settings: Settings) -> DeploymentFacts:
@@ -78,7 +79,7 @@ def context_of(folders: tuple[Path, ...], given: list[str]) -> Mapping[str, Any]
 def main(given: list[str]) -> int:
     """Print the facts."""
     try:
-        print(document(Settings.from_context(context_of((Path(__file__).resolve().parents[2],), given))))
+        print(document(read_settings(context_of((Path(__file__).resolve().parents[2],), given))))
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

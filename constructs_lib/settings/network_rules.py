@@ -1,14 +1,10 @@
 """What the settings of the network must satisfy: ours, or one that exists. Pure checks, one line a problem."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 INTERFACE_ENDPOINTS = ("sts", "logs", "monitoring", "ec2", "sqs", "states", "lambda")
 """Services of which the network can have an interface endpoint."""

@@ -5,7 +5,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 KEEP_OLD_VERSIONS_DAYS = 14
 """Days that an overwritten or deleted object can be had back. It is paid for as long: 0.023 USD per GB and month."""

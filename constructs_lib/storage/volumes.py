@@ -9,7 +9,7 @@ from specdecode.experiment.shapes import TRN2
 
 from constructs_lib.cluster.addons import addon
 from constructs_lib.cluster.manifest import Manifest, apply
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 PREFIXES = ("models", "compiled")
 MOUNT_OPTIONS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specdecode import names
 
-from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
+from constructs_lib.pipeline.functions import FUNCTIONS
 from tests.access.policies import Statement
 from tests.templates import Templates
 

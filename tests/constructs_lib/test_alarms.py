@@ -15,7 +15,7 @@ from specdecode.measures.arm import measure_arm
 
 from constructs_lib.observability.alarms import ERROR_RATE, OPERATIONS, REGRESSION, ResultAlarms
 from constructs_lib.observability.dashboard import NAME, Dashboard
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from tests.specdecode.analysis.simulate import context, experiment, run
 
 pytestmark = pytest.mark.synth

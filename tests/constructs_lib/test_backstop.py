@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from specdecode.giving_back import BACKSTOP_PERIOD_MINUTES, BEFORE_NODE_HOURS, STUCK_GRACE_HOURS
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 pytestmark = pytest.mark.synth
 

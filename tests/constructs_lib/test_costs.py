@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from constructs_lib.settings.costs import resting_cost
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 def test_each_nat_gateway_is_paid_for_and_there_is_one_a_zone_at_most():

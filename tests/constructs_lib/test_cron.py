@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_lib.pipeline.cron import Firing, firing
+from constructs_lib.settings.cron import Firing, firing
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from specdecode.experiment import load_preset, preset_names
 from specdecode.kubernetes.resources import RESOURCES
 from specdecode.planning import Inventory, make_plan
 
-from constructs_lib.pipeline import pipeline_watchdog
-from constructs_lib.pipeline.pipeline_access import (
+from constructs_lib.pipeline.access import (
     END_NODES,
     READ_CLUSTER,
     READ_NAMESPACE,
@@ -25,8 +24,9 @@ from constructs_lib.pipeline.pipeline_access import (
     WRITE_NAMESPACE,
     scale_pools,
 )
-from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.functions import FUNCTIONS
+from constructs_lib.pipeline.watchdog import NAMESPACE, POOL
+from constructs_lib.settings.fields import Settings
 from tests.pricing import PRICED
 
 pytestmark = pytest.mark.synth
@@ -133,7 +133,7 @@ def test_metrics_are_published_by_two_functions_each_in_one_namespace(resources)
         if "cloudwatch:PutMetricData" in actions
     }
     assert found == {
-        "Watchdog": {"cloudwatch:namespace": pipeline_watchdog.NAMESPACE},
+        "Watchdog": {"cloudwatch:namespace": NAMESPACE},
         "Report": {"cloudwatch:namespace": names.METRIC_NAMESPACE},
     }
 
@@ -251,7 +251,7 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     from tests.specdecode.steps.world import World
 
     world = World()
-    world.rt.environ["OPERATIONS_NAMESPACE"] = pipeline_watchdog.NAMESPACE
+    world.rt.environ["OPERATIONS_NAMESPACE"] = NAMESPACE
     watchdog.watch(world.given("watchdog"), world.rt)
     sent = {(datum["Namespace"], datum["MetricName"]) for datum in world.cloudwatch.data if "Dimensions" not in datum}
     of_pools = {datum["MetricName"] for datum in world.cloudwatch.data if "Dimensions" in datum}
@@ -260,7 +260,7 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
     plain = [alarm for alarm in alarms if not alarm.get("Dimensions")]
     assert {(alarm["Namespace"], alarm["MetricName"]) for alarm in plain} < sent
     assert [(alarm["MetricName"], alarm["Dimensions"]) for alarm in alarms if alarm.get("Dimensions")] == [
-        ("NodesWithoutLease", [{"Name": watchdog.POOL, "Value": pool}]) for pool in ("trn2", "cpu")
+        ("NodesWithoutLease", [{"Name": POOL, "Value": pool}]) for pool in ("trn2", "cpu")
     ]
     of_one = [alarm["AlarmDescription"] for alarm in alarms if alarm["MetricName"] == "NodesWithoutLease"]
     assert ["The pool trn2 has" in text for text in of_one] == [True, False], "it says which"
@@ -270,12 +270,12 @@ def test_alarms_and_dashboard_watch_exactly_what_the_watchdog_publishes(resource
             region="r",
             cluster_name="c",
             state_machine_arn="m",
-            operations_namespace=pipeline_watchdog.NAMESPACE,
+            operations_namespace=NAMESPACE,
             alarm_arns=[],
             cases=["c"],
         )["widgets"]
         for metric in widget["properties"].get("metrics", [])
-        if metric[0] == pipeline_watchdog.NAMESPACE
+        if metric[0] == NAMESPACE
     }
     assert shown == sent
 

@@ -12,9 +12,9 @@ from specdecode.planning import events as counted
 from specdecode.steps import errors
 from specdecode.steps.plan import Planned
 
-from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
-from constructs_lib.pipeline.pipeline_state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
-from constructs_lib.pipeline.pipeline_states import STEPS, definition
+from constructs_lib.pipeline.functions import FUNCTIONS
+from constructs_lib.pipeline.state_kinds import NEVER_AGAIN, RETRY, TASK_TIMEOUT_S
+from constructs_lib.pipeline.states import STEPS, definition
 from tests.pricing import PRICED
 
 MACHINE = definition({name: f"arn:{name}" for name in FUNCTIONS})

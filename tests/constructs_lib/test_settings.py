@@ -8,7 +8,9 @@ import pytest
 from specdecode.experiment.loading import load_engine
 from specdecode.experiment.shapes import ACCELERATED, SHAPES
 
-from constructs_lib.capacity.neuron_amis import (
+from constructs_lib.observability import logs
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import (
     DRA_KUBELET,
     ENGINE_GENERATIONS,
     NEURON_AMIS,
@@ -16,9 +18,8 @@ from constructs_lib.capacity.neuron_amis import (
     STAGING_AMI,
     version,
 )
-from constructs_lib.observability import logs
-from constructs_lib.settings.settings import Settings, SettingsError
-from constructs_lib.settings.settings_rules import LOG_RETENTION_DAYS
+from constructs_lib.settings.reading import SettingsError, read_settings
+from constructs_lib.settings.rules import LOG_RETENTION_DAYS
 from constructs_lib.settings.versions import ADDONS
 from constructs_lib.settings.zones import EKS_REFUSES, REGION_ZONES
 from tests.canaries import HUGGING_FACE, WORD
@@ -31,7 +32,7 @@ RESERVED = {"capacity_reservation_id": "cr-0123456789abcdef0"}
 
 def problems(**context: Any) -> list[str]:
     with pytest.raises(SettingsError) as caught:
-        Settings.from_context(context, now=NOW)
+        read_settings(context, now=NOW)
     head, *lines, tail = str(caught.value).splitlines()
     assert head == "The settings cannot work:"
     assert tail == "See docs/settings.md."
@@ -40,7 +41,7 @@ def problems(**context: Any) -> list[str]:
 
 
 def test_defaults_work() -> None:
-    settings = Settings.from_context({}, now=NOW)
+    settings = read_settings({}, now=NOW)
     assert settings.region == "us-east-2"
     assert settings.zones == settings.node_zones == ("use2-az1", "use2-az2", "use2-az3")
     assert not settings.reserved
@@ -48,11 +49,11 @@ def test_defaults_work() -> None:
 
 
 def test_context_of_the_cdk_is_left_alone() -> None:
-    Settings.from_context({"@aws-cdk/aws-iam:minimizePolicies": True, "aws:cdk:bundling-stacks": []}, now=NOW)
+    read_settings({"@aws-cdk/aws-iam:minimizePolicies": True, "aws:cdk:bundling-stacks": []}, now=NOW)
 
 
 def test_text_of_the_command_line_is_read() -> None:
-    settings = Settings.from_context(
+    settings = read_settings(
         {
             "availability_zones": "use2-az2, use2-az3",
             "nat_gateways": "2",
@@ -71,14 +72,14 @@ def test_text_of_the_command_line_is_read() -> None:
 
 def test_a_small_node_has_its_zones_and_the_price_that_is_given() -> None:
     given = {"node_type": "trn2.3xlarge", "region": "ap-southeast-4", "price_per_node_hour": "3.5"}
-    settings = Settings.from_context(given, now=NOW)
+    settings = read_settings(given, now=NOW)
     assert settings.node_zones == ("apse4-az1", "apse4-az2", "apse4-az3")
     assert settings.node_price == 3.5
     assert settings.shape.claims == (1,)
 
 
 def test_a_reservation_makes_the_node_reserved() -> None:
-    settings = Settings.from_context(
+    settings = read_settings(
         {**RESERVED, "capacity_start": "2026-12-01T11:30:00+00:00", "capacity_end": "2026-12-03T11:30:00+00:00"},
         now=NOW,
     )
@@ -173,7 +174,7 @@ def test_public_ranges_are_added_up(ranges: str, words: str) -> None:
 
 def test_a_companys_own_ranges_pass_however_often_they_are_named() -> None:
     ranges = "11.0.0.0/8,11.0.0.0/9,11.128.0.0/9"
-    assert len(Settings.from_context({"endpoint_public_cidrs": ranges}, now=NOW).endpoint_public_cidrs) == 3
+    assert len(read_settings({"endpoint_public_cidrs": ranges}, now=NOW).endpoint_public_cidrs) == 3
 
 
 VPC = {"vpc_id": "vpc-0123456789abcdef0"}
@@ -213,7 +214,7 @@ def test_a_vpc_of_yours_may_have_any_range_and_four_zones() -> None:
         "trn2_zones": "usw2-az4",
     }
     subnets = ",".join(f"subnet-0123456789abcdef{i}" for i in range(4))
-    settings = Settings.from_context(
+    settings = read_settings(
         {**VPC, **four, "subnet_ids": subnets, "vpc_cidr": "10.1.2.0/24", "price_per_node_hour": "30"}, now=NOW
     )
     assert settings.node_zones == ("usw2-az4",)
@@ -230,7 +231,7 @@ CLUSTER = {
 
 
 def test_a_cluster_of_yours_is_all_that_eks_says_of_it() -> None:
-    settings = Settings.from_context(CLUSTER, now=NOW)
+    settings = read_settings(CLUSTER, now=NOW)
     assert (settings.eks_cluster, settings.cluster_name) == ("Theirs_1", "specdecode")
 
 
@@ -260,9 +261,9 @@ def test_half_a_cluster_of_yours_is_refused(given: dict[str, str], words: tuple[
 
 def test_nodes_that_are_made_in_it_have_the_settings_of_nodes() -> None:
     given = {"karpenter_node_role": "KarpenterNodes", "nodes": "2", "capacity_reservation_id": "cr-0123456789abcdef0"}
-    settings = Settings.from_context(CLUSTER | given, now=NOW)
+    settings = read_settings(CLUSTER | given, now=NOW)
     assert settings.makes_nodes and settings.nodes == 2
-    assert not Settings.from_context(CLUSTER, now=NOW).makes_nodes
+    assert not read_settings(CLUSTER, now=NOW).makes_nodes
     assert Settings().makes_nodes
 
 
@@ -323,7 +324,7 @@ def test_tables_fit_each_other() -> None:
         assert not {*zones} & {*EKS_REFUSES}
     for minor in ADDONS:
         for name in ENGINE_GENERATIONS:
-            Settings.from_context({"kubernetes_version": minor, "engine_generation": name}, now=NOW)
+            read_settings({"kubernetes_version": minor, "engine_generation": name}, now=NOW)
 
 
 def test_every_ami_that_can_be_chosen_is_one_to_use() -> None:

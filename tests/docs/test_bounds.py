@@ -10,8 +10,8 @@ import pytest
 from specdecode.experiment import load_preset, preset_names, prices, shapes
 from specdecode.planning import Inventory, make_plan
 
-from constructs_lib.pipeline.pipeline_states import definition
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.states import definition
+from constructs_lib.settings.fields import Settings
 from tests.pricing import PRICED
 from tools.reference import bounds
 

@@ -13,7 +13,7 @@ from specdecode.cli import app
 from specdecode.experiment import from_document, load_engine, load_preset, parse_overrides, preset_names
 from specdecode.planning import Inventory, make_bill, make_plan
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.reading import read_settings
 from tests.docs import test_operations as operations
 from tests.docs.markdown import PAGES, ROOT, Block, blocks, name
 from tests.pricing import PRICED
@@ -83,7 +83,7 @@ def test_cdk_commands_name_settings_that_exist(words: list[str]) -> None:
     verb, *rest = words[words.index("cdk") + 1 :]
     assert verb in CDK_VERBS, verb
     context = dict(value.split("=", 1) for flag, value in itertools.pairwise(rest) if flag == "-c")
-    Settings.from_context(context)
+    read_settings(context)
 
 
 @pytest.mark.parametrize("words", lines("aws"))

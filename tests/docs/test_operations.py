@@ -15,7 +15,8 @@ from specdecode.experiment.prices import HOURS_A_MONTH
 from specdecode.experiment.standing import DESTROY_MINUTES
 
 from constructs_lib.settings.costs import resting_cost
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import read_settings
 from tests.conftest import STACKS
 from tests.templates import Templates
 from tools.reference.costs import bill_of
@@ -85,7 +86,7 @@ def test_cdk_commands_name_stacks_and_settings_that_exist(command: str) -> None:
             assert word == "--all"
         else:
             assert word in STACKS
-    Settings.from_context(context)
+    read_settings(context)
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("kubectl ")])

@@ -9,7 +9,7 @@ from specdecode.experiment import Capacity, prices
 from specdecode.experiment.standing import ALARMS, DASHBOARDS, SYSTEM_NODES, SYSTEM_VOLUME_GIB
 
 from constructs_lib.settings.costs import capacity, hourly_cost, resting_cost
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from tests.templates import Templates
 
 BLOCK = {

@@ -8,8 +8,8 @@ from specdecode.manifests import network_policies
 from specdecode.manifests.pods import on_cpu_nodes
 from specdecode.planning.cost import NODE_STOP_MINUTES
 
-from constructs_lib.capacity.neuron_amis import STAGING_AMI
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import STAGING_AMI
 from rehearsal.kubernetes import resources, schema, schema_check, schema_values, validation
 from tests.templates import Templates
 

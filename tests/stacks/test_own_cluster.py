@@ -10,8 +10,8 @@ from specdecode import names
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
-from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP, objects
-from constructs_lib.settings.settings import Settings
+from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP, objects
+from constructs_lib.settings.reading import read_settings
 from tests.conftest import Assembly, synthesize
 from tests.stacks.test_iam_lint import assert_explained
 from tests.stacks.test_own_network import OF_A_NETWORK, SUBNETS, VPC
@@ -66,7 +66,7 @@ def test_objects_of_the_cluster(alone: Templates, snapshot: SnapshotAssertion) -
     """What a deployment applies, and what the administrator has applied before."""
     applied = alone.manifests().values()
     assert not {obj["kind"] for obj in applied} & CLUSTER_WIDE
-    before = objects(Settings.from_context(CONTEXT))
+    before = objects(read_settings(CONTEXT))
     assert {"deployed": sorted(map(named, applied)), "administrator": before} == snapshot(
         extension_class=JSONSnapshotExtension
     )
@@ -87,7 +87,7 @@ def test_who_comes_in_and_as_whom(alone: Templates) -> None:
     groups = {group for entry in entries for group in entry["KubernetesGroups"]}
     known = {
         subject["name"]
-        for obj in objects(Settings.from_context(CONTEXT))
+        for obj in objects(read_settings(CONTEXT))
         if obj["kind"] == "RoleBinding"
         for subject in obj["subjects"]
     }
@@ -96,9 +96,9 @@ def test_who_comes_in_and_as_whom(alone: Templates) -> None:
 
 
 def test_only_the_deployment_has_a_right_outside_the_namespace() -> None:
-    wide = [obj for obj in objects(Settings.from_context(CONTEXT)) if obj["kind"] == "ClusterRoleBinding"]
+    wide = [obj for obj in objects(read_settings(CONTEXT)) if obj["kind"] == "ClusterRoleBinding"]
     assert [[subject["name"] for subject in obj["subjects"]] for obj in wide] == [[DEPLOYER_GROUP]]
-    (role,) = [obj for obj in objects(Settings.from_context(CONTEXT)) if obj["kind"] == "ClusterRole"]
+    (role,) = [obj for obj in objects(read_settings(CONTEXT)) if obj["kind"] == "ClusterRole"]
     assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"persistentvolumes"}
 
 
@@ -137,20 +137,20 @@ def test_in_their_karpenter_the_stack_makes_a_backstop_and_nothing_of_a_cluster(
 
 def test_objects_in_their_karpenter(snapshot: SnapshotAssertion) -> None:
     """What the administrator applies more than for nodes that are simply there."""
-    plain = objects(Settings.from_context(CONTEXT))
-    more = [obj for obj in objects(Settings.from_context(KARPENTER)) if obj not in plain]
+    plain = objects(read_settings(CONTEXT))
+    more = [obj for obj in objects(read_settings(KARPENTER)) if obj not in plain]
     assert more == snapshot(extension_class=JSONSnapshotExtension)
 
 
 def test_every_object_of_ours_there_has_a_name_that_is_ours_and_a_label() -> None:
-    for obj in objects(Settings.from_context(KARPENTER)):
+    for obj in objects(read_settings(KARPENTER)):
         if obj["kind"] in CLUSTER_WIDE - {"Namespace"}:
             assert obj["metadata"]["name"].startswith("specdecode-"), obj["metadata"]
             assert obj["metadata"]["labels"]["app.kubernetes.io/name"] == "specdecode"
 
 
 def test_rights_there_to_change_anything_are_for_the_replicas_of_our_pools_alone() -> None:
-    given = objects(Settings.from_context(KARPENTER))
+    given = objects(read_settings(KARPENTER))
     wide = {obj["metadata"]["name"]: obj["rules"] for obj in given if obj["kind"] == "ClusterRole"}
     assert set(wide) == {"specdecode-reader", "specdecode-pipeline", "specdecode-deployer"}
     assert {verb for rule in wide["specdecode-reader"] for verb in rule["verbs"]} == {"get", "list"}
@@ -235,8 +235,8 @@ def test_functions_know_the_group_and_the_backstop_ends_its_instances_alone(scal
 
 
 def test_the_administrator_gives_a_sight_of_nodes_for_a_node_group() -> None:
-    plain = objects(Settings.from_context(CONTEXT))
-    more = [obj for obj in objects(Settings.from_context(GROUP)) if obj not in plain]
+    plain = objects(read_settings(CONTEXT))
+    more = [obj for obj in objects(read_settings(GROUP)) if obj not in plain]
     assert [named(obj) for obj in more] == ["ClusterRole /specdecode-reader", "ClusterRoleBinding /specdecode-reader"]
     assert {
         (resource, verb) for rule in more[0]["rules"] for resource in rule["resources"] for verb in rule["verbs"]

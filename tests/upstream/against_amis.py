@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from constructs_lib.capacity.neuron_amis import DRA_KUBELET, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
+from constructs_lib.settings.neuron_amis import DRA_KUBELET, NEURON_AMIS, REFUSED_AMIS, STAGING_AMI, version
 from constructs_lib.settings.versions import ADDONS
 from tests.upstream.changelog import NeuronVariant, neuron_variants, standard_releases
 from tests.upstream.conftest import Upstream

@@ -45,7 +45,7 @@ def synthesize(folder: Path) -> dict[str, Any]:
     import aws_cdk as cdk
 
     from app import compose
-    from constructs_lib.settings.settings import Settings
+    from constructs_lib.settings.fields import Settings
     from constructs_lib.storage.bundle import build_bundle
 
     flags = json.loads((FOLDER.parents[1] / "cdk.json").read_text())["context"]

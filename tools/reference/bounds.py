@@ -21,9 +21,9 @@ from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
 from specdecode.planning.events import BEFORE_THE_NODE, QUEUE_LIMIT, longest_node_minutes
 
-from constructs_lib.pipeline.pipeline_functions import FUNCTIONS
-from constructs_lib.pipeline.pipeline_states import EXECUTION_TIMEOUT_S, definition
-from constructs_lib.settings.settings import Settings
+from constructs_lib.pipeline.functions import FUNCTIONS
+from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition
+from constructs_lib.settings.fields import Settings
 from tools.reference import page, table
 
 INTRODUCTION = """\

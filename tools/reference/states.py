@@ -7,8 +7,8 @@ from typing import Any
 
 from specdecode.steps import errors
 
-from constructs_lib.pipeline.pipeline_state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
-from constructs_lib.pipeline.pipeline_states import EXECUTION_TIMEOUT_S, definition
+from constructs_lib.pipeline.state_kinds import NEVER_AGAIN, TASK_TIMEOUT_S
+from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition
 from tools.reference import page, table
 
 INPUT = """## Input

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from constructs_lib.settings.facts import document
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 from rehearsal import tools
 from tests.docs.markdown import ROOT, blocks
 

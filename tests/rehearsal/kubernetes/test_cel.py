@@ -5,7 +5,7 @@ from cel_expr_python import cel as google
 from specdecode.experiment.claims import claim_template
 from specdecode.experiment.shapes import TRN2
 
-from constructs_lib.capacity.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
+from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
 from rehearsal.kubernetes import cel
 from rehearsal.kubernetes.controllers.slices import device
 

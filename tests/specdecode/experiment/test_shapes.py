@@ -148,7 +148,7 @@ def test_no_other_module_knows_the_types_by_name():
         for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
         if token.type == tokenize.STRING and token.string.strip("\"'") in SHAPES
     }
-    assert named == {"constructs_lib/settings/settings.py"}
+    assert named == {"constructs_lib/settings/fields.py"}
 
 
 def test_no_other_module_counts_devices_or_cores():

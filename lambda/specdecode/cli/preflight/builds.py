@@ -55,6 +55,6 @@ def amis(ask: Ask) -> Iterator[Check]:
             yield Check(f"AMI of {purpose}", "ok", f"{release} is {values[name]}")
         else:
             staging = purpose == "staging"
-            where = "STAGING_AMI in constructs_lib/capacity/neuron_amis.py" if staging else "-c neuron_ami=…"
+            where = "STAGING_AMI in constructs_lib/settings/neuron_amis.py" if staging else "-c neuron_ami=…"
             fix = f"choose a release that EKS has ({where}); its parameter is {name}"
             yield Check(f"AMI of {purpose}", "fail", f"{ask.region} has no {release} for {ask.facts.kubernetes}", fix)

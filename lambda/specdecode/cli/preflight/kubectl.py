@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Sequence
 
-OBJECTS = ".venv/bin/python -m constructs_lib.cluster.cluster_objects | kubectl apply -f -"
+OBJECTS = ".venv/bin/python -m constructs_lib.cluster.administrator_objects | kubectl apply -f -"
 """What the cluster's administrator applies."""
 TIMEOUT_S = 20
 

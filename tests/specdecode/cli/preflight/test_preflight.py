@@ -184,12 +184,12 @@ def test_a_stack_of_another_version_says_so(world):
 
 def test_the_facts_of_the_checkout_are_those_that_a_stack_puts_out():
     from constructs_lib.settings.facts import document
-    from constructs_lib.settings.settings import Settings
+    from constructs_lib.settings.reading import read_settings
 
     given = {"alert_email": "you@example.com", "capacity_zones": "use2-az1"}
-    stated = DeploymentFacts.model_validate_json(document(Settings.from_context(given)))
+    stated = DeploymentFacts.model_validate_json(document(read_settings(given)))
     assert stated == source.of_checkout([f"{key}={value}" for key, value in given.items()])
-    assert "you@example.com" not in document(Settings.from_context(given))
+    assert "you@example.com" not in document(read_settings(given))
 
 
 def test_pin_writes_the_digest(world, monkeypatch, tmp_path):

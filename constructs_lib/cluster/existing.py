@@ -10,17 +10,17 @@ from aws_cdk import aws_iam as iam
 from aws_cdk.lambda_layer_kubectl_v35 import KubectlV35Layer
 from constructs import Construct, IDependable
 
-from constructs_lib.cluster.cluster_objects import DEPLOYER_GROUP
+from constructs_lib.cluster.administrator_objects import DEPLOYER_GROUP
 from constructs_lib.cluster.kubectl import MEMORY, settle
 from constructs_lib.cluster.network import Network
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 
 class ImportedCluster(Construct):
     """Nothing of the cluster is made or changed: only the functions that apply our objects, and their way in.
 
     They stand in the cluster as members of DEPLOYER_GROUP, whose rights its administrator has given
-    (constructs_lib/cluster/cluster_objects.py). `needs` is what must be there before an object is applied.
+    (constructs_lib/cluster/administrator_objects.py). `needs` is what must be there before an object is applied.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

@@ -1,40 +1,12 @@
-"""Runs that start by themselves: the part of the settings that says which, when and at what price."""
-
-from __future__ import annotations
+"""What the settings of a schedule must satisfy. Pure checks that return one line a problem."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, Field
-from specdecode.names import DEFAULT_PRESET
-
-from constructs_lib.pipeline.cron import firing, last_year
-
-if TYPE_CHECKING:
-    from constructs_lib.settings.settings import Settings
-
-BLOCK = "block"
-"""The schedule of one run: when the Capacity Block begins."""
-
-
-class ScheduleSettings(BaseModel):
-    """No run starts by itself unless `schedule` is given."""
-
-    schedule: str | None = Field(
-        None,
-        description="When a run starts by itself: `cron(0 1 * * ? *)`, or `block` for one as the Capacity Block begins "
-        "([how](how-to/run-on-a-schedule.md)); unset, never.",
-    )
-    schedule_experiment: str = Field(DEFAULT_PRESET, description="What it runs: a preset, or a YAML file.")
-    schedule_time_zone: str = Field("UTC", description="Time zone of `schedule`, as `Europe/Berlin`.")
-    schedule_accept_cost_usd: float | None = Field(
-        None,
-        gt=0,
-        description="USD that each such run may cost at most, by its deadlines; an experiment that could cost more is "
-        "refused at synth. Unset, `accept_cost_above_usd`.",
-    )
+from constructs_lib.settings.cron import firing, last_year
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.schedule_fields import BLOCK, ScheduleSettings
 
 
 def problems(settings: Settings) -> Iterator[str]:

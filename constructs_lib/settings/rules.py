@@ -1,20 +1,15 @@
 """What the settings must satisfy together: pure checks that return one line a problem."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from constructs_lib.capacity.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
-from constructs_lib.settings import cluster_rules, settings_schedule
+from constructs_lib.settings import cluster_rules, schedule_rules
 from constructs_lib.settings import network_rules as network
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS, REFUSED_AMIS, EngineGeneration
 from constructs_lib.settings.versions import ADDONS
 from constructs_lib.settings.zones import REGION_ZONES, problem_of
-
-if TYPE_CHECKING:
-    from constructs_lib.settings.settings import Settings
 
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
 """The retentions that CloudWatch Logs takes."""
@@ -30,7 +25,7 @@ def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
     yield from _public_addresses(settings.endpoint_public_cidrs)
     yield from _kubernetes_and_ami(settings)
     yield from _capacity(settings, now=now)
-    yield from settings_schedule.problems(settings)
+    yield from schedule_rules.problems(settings)
     if settings.log_retention_days not in LOG_RETENTION_DAYS:
         yield f"log_retention_days: CloudWatch Logs takes {', '.join(map(str, LOG_RETENTION_DAYS))}"
 
@@ -113,7 +108,7 @@ def _ami(settings: Settings, generation: EngineGeneration) -> Iterator[str]:
     elif ami is None:
         yield (
             f"neuron_ami: {settings.ami} is no release that the project knows; {use}, or add it to "
-            "constructs_lib/capacity/neuron_amis.py with its driver, kernel and kubelets"
+            "constructs_lib/settings/neuron_amis.py with its driver, kernel and kubelets"
         )
     elif not generation.takes(ami.driver):
         below = f" and below {generation.driver_below}" if generation.driver_below else ""

@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 from specdecode import names
 
-from constructs_lib.settings.settings import Settings
+from constructs_lib.settings.fields import Settings
 
 READER_GROUP = "specdecode:reader"
 """Kubernetes group of every function; the writers are in names.PIPELINE_GROUP beside it."""
@@ -108,7 +108,7 @@ def rights(settings: Settings) -> dict[str, str]:
 class PipelineAccess(Construct):
     """Roles in Kubernetes, the way to the API server, and an access entry for each function's role.
 
-    In a cluster that exists its administrator has given the roles (constructs_lib/cluster/cluster_objects.py).
+    In a cluster that exists its administrator has given the roles (constructs_lib/cluster/administrator_objects.py).
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from constructs_lib.pipeline.pipeline_state_kinds import (
+from constructs_lib.pipeline.state_kinds import (
     RETRY,
     RETRY_CLEANUP,
     RETRY_DIAGNOSIS,

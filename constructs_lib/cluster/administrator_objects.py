@@ -1,6 +1,6 @@
 """What the administrator of a cluster that exists applies once, before the first deployment.
 
-    .venv/bin/python -m constructs_lib.cluster.cluster_objects [KEY=VALUE...] | kubectl apply -f -
+    .venv/bin/python -m constructs_lib.cluster.administrator_objects [KEY=VALUE...] | kubectl apply -f -
 
 It prints the namespace with its Pod Security Standard, bounds and network policies, and all rights in Kubernetes that
 the deployment and the pipeline have there; with `karpenter_node_role`, NodePools of no nodes too. It reads the settings
@@ -20,9 +20,10 @@ from specdecode.experiment.assets import kubernetes_objects
 from constructs_lib.capacity import foreign_karpenter, node_group
 from constructs_lib.cluster.manifest import Manifest
 from constructs_lib.cluster.workspace import network_policies, workspace
-from constructs_lib.pipeline import pipeline_access as access
+from constructs_lib.pipeline import access
 from constructs_lib.settings.facts import context_of
-from constructs_lib.settings.settings import Settings, SettingsError
+from constructs_lib.settings.fields import Settings
+from constructs_lib.settings.reading import SettingsError, read_settings
 from constructs_lib.storage.volumes import PREFIXES
 
 DEPLOYER_GROUP = "specdecode:deployer"
@@ -70,7 +71,7 @@ def objects(settings: Settings) -> list[Manifest]:
 def main(given: list[str]) -> int:
     """Print them."""
     try:
-        settings = Settings.from_context(context_of((Path(__file__).resolve().parents[2],), given))
+        settings = read_settings(context_of((Path(__file__).resolve().parents[2],), given))
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,28 +1,20 @@
-"""What a deployment can choose: one model read from the CDK context (`cdk.json`, `cdk deploy -c key=value`)."""
+"""What a deployment can choose: the fields, and what follows from them. `reading` fills them, `rules` checks them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from difflib import get_close_matches
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from specdecode import names
-from specdecode.experiment import credentials, shapes
+from specdecode.experiment import shapes
 from specdecode.experiment.capacity import ACCEPT_COST_ABOVE
 from specdecode.experiment.claims import ClaimConstraint
 from specdecode.giving_back import LONGEST_RUN_HOURS, STUCK_GRACE_HOURS
 
-from constructs_lib.capacity.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
-from constructs_lib.settings.settings_place import PlaceSettings, Texts, split
-from constructs_lib.settings.settings_rules import problems_across
-from constructs_lib.settings.settings_schedule import ScheduleSettings
-
-
-class SettingsError(ValueError):
-    """The context holds something that cannot work; the message lists every problem."""
+from constructs_lib.settings.neuron_amis import ENGINE_GENERATIONS, NEURON_AMIS
+from constructs_lib.settings.place_fields import PlaceSettings, Texts, split
+from constructs_lib.settings.schedule_fields import ScheduleSettings
 
 
 def _pairs(value: Any) -> Any:
@@ -175,44 +167,3 @@ class Settings(ScheduleSettings, PlaceSettings):
     def neuron_driver(self) -> str:
         """Kernel driver of that AMI. Raises KeyError for one that is not listed, which the rules refuse."""
         return NEURON_AMIS[self.ami].driver
-
-    @classmethod
-    def from_context(cls, context: Mapping[str, Any], *, now: datetime | None = None) -> Settings:
-        """Read the settings out of a CDK context; keys with `:`, `/` or `@` are the CDK's own.
-
-        Raises SettingsError with all problems, one a line, each naming its key and what to do.
-        """
-        values = {key: value for key, value in context.items() if not re.search(r"[:/@]", key)}
-        problems = []
-        for key in sorted(key for key in set(values) - set(cls.model_fields) if not credentials.kind_of(key)):
-            near = get_close_matches(key, cls.model_fields, n=1)
-            problems.append(f"{key}: no such setting" + (f"; did you mean {near[0]}?" if near else ""))
-        secret = {place: kind for place, kind in credentials.found(values)}
-        problems += [f"{place}: holds what looks like {kind}; {credentials.ADVICE}" for place, kind in secret.items()]
-        rejected = {place.partition(".")[0] for place in secret}
-        known = {
-            key: value
-            for key, value in values.items()
-            if key in cls.model_fields and value != "" and key not in rejected
-        }
-        try:
-            settings = cls(**known)
-        except ValidationError as error:
-            for item in error.errors():
-                key = str(item["loc"][0])
-                rejected.add(key)
-                problems.append(f"{key}: {item['msg'].removeprefix('Value error, ')} (given: {item['input']!r})")
-            settings = cls.model_construct(**cls._valid_part(known, rejected))
-        problems += [text for text in problems_across(settings, now=now or datetime.now(UTC))]
-        if problems:
-            raise SettingsError(
-                "The settings cannot work:\n"
-                + "\n".join(f"  - {text}" for text in problems)
-                + "\nSee docs/settings.md."
-            )
-        return settings
-
-    @classmethod
-    def _valid_part(cls, known: Mapping[str, Any], rejected: set[str]) -> dict[str, Any]:
-        """The given values that validate, so that the rules across settings can be checked beside the bad ones."""
-        return cls(**{key: value for key, value in known.items() if key not in rejected}).model_dump()
