@@ -2,7 +2,7 @@
 
 Runs `make rehearse EXPERIMENT=rehearsal-load` so many times, one after the other, and notes the machine's load average
 before and after each. Or takes runs that there are: `FOLDER=BEFORE,AFTER …`, with those two load averages. Writes
-benchmarks/results/rehearsal_load.json and what docs/rehearsal.md says of the runs.
+benchmarks/results/rehearsal_load.json and what docs/rehearsal/results.md says of the runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from specdecode.measures.student import log_mean
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "rehearsal_load.json"
-PAGE = ROOT / "docs" / "rehearsal.md"
+PAGE = ROOT / "docs" / "rehearsal" / "results.md"
 START, END = "<!-- table of benchmarks/rehearsal_load.py -->", "<!-- end of the table of loads -->"
 
 

@@ -1,4 +1,6 @@
-"""A Kubernetes API double with the controllers, Karpenter and node that a rehearsal needs. See README.md.
+"""A Kubernetes API double with the controllers, Karpenter and the node that a rehearsal needs.
+
+How it is built: docs/rehearsal/kubernetes.md.
 
 Why it is so: ADR 20.
 """

@@ -2,7 +2,7 @@
 
 The API server merges it field by field (structured-merge-diff) and needs to know each, then converts the result to its
 own type; what fails there is an error of its own, not of the client's: status 500 without a reason. Texts: as a real
-API server 1.35 answered ([conformance](../../docs/rehearsal.md#the-mutants)).
+API server 1.35 answered (docs/rehearsal/kubernetes.md).
 """
 
 import json

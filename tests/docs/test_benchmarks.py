@@ -56,7 +56,7 @@ def test_the_table_of_several_loads_is_the_measured_one_and_no_load_breaks_its_b
 
 
 def test_the_curve_of_the_rehearsal_is_that_of_its_runs_with_the_machines_load() -> None:
-    page, found = (ROOT / "docs" / "rehearsal.md").read_text(), results("rehearsal_load")
+    page, found = (ROOT / "docs" / "rehearsal" / "results.md").read_text(), results("rehearsal_load")
     assert "\n".join(rehearsal_load.table(found)) in page
     assert len(found["runs"]) >= 3
     for run in found["runs"]:
