@@ -36,6 +36,18 @@ LAYER = {
 }
 """Package of `specdecode` -> layer; an import goes to a lower layer or stays in its own package."""
 
+ROOM = {
+    "results": 0,
+    "statistics": 1,
+    "loads": 2,
+    "several_runs": 2,
+    "texts": 3,
+    "advice": 4,
+    "other_tools": 4,
+    "report": 6,
+}
+"""Room of `specdecode.analysis` -> layer. The modules beside the rooms bring them together: layer 5."""
+
 
 def modules(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
@@ -65,6 +77,36 @@ def test_specdecode_imports_run_downward(path: Path) -> None:
         if parts[0] != "specdecode" or len(parts) < 2 or parts[1] not in LAYER or own not in LAYER:
             continue
         assert parts[1] == own or LAYER[parts[1]] < LAYER[own], f"{own} (layer {LAYER[own]}) imports {name}"
+
+
+def test_rooms_of_analysis_import_downward() -> None:
+    analysis = PACKAGE / "analysis"
+    for path in modules(analysis):
+        own = path.relative_to(analysis).parts[0]
+        for name in imports(path):
+            room = name.removeprefix("specdecode.analysis.").split(".")[0]
+            if room != own and room in ROOM:
+                assert ROOM[room] < ROOM.get(own, 5), f"{path.relative_to(analysis)} imports {name}"
+
+
+@pytest.mark.parametrize("root", [PACKAGE], ids=lambda path: path.name)
+def test_no_file_imports_one_that_imports_it(root: Path) -> None:
+    """Imports within functions and under TYPE_CHECKING count: a reader must know both files to understand one."""
+    files = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in modules(root)}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    needs: dict[str, set[str]] = {}
+    for name, path in files.items():
+        needs[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                needs[name] |= {alias.name for alias in node.names} & files.keys()
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                within = {f"{node.module}.{alias.name}" for alias in node.names}
+                needs[name] |= within & files.keys()
+                needs[name] |= {node.module} & files.keys() if within - files.keys() else set()
+    while ready := {name for name, needed in needs.items() if not needed & needs.keys()}:
+        needs = {name: needed for name, needed in needs.items() if name not in ready}
+    assert not needs, f"circles are among these: {sorted(needs)}"
 
 
 @pytest.mark.parametrize("folder", ["constructs_lib", "stacks"])

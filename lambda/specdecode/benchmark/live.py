@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from specdecode.benchmark.progress import BlockProgress, milliseconds
+from specdecode.benchmark.block_progress import BlockProgress, milliseconds
 from specdecode.escape import line
 from specdecode.records import RequestRecord
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import specdecode
+from specdecode.benchmark.block_progress import BlockProgress
 from specdecode.benchmark.live import LiveProgress
-from specdecode.benchmark.progress import BlockProgress, PlainProgress, progress_for
+from specdecode.benchmark.progress import PlainProgress, progress_for
 from specdecode.records import ErrorKind
 
 from tests.specdecode.benchmark.making import record

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from specdecode.analysis.loads.k_by_load import in_words
 from specdecode.analysis.report import numbers, work
+from specdecode.analysis.report.contents import contents
 from specdecode.analysis.report.curves import formula
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.results.comparison import Comparison
@@ -30,7 +31,7 @@ def render_html(comparison: Comparison) -> str:
     A content security policy in the page forbids every network request and every script but these (by hash).
     """
     view = ReportView(comparison)
-    return _page("report.html.j2", view.drawn.data, c=comparison, view=view)
+    return _page("report.html.j2", view.drawn.data, c=comparison, view=view, contents=contents(view))
 
 
 def render_trend(points: Sequence[TrendPoint]) -> str:

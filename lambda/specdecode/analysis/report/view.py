@@ -11,7 +11,6 @@ import yaml
 from specdecode.analysis.advice.sweep import speculative
 from specdecode.analysis.report import curves, load_drawn, nodes, turns
 from specdecode.analysis.report.axis import Axis
-from specdecode.analysis.report.contents import Entry, contents
 from specdecode.analysis.report.drawn import Drawn
 from specdecode.analysis.report.load_drawn import LoadChart
 from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
@@ -248,11 +247,6 @@ class ReportView:
     def winner(self) -> Served | None:
         """How the recommended arm was served."""
         return winner(self.comparison)
-
-    @cached_property
-    def contents(self) -> list[Entry]:
-        """The sections of this page, as they follow each other."""
-        return contents(self)
 
     @property
     def dated(self) -> bool:
