@@ -1,0 +1,160 @@
+"""Notes of a report: what a reader must know before believing its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from specdecode.analysis.results.comparison import Drift
+from specdecode.analysis.results.context import RunContext
+from specdecode.analysis.statistics.measured import AtLevel
+from specdecode.analysis.texts.published import published_notes, which_comparison
+from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep
+from specdecode.experiment.step import ASSUMED, most_tokens_said
+from specdecode.measures.arm import Key, Measured
+from specdecode.measures.client_lateness import DOUBTFUL_S, HELD_BACK_S, held_back
+from specdecode.measures.drafts import ESTIMATED
+from specdecode.measures.together import apart
+from specdecode.records import RequestRecord
+
+
+def notes(
+    experiment: Experiment,
+    context: RunContext,
+    levels: Sequence[AtLevel],
+    moved: Sequence[Drift],
+    of_nodes: Iterable[str],
+) -> tuple[str, ...]:
+    """All notes, in the order of the report. `of_nodes` has those about several nodes."""
+    first = levels[0]
+    arms = first.arms
+    records = [record for each in arms.values() for record in each.block.records]
+    return (
+        *of_nodes,
+        *published_notes(experiment, first),
+        *which_comparison(experiment),
+        *context.notes,
+        *_about_endpoints(experiment),
+        *_assumed_yield(experiment, arms),
+        *_gaps(arms),
+        *_not_measured(experiment, context, arms),
+        *_unknown(first),
+        *_late(records),
+        *_impossible(arms),
+        *_device_groups(context, moved),
+        *_drifted(experiment, moved),
+        *_together(levels),
+    )
+
+
+def _about_endpoints(experiment: Experiment) -> list[str]:
+    """What is not known where the arms are servers that already ran."""
+    if not isinstance(experiment, EndpointExperiment):
+        return []
+    levels = experiment.workload.levels
+    queue = (
+        " Nor is how many requests they decode together: a load beyond that measures their queue, and a crossover "
+        "beside it may be too far out."
+    )
+    unpriced = [variant.name for variant in experiment.variants if variant.price_per_hour is None]
+    price = f" Without price_per_hour there are no dollars per million tokens ({', '.join(unpriced)})."
+    return [
+        "The arms are servers that already ran: what they ran on, with which settings, and who else asked them "
+        f"meanwhile is not known here.{queue if len(levels) > 1 and levels[0].concurrency else ''}"
+        f"{price if unpriced else ''}"
+    ]
+
+
+def _gaps(arms: Mapping[Key, Measured]) -> list[str]:
+    """Where the answers' own counts of drafts and the engine's counters are not of the same steps."""
+    return [
+        f"{variant} / {case}: {each.arm.drafted_gap}." for (variant, case), each in arms.items() if each.arm.drafted_gap
+    ]
+
+
+def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
+    """Where an estimate of acceptance rests on what nobody said of the engine."""
+    estimated = {name for (name, _), each in arms.items() if each.arm.acceptance_source == ESTIMATED}
+    assumed = [
+        variant.name
+        for variant in experiment.variants
+        if variant.name in estimated and most_tokens_said(experiment, variant) is None
+    ]
+    if not assumed:
+        return []
+    return [
+        f"What a step yields at most is not known of {', '.join(assumed)}: {ASSUMED} tokens are assumed, as of vLLM's "
+        "own engines. With NxD Inference (vLLM on Neuron up to 0.16) it is k, and the acceptance shown is too low: say "
+        "so (`most_tokens_per_step: k`; `specdecode bench --most-tokens-per-step NAME=k`)."
+    ]
+
+
+def _not_measured(experiment: Experiment, context: RunContext, arms: Mapping[Key, Measured]) -> list[str]:
+    """Arms without a figure: one note of a sweep, else one for each arm."""
+    left_out = [v.name for v in experiment.variants if not any(name == v.name for name, _ in arms)]
+    if context.sweep and left_out:
+        measured, all_arms = len(experiment.variants) - len(left_out), len(experiment.variants)
+        return [f"The sweep measured {measured} of {all_arms} arms. {context.sweep[-1].reason}"]
+    return [f"The arm {name} was not measured: nothing here is about it." for name in left_out]
+
+
+def _unknown(at: AtLevel) -> Iterator[str]:
+    """Records that belong to no arm or case of the experiment."""
+    if at.unknown:
+        listed = ", ".join("/".join(key) for key in at.unknown[:5])
+        yield f"Records of arms or cases that the experiment does not have were left out: {listed}."
+
+
+def _late(records: Sequence[RequestRecord]) -> Iterator[str]:
+    """Requests whose times the load generator itself may have changed."""
+    lagging = sum(record.time_doubt_s > DOUBTFUL_S for record in records)
+    if lagging:
+        yield (
+            f"In {lagging} of {len(records)} requests the load generator fell behind by more than "
+            f"{DOUBTFUL_S * 1000:.0f} ms and read several chunks at once: their times are doubtful."
+        )
+    if (delay_s := held_back(records)) > HELD_BACK_S:
+        yield (
+            f"Requests waited up to {delay_s:.1f} s in the load generator, as too many were under way; the wait is in "
+            "their times."
+        )
+
+
+def _device_groups(context: RunContext, moved: Sequence[Drift]) -> Iterator[str]:
+    """Arms that ran on different devices and did not swap them."""
+    if not context.device_groups or any(item.cause == "device group" for item in moved):
+        return
+    if len({frozenset(item.devices) for item in context.device_groups}) > 1:
+        yield (
+            "The arms ran on different device groups and did not swap them: a difference between the groups would "
+            "look like a difference from the base. Two rounds (workload.rounds=2) separate them."
+        )
+
+
+def _drifted(experiment: Experiment, moved: Sequence[Drift]) -> list[str]:
+    """Arms that differ from themselves."""
+    meaning = "a speed-up smaller than that counts as no difference."
+    if experiment.sweep is Sweep.ADAPTIVE:
+        meaning = "each arm is compared with the baseline that served beside it."
+    return [
+        f"{item.variant} moved by {item.ratio - 1:+.1%} between {item.first} and {item.second} "
+        f"({item.cause}): {meaning}"
+        for item in moved
+        if item.shown
+    ]
+
+
+def _together(levels: Sequence[AtLevel]) -> tuple[str, ...]:
+    """Loads that several clients were to measure together and did not."""
+    return tuple(apart(record for at in levels for each in at.arms.values() for record in each.block.records))
+
+
+def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
+    """Figures that no server can reach, each with the arms and cases that it was found in."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for (variant, case), each in arms.items():
+        for why in each.arm.impossible:
+            found.setdefault((variant, why), []).append(case)
+    return [
+        f"IMPOSSIBLE: {variant} in {', '.join(cases)}: {why}. No such figure is shown or used."
+        for (variant, why), cases in found.items()
+    ]
