@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from specdecode.analysis import Comparison
 from specdecode.escape import line
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 
 _Cell = Callable[[ArmCase], str]
 

@@ -11,7 +11,8 @@ from typing import Any
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Experiment
 from specdecode.measures.accounting import Accounting
-from specdecode.measures.arm import ArmCase, Measured
+from specdecode.measures.arm import Measured
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.metrics import ErrorRate, Goodput, TimePerOutputToken, TokensPerStep
 from specdecode.measures.metrics.goodput import good_requests
 

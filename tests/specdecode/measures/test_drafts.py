@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from specdecode.experiment.most_tokens import MostTokens
-from specdecode.measures.arm import ArmCase, Terms, measure_arm
+from specdecode.measures.arm import Terms, measure_arm
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.drafts import by_chunks
 from specdecode.records import Drafted, EngineCounters, ErrorKind, RequestError, RequestRecord
 

@@ -10,7 +10,7 @@ from specdecode.analysis.statistics.measured import AtLevel
 from specdecode.analysis.statistics.node_noise import between_nodes
 from specdecode.analysis.statistics.pairs import compare_pair
 from specdecode.experiment.model import Experiment
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 
 
 def other_loads(experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[LoadResult, ...]:

@@ -26,7 +26,7 @@ from specdecode.experiment.model import (
     TestCase,
     Workload,
 )
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics import OutputThroughput
 from specdecode.measures.student import LogMean, welch_log_ratio

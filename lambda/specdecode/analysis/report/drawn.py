@@ -11,7 +11,7 @@ from specdecode.analysis.report import curves, load_drawn
 from specdecode.analysis.report.numbers import digits, duration, figure, percent
 from specdecode.analysis.results.comparison import ArmCase, Comparison, Theory
 from specdecode.escape import line
-from specdecode.measures.arm import SAMPLES
+from specdecode.measures.arm_case import SAMPLES
 
 DISTRIBUTIONS = ("ttft", "time_per_output_token", "end_to_end_latency")
 """Metrics whose distribution over requests is drawn."""

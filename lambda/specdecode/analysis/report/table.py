@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from specdecode.analysis.results.comparison import HEADLINE, Comparison
 from specdecode.analysis.results.parts import MetricInfo
 from specdecode.escape import csv_cell
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.distribution import Summary
 from specdecode.measures.metrics import AcceptanceRate
 

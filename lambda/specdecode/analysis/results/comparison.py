@@ -20,7 +20,7 @@ from specdecode.analysis.results.work_result import Work
 from specdecode.escape import plain_json
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import AnyExperiment, Frozen
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.timeline import Stretch
 from specdecode.names import RUN_ID
 

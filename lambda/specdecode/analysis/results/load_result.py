@@ -5,7 +5,7 @@ from __future__ import annotations
 from specdecode.analysis.results.pair_result import Pair
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import Frozen
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 
 
 class LoadResult(Frozen):

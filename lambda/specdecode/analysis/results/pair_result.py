@@ -6,7 +6,7 @@ from typing import Literal
 
 from specdecode.analysis.results.parts import Equality, Estimate, Verdict
 from specdecode.experiment.model import Frozen
-from specdecode.measures.arm import ArmCase
+from specdecode.measures.arm_case import ArmCase
 
 HEADLINE = "request_output_throughput"
 """The metric that the verdict is about: output tokens per second of whole requests (ADR 80)."""

@@ -11,7 +11,8 @@ from specdecode.analysis.statistics.equality import equality
 from specdecode.analysis.statistics.groups import Stats, group
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
 from specdecode.experiment.model import Experiment, ServedVariant, Sweep, TestCase, Variant
-from specdecode.measures.arm import ArmCase, Key, Measured
+from specdecode.measures.arm import Key, Measured
+from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.settled import settled
 from specdecode.measures.student import LogMean
 
