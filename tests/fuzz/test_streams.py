@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from specdecode.benchmark import answer, client, sse
+from specdecode.benchmark import answer, sse
+from specdecode.benchmark.exchange import Exchange
 from specdecode.benchmark.fetch import MAX_BODY_BYTES, _WholeBody
 from specdecode.benchmark.http1 import HttpError, ResponseParser
 from specdecode.benchmark.sse import EventTooLong, SseParser
@@ -144,7 +145,7 @@ def framed(rng: random.Random, content: bytes) -> bytes:
             return rng.choice([b"", b"HTTP/1.1 100 Continue\r\n\r\n"]) + head + b"\r\n" + content
 
 
-def record_of(exchange: client._Exchange) -> RequestRecord:
+def record_of(exchange: Exchange) -> RequestRecord:
     now = exchange.last_at = time.monotonic()
     made = a_client("http://127.0.0.1:1")._record(planned("m"), exchange, exchange.error, 0.0, now, now + 1, None)
     line = made.model_dump_json()
@@ -155,7 +156,7 @@ def record_of(exchange: client._Exchange) -> RequestRecord:
 
 def exchanged(parts: list[bytes]) -> tuple[str, str | None, RequestError | None]:
     async def run() -> tuple[str, str | None, RequestError | None]:
-        exchange = client._Exchange()
+        exchange = Exchange()
         for part in parts:
             exchange.received(part, 0.5, None)
         exchange.closed(None, 0.6)

@@ -1,8 +1,8 @@
-"""One arm under load: sends a case's requests and tells what came of them."""
+"""Loads one arm: sends the requests of one case and level."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from specdecode.benchmark.client import Client, Deliver, MakeRecord, PlannedRequest
@@ -16,92 +16,108 @@ from specdecode.benchmark.request_body import request_body
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase, Workload
 
+ENDLESS = 2**31
+"""Arrivals of a load that ends by time: more than any server answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmLoad:
+    """Which requests of one case and level an arm gets, and how they are sent."""
+
+    case: TestCase
+    level: Level
+    workload: Workload
+    prompts: Sequence[Prompt]
+    """A prompt for each request of the largest level, then one for each warm-up request. Warm-up has prompts of its
+    own, so that a server that caches prefixes does not know the measured ones."""
+    plan: LoadPlan
+    skip: Collection[int]
+    """Indices of requests that were measured before."""
+    warm: bool
+    """The arm is warmed up for this case and level."""
+    histories: Histories
+    """Answers so far in the conversations of the case."""
+
+    @property
+    def measured(self) -> Sequence[Prompt]:
+        """The prompts without those of the warm-up."""
+        return self.prompts[: len(self.prompts) - self.workload.warmup_requests]
+
+    def arrivals(self) -> tuple[LoadPlan, Callable[[int], Sequence[int]], int]:
+        """The plan by arrivals; arrival number -> indices of its requests; and the number of arrivals.
+
+        A conversation is one arrival. Its turns are sent one after another, each when the turn before it has ended. So
+        a rate of requests becomes a rate of conversations. A load that ends by time repeats the prompts.
+        """
+        plan, prompts = self.plan, self.measured
+        every = _conversations(prompts if plan.requests is None else prompts[: plan.requests])
+        if plan.rate is not None:
+            plan = replace(plan, rate=plan.rate * len(every) / sum(map(len, every)))
+        if plan.requests is None:
+            return plan, lambda number: _repeated(every, number, len(prompts)), ENDLESS
+        own = plan.share.of(every, concurrency=None if plan.rate is not None else plan.concurrency)
+        left = [indices for each in own if (indices := [index for index in each if index not in self.skip])]
+        return replace(plan, requests=len(left)), left.__getitem__, len(left)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedArm:
-    """A client and what its server understands."""
+    """A client of an arm, and what the probe found of the arm's server."""
 
     client: Client
     facts: ArmFacts
 
-    async def load(
-        self,
-        *,
-        case: TestCase,
-        level: Level,
-        prompts: list[Prompt],
-        workload: Workload,
-        plan: LoadPlan,
-        skip: set[int],
-        warm: bool,
-        barrier: Barrier,
-        deliver: Deliver,
-        histories: Histories,
-    ) -> SpeculationCounters | None:
-        """Warm up if it is not `warm`, then send the requests whose index is not in `skip`; the engine's counters of
-        the measured ones. Of several clients one warms up and reads the counters: of all their requests (`barrier`).
+    async def load(self, asked: ArmLoad, *, barrier: Barrier, deliver: Deliver) -> SpeculationCounters | None:
+        """Warm up if needed, then send the requests. Returns the engine's counters of the measured requests.
 
-        `prompts` holds one for each request of the largest level and after them one for each warm-up request, so that
-        no warm-up shows a server that caches prefixes what is measured after it. The turns of a conversation are sent
-        one after another, each when the one before it has ended, and count as one arrival of the load.
+        If several clients share the level, client 0 warms up and reads the counters of all their requests. The other
+        clients return None, as does an arm whose server has no counters.
         """
-        requests = len(prompts) - workload.warmup_requests
-        measured = prompts[:requests]
-        endless = plan.requests is None
-        hears = histories.variant == self.client.variant
+        plan, arrivals, requests = asked.arrivals()
+        measured = asked.measured
+        listens = asked.histories.variant == self.client.variant
 
         async def send(index: int, prompt: Prompt, scheduled: float | None, *, warmup: bool = False) -> None:
-            planned = self._planned(case, level, prompt, workload, index, warmup=warmup)
+            planned = self._planned(asked, prompt, index, warmup=warmup)
             due = None if scheduled is None else self.client.clock.since_start(scheduled)
-            await self.client.request(planned, listening if hears and prompt.row else deliver, due)
+            await self.client.request(planned, listening if listens and prompt.row else deliver, due)
 
         def listening(make: MakeRecord) -> None:
             record = make()
-            if record.index < requests:
-                histories.hear(record)
+            if record.index < len(measured):
+                asked.histories.hear(record)
             deliver(lambda: record)
 
         async def send_warmup(index: int, scheduled: float | None) -> None:
-            await send(index, prompts[requests + index], scheduled, warmup=True)
+            await send(index, asked.prompts[len(measured) + index], scheduled, warmup=True)
 
         async def send_conversation(number: int, scheduled: float | None) -> None:
-            for index in _cycled(arrivals, number, requests) if endless else arrivals[number]:
-                if index in skip:
+            for index in arrivals(number):
+                if index in asked.skip:
                     continue
-                if (prompt := histories.before(index % requests, measured)) is None:
-                    return  # no arm is asked what follows an answer that never came
+                if (prompt := asked.histories.before(index % len(measured), measured)) is None:
+                    return  # an answer never came, so no arm is asked the turns after it
                 await send(index, prompt, scheduled)
                 scheduled = None
 
-        if not warm and barrier.leads:
-            concurrency = min(plan.concurrency, max(workload.warmup_requests, 1))
-            warmup = LoadPlan(requests=workload.warmup_requests, concurrency=concurrency)
-            await run_load(warmup, send_warmup, indices=iter(range(workload.warmup_requests)))
+        if not asked.warm and barrier.leads:
+            warmups = asked.workload.warmup_requests
+            warmup = LoadPlan(requests=warmups, concurrency=min(plan.concurrency, max(warmups, 1)))
+            await run_load(warmup, send_warmup, indices=iter(range(warmups)))
         before = await read_counters(self.client.endpoint) if self.facts.metrics and barrier.leads else None
-        arrivals = _arrivals(measured if plan.requests is None else measured[: plan.requests])
-        if plan.rate is not None:
-            plan = replace(plan, rate=plan.rate * len(arrivals) / sum(map(len, arrivals)))
-        if endless:
-            numbers = iter(range(2**31))
-        else:
-            arrivals = plan.share.of(arrivals, concurrency=None if plan.rate is not None else plan.concurrency)
-            arrivals = [left for each in arrivals if (left := [index for index in each if index not in skip])]
-            plan = replace(plan, requests=len(arrivals))
-            numbers = iter(range(len(arrivals)))
         async with barrier.together():
-            await run_load(plan, send_conversation, indices=numbers)
+            await run_load(plan, send_conversation, indices=iter(range(requests)))
         after = await read_counters(self.client.endpoint) if before is not None else None
         return after.since(before) if before is not None and after is not None else None
 
-    def _planned(
-        self, case: TestCase, level: Level, prompt: Prompt, workload: Workload, index: int, *, warmup: bool
-    ) -> PlannedRequest:
+    def _planned(self, asked: ArmLoad, prompt: Prompt, index: int, *, warmup: bool) -> PlannedRequest:
+        workload = asked.workload
         body = request_body(
             model=self.facts.model, prompt=prompt, index=index, workload=workload, dialect=self.facts.dialect
         )
         return PlannedRequest(
-            case=case.name,
-            level=level.name,
+            case=asked.case.name,
+            level=asked.level.name,
             index=index,
             warmup=warmup,
             body=body,
@@ -115,8 +131,8 @@ class LoadedArm:
         )
 
 
-def _arrivals(prompts: Sequence[Prompt]) -> list[list[int]]:
-    """Indices of the requests by conversation, in order; a prompt of its own is a conversation of one turn."""
+def _conversations(prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Indices of the requests by conversation, in order. A prompt without further turns is one of its own."""
     found: list[list[int]] = []
     for index, prompt in enumerate(prompts):
         if prompt.turn:
@@ -126,7 +142,7 @@ def _arrivals(prompts: Sequence[Prompt]) -> list[list[int]]:
     return found
 
 
-def _cycled(arrivals: Sequence[Sequence[int]], number: int, requests: int) -> list[int]:
-    """The indices of arrival `number` of a load without an end, in which the prompts come again and again."""
-    times, at = divmod(number, len(arrivals))
-    return [times * requests + index for index in arrivals[at]]
+def _repeated(conversations: Sequence[Sequence[int]], number: int, requests: int) -> list[int]:
+    """Indices of arrival `number` of a load that ends by time. After all `requests` the prompts come again."""
+    times, at = divmod(number, len(conversations))
+    return [times * requests + index for index in conversations[at]]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from specdecode.benchmark.arm import LoadedArm
 from specdecode.benchmark.arrivals import LoadBlock, blocks
-from specdecode.benchmark.block_counters import BlockCounters
 from specdecode.benchmark.client import Client
 from specdecode.benchmark.clock import Clock, LoopLag
 from specdecode.benchmark.conversations import Conversations, talking
@@ -21,27 +18,27 @@ from specdecode.benchmark.endpoint import Endpoint
 from specdecode.benchmark.enough import Enough
 from specdecode.benchmark.group import Clients
 from specdecode.benchmark.histories import file_of
-from specdecode.benchmark.load import LoadPlan, most_open
+from specdecode.benchmark.loading import Loading
 from specdecode.benchmark.outcome import Options, Outcome, SentCounts
 from specdecode.benchmark.probe import probe
 from specdecode.benchmark.progress import LoadProgress
 from specdecode.benchmark.prompts import Prompt, longest, prompts_of, sets_of
-from specdecode.benchmark.recorder import Recorder
 from specdecode.benchmark.results import Results
-from specdecode.benchmark.share import ALL
 from specdecode.benchmark.tokens import token_counter
 from specdecode.experiment.benchmark_spec import BenchmarkSpec
 from specdecode.experiment.level import Level
 from specdecode.experiment.model import TestCase
-from specdecode.measures.client_lateness import HELD_BACK_S, fell_behind, held_back
-from specdecode.records import RequestRecord, Servers, SetFacts, raw_file
+from specdecode.measures.client_lateness import doubts
+from specdecode.records import Servers, SetFacts, raw_file
 
 
 class Benchmark:
     """One run of a specification against its endpoints."""
 
     _talks: Conversations
-    """Of the measured prompts, from the beginning of `run` on."""
+    """Conversations of the measured prompts. Set by `run`."""
+    _loading: Loading
+    """Set by `run`."""
 
     def __init__(
         self, spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, progress: LoadProgress
@@ -57,9 +54,7 @@ class Benchmark:
         self._measured: Measured = {}
         self._clock = Clock()
         self._session = 0
-        self._counted = BlockCounters()
         self._enough = Enough(spec)
-        self._warm: set[tuple[str, str, str]] = set()
         self._sent: dict[tuple[str, str, str], SentCounts] = {}
         self._started_at = time.time()
         self._sets: tuple[SetFacts, ...] = ()
@@ -75,6 +70,16 @@ class Benchmark:
         self._problems += await asyncio.to_thread(self._delivery.fetch_earlier, names)
         await self._go_on()
         self._talks = Conversations(self._spec, self._results, measured)
+        self._loading = Loading(
+            spec=self._spec,
+            options=self._options,
+            clients=self._group,
+            results=self._results,
+            measured=self._measured,
+            enough=self._enough,
+            talks=self._talks,
+            progress=self._progress,
+        )
         if self._not_exact:
             self._progress.message(self._not_exact)
         for told in self._group.told():
@@ -139,7 +144,7 @@ class Benchmark:
         self._session, self._clock = await self._group.begin(session=before.session, already_s=already_s)
 
     async def _probe_arms(self, prompts: Mapping[str, list[Prompt]], loop_lag: LoopLag) -> None:
-        """All arms before the first is loaded: an arm that does not answer must not cost the others' time."""
+        """Probe all arms before the first is loaded: an arm that does not answer must not cost the others' time."""
         for arm in self._spec.arms:
             client = Client(
                 endpoint=self._endpoints[arm.variant],
@@ -150,95 +155,24 @@ class Benchmark:
                 clock=self._clock,
                 loop_lag=loop_lag,
             )
-            prompt = longest(prompts.values())
-            facts = await probe(
-                client, model=arm.model or self._spec.model or None, prompt=prompt, workload=self._spec.workload
-            )
+            model = arm.model or self._spec.model or None
+            facts = await probe(client, model=model, prompt=longest(prompts.values()), workload=self._spec.workload)
             self._arms[arm.variant] = LoadedArm(client=client, facts=facts)
             self._progress.message(f"{arm.variant} {facts.told(client.endpoint.url)}")
-        served = {name: arm.facts.model for name, arm in self._arms.items()}
-        if len(set(served.values())) > 1 and not any(arm.model for arm in self._spec.arms):
-            shown = ", ".join(f"{name}: {model}" for name, model in served.items())
-            self._note(
-                f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."
-            )
+        if not any(arm.model for arm in self._spec.arms) and (note := _different_models(self._arms)):
+            self._note(note)
 
     async def _block(self, block: LoadBlock, case: TestCase, prompts: list[Prompt]) -> None:
         if self._group.share(block.level) is None:
             return
         for look, requests in enumerate(self._enough.looks(case, block.level)):
             for arms in block.turns if look % 2 == 0 or block.led else reversed(block.turns):
-                gc.collect()
-                gc.freeze()
-                async with asyncio.TaskGroup() as group:
-                    for name in arms:
-                        load = self._load(self._arms[name], case, block.level, prompts, requests, most_open(len(arms)))
-                        group.create_task(load)
+                loaded = [self._arms[name] for name in arms]
+                await self._loading.load(loaded, case, block.level, prompts, requests)
                 for name in arms:
                     if kept := self._talks.to_keep(case.name, name):
                         self._delivery.keep_file(*kept)
                     await self._deliver(self._arms[name], case, block.level)
-
-    async def _load(
-        self, arm: LoadedArm, case: TestCase, level: Level, prompts: list[Prompt], asked: int, most_open: int
-    ) -> None:
-        workload, options = self._spec.workload, self._options
-        variant, share = arm.client.variant, self._group.share(level) or ALL
-        requests = None if options.duration_s else asked
-        measured = self._measured[variant, case.name][level.name]
-        own = share.of(range(asked), concurrency=level.concurrency)
-        skip = measured & set(own) if requests else set(measured)
-        plan = LoadPlan(
-            requests=requests,
-            concurrency=level.concurrency or 1,
-            rate=level.rate,
-            arrivals=options.arrivals,
-            duration_s=options.duration_s,
-            ramp_s=options.ramp_s,
-            seed=workload.seed,
-            share=share,
-            most_open=most_open,
-        )
-
-        def keep(record: RequestRecord) -> None:
-            self._results.append(record)
-            self._enough.add(record)
-            measured.add(record.index)
-            self._progress.record(record)
-
-        left = len(own) - len(skip) if requests else 1
-        barrier = await self._group.barrier(
-            share, variant=variant, case=case.name, level=level, already=len(skip), left=left
-        )
-        if barrier.arrival.late and left:
-            self._progress.message(f"{barrier.block}: began without this client, and so its times will be doubtful")
-        session = arm.client.session + barrier.arrival.late
-        arm = replace(arm, client=replace(arm.client, share=share, session=session))
-        self._progress.begin(variant, case.name, self._shown(level), requests=requests and len(own), measured=len(skip))
-        if barrier.arrival.left or share.clients > 1:
-            async with Recorder(keep).running() as recorder:
-                counters = await arm.load(
-                    case=case,
-                    level=level,
-                    prompts=prompts,
-                    workload=workload,
-                    plan=plan,
-                    skip=skip,
-                    warm=(variant, case.name, level.name) in self._warm or not barrier.arrival.left,
-                    barrier=barrier,
-                    deliver=recorder.add,
-                    histories=self._talks.of(case.name),
-                )
-            self._warm.add((variant, case.name, level.name))
-            block = variant, case.name, self._spec.round, level.name
-            now = len(measured) if share.clients == 1 else asked
-            if barrier.arrival.left:
-                self._counted.add(block, counters, already=barrier.arrival.already, now=now)
-        self._progress.end(variant, case.name)
-
-    def _shown(self, level: Level) -> str:
-        """What a person is told of the level: nothing where there is one."""
-        return str(level) if len(self._spec.workload.levels) > 1 else ""
 
     async def _deliver(self, arm: LoadedArm, case: TestCase, level: Level) -> None:
         variant = arm.client.variant
@@ -249,15 +183,8 @@ class Benchmark:
         ]
         failed = sum(record.error is not None for record in records)
         self._sent[variant, case.name, level.name] = SentCounts(started=len(records), failed=failed)
-        if doubt_s := fell_behind(records):
-            self._progress.message(
-                f"{variant}/{case.name}: this client fell behind; times may be wrong by up to {doubt_s * 1000:.1f} ms"
-            )
-        if (delay_s := held_back(records)) > HELD_BACK_S:
-            self._progress.message(
-                f"{variant}/{case.name}: requests waited up to {delay_s:.1f} s to be sent, as too many were under way; "
-                "the wait is in their times (a larger `ulimit -n` allows more)"
-            )
+        for doubt in doubts(records):
+            self._progress.message(f"{variant}/{case.name}: {doubt}")
         self._delivery.keep(self._servers())
         problems = await asyncio.to_thread(self._delivery.block, variant, case.name)
         for problem in problems:
@@ -269,7 +196,16 @@ class Benchmark:
             run_id=self._spec.run_id,
             prompt_tokens=self._not_exact or self._counter.description,
             arms={name: arm.facts.facts(arm.client.endpoint.url) for name, arm in self._arms.items()},
-            counters=self._counted.whole(trusted=self._spec.trusted_counters),
+            counters=self._loading.counters.whole(trusted=self._spec.trusted_counters),
             sets=self._sets,
             notes=tuple(self._notes),
-        ).with_earlier(self._delivery.earlier, measured=self._counted.blocks)
+        ).with_earlier(self._delivery.earlier, measured=self._loading.counters.blocks)
+
+
+def _different_models(arms: Mapping[str, LoadedArm]) -> str:
+    """A note that the servers report different models; empty if they do not."""
+    served = {name: arm.facts.model for name, arm in arms.items()}
+    if len(set(served.values())) < 2:
+        return ""
+    shown = ", ".join(f"{name}: {model}" for name, model in served.items())
+    return f"The arms serve different models ({shown}): a speed-up between them is not speculation's alone."

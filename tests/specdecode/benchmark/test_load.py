@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specdecode.benchmark import runner
+from specdecode.benchmark import loading
 from specdecode.benchmark.load import LoadPlan, arrival_times, most_open, run_load
 from specdecode.benchmark.outcome import Options
 from specdecode.measures.client_lateness import held_back
@@ -64,7 +64,7 @@ def test_an_open_loop_has_a_limit_and_the_wait_for_it_is_in_the_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """50 requests a second of 0.2 s each, 2 at a time: the last of 12 is due after 0.22 s and sent after 1 s."""
-    monkeypatch.setattr(runner, "most_open", lambda arms: 2)
+    monkeypatch.setattr(loading, "most_open", lambda arms: 2)
     pace = Pace(first_s=0.2)
     given = spec(requests=12, rate=50, warmup_requests=0)
     outcome = run(given, Options(folder=tmp_path, arrivals="constant"), pace)

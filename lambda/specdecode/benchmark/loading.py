@@ -1,0 +1,145 @@
+"""Loads arms with the requests of one case and level, and keeps their records."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from specdecode.benchmark.arm import ArmLoad, LoadedArm
+from specdecode.benchmark.block_counters import BlockCounters
+from specdecode.benchmark.conversations import Conversations
+from specdecode.benchmark.earlier import Measured
+from specdecode.benchmark.enough import Enough
+from specdecode.benchmark.group import Clients
+from specdecode.benchmark.load import LoadPlan, most_open
+from specdecode.benchmark.outcome import Options
+from specdecode.benchmark.progress import LoadProgress
+from specdecode.benchmark.prompts import Prompt
+from specdecode.benchmark.recorder import Recorder
+from specdecode.benchmark.results import Results
+from specdecode.benchmark.share import ALL
+from specdecode.experiment.benchmark_spec import BenchmarkSpec
+from specdecode.experiment.level import Level
+from specdecode.experiment.model import TestCase
+from specdecode.records import RequestRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """What one client sends to one arm at one level of a case."""
+
+    arm: LoadedArm
+    case: TestCase
+    level: Level
+    requests: int
+    """Requests of all clients."""
+    own: int | None
+    """Requests of this client. None for a load that ends by time."""
+    skip: frozenset[int]
+    """Indices that this client has measured before."""
+    plan: LoadPlan
+
+    @property
+    def left(self) -> int:
+        """Requests that this client has to send; 1 for a load that ends by time."""
+        return 1 if self.own is None else self.own - len(self.skip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """The state of a benchmark that its loads read and change."""
+
+    spec: BenchmarkSpec
+    options: Options
+    clients: Clients
+    results: Results
+    measured: Measured
+    enough: Enough
+    talks: Conversations
+    progress: LoadProgress
+    counters: BlockCounters = field(default_factory=BlockCounters)
+    _warm: set[tuple[str, str, str]] = field(default_factory=set)
+    """Variant, case and level that are warmed up."""
+
+    async def load(
+        self, arms: Sequence[LoadedArm], case: TestCase, level: Level, prompts: Sequence[Prompt], requests: int
+    ) -> None:
+        """Load all `arms` at once, each until `requests` of its requests are measured. Raises NotTogether."""
+        gc.collect()
+        gc.freeze()
+        async with asyncio.TaskGroup() as group:
+            for arm in arms:
+                part = self._part(arm, case, level, requests, most_open(len(arms)))
+                group.create_task(self._load(part, prompts))
+
+    def _part(self, arm: LoadedArm, case: TestCase, level: Level, requests: int, most_open: int) -> _Part:
+        """What this client sends of `requests` requests, of which some may be measured already."""
+        options, share = self.options, self.clients.share(level) or ALL
+        endless = options.duration_s is not None
+        measured = self.measured[arm.client.variant, case.name][level.name]
+        own = share.of(range(requests), concurrency=level.concurrency)
+        plan = LoadPlan(
+            requests=None if endless else requests,
+            concurrency=level.concurrency or 1,
+            rate=level.rate,
+            arrivals=options.arrivals,
+            duration_s=options.duration_s,
+            ramp_s=options.ramp_s,
+            seed=self.spec.workload.seed,
+            share=share,
+            most_open=most_open,
+        )
+        return _Part(
+            arm=arm,
+            case=case,
+            level=level,
+            requests=requests,
+            own=None if endless else len(own),
+            skip=frozenset(measured) if endless else frozenset(measured & set(own)),
+            plan=plan,
+        )
+
+    async def _load(self, part: _Part, prompts: Sequence[Prompt]) -> None:
+        """Load one arm with its part of a block and keep the records."""
+        case, level, share, variant = part.case.name, part.level, part.plan.share, part.arm.client.variant
+        measured = self.measured[variant, case][level.name]
+        barrier = await self.clients.barrier(
+            share, variant=variant, case=case, level=level, already=len(part.skip), left=part.left
+        )
+        if barrier.arrival.late and part.left:
+            self.progress.message(f"{barrier.block}: began without this client, and so its times will be doubtful")
+        session = part.arm.client.session + barrier.arrival.late
+        arm = replace(part.arm, client=replace(part.arm.client, share=share, session=session))
+
+        def keep(record: RequestRecord) -> None:
+            self.results.append(record)
+            self.enough.add(record)
+            measured.add(record.index)
+            self.progress.record(record)
+
+        self.progress.begin(variant, case, self._shown(level), requests=part.own, measured=len(part.skip))
+        if barrier.arrival.left or share.clients > 1:
+            asked = ArmLoad(
+                case=part.case,
+                level=level,
+                workload=self.spec.workload,
+                prompts=prompts,
+                plan=part.plan,
+                skip=part.skip,
+                warm=(variant, case, level.name) in self._warm or not barrier.arrival.left,
+                histories=self.talks.of(case),
+            )
+            async with Recorder(keep).running() as recorder:
+                counters = await arm.load(asked, barrier=barrier, deliver=recorder.add)
+            self._warm.add((variant, case, level.name))
+            if barrier.arrival.left:
+                block = variant, case, self.spec.round, level.name
+                now = len(measured) if share.clients == 1 else part.requests
+                self.counters.add(block, counters, already=barrier.arrival.already, now=now)
+        self.progress.end(variant, case)
+
+    def _shown(self, level: Level) -> str:
+        """What a person is told of the level: nothing where there is one."""
+        return str(level) if len(self.spec.workload.levels) > 1 else ""
