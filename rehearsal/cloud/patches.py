@@ -81,6 +81,7 @@ def _function_patches(runtime: Path) -> tuple[Patch, ...]:
 
 
 def _state_machine_patches() -> tuple[Patch, ...]:
+    redriving = workflows.Redriving()
     return (
         Patch(
             module="ministack.services.stepfunctions",
@@ -93,6 +94,18 @@ def _state_machine_patches() -> tuple[Patch, ...]:
             attribute="_fail_execution",
             why="ending those states must not turn a stopped execution into a failed one",
             replace=workflows.only_while_running,
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
+            attribute="_execute_task",
+            why="the variables of an execution are gone with it, and one that is redriven needs them",
+            replace=redriving.remembering,
+        ),
+        Patch(
+            module="ministack.services.stepfunctions",
+            attribute="handle_request",
+            why="it has no RedriveExecution",
+            replace=redriving.answering,
         ),
     )
 

@@ -1,8 +1,11 @@
-"""Step Functions: the states inside a Map or Parallel appear in the history, and end when the execution is stopped."""
+"""Step Functions: states inside a Map appear in the history and end with the execution, which can be redriven."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextvars
+import json
+import threading
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ministack.services import stepfunctions
@@ -44,3 +47,98 @@ def only_while_running(fail: Callable[..., None]) -> Callable[..., None]:
             fail(execution, error, cause)
 
     return fail_execution
+
+
+class Redriving:
+    """RedriveExecution, which the emulator does not have: an execution goes on with the state that did not succeed.
+
+    The state gets the same input and the same variables; what was done before is not done again (Step Functions'
+    guide, "Restarting state machine executions with redrive").
+    """
+
+    def __init__(self) -> None:
+        self._contexts: dict[str, dict[str, Any]] = {}
+
+    def remembering(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the emulator's runner of tasks: an execution's variables are kept with its ARN."""
+
+        def execute_task(
+            state: Mapping[str, Any], given: Any, execution: dict[str, Any] | None, ctx: dict[str, Any]
+        ) -> Any:
+            if execution:
+                self._contexts[execution["executionArn"]] = ctx
+            return execute(state, given, execution, ctx)
+
+        return execute_task
+
+    def answering(self, handle: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Wrap the emulator's dispatcher."""
+
+        async def handle_request(method: str, path: str, headers: Mapping[str, str], body: bytes, query: Any) -> Any:
+            if headers.get("x-amz-target", "").endswith(".RedriveExecution"):
+                return stepfunctions._finalize_response(self._redrive(json.loads(body)["executionArn"]))
+            return await handle(method, path, headers, body, query)
+
+        return handle_request
+
+    def _redrive(self, arn: str) -> Any:
+        ended, ctx = stepfunctions._executions.get(arn), self._contexts.get(arn)
+        if ended is None:
+            return stepfunctions.error_response_json("ExecutionDoesNotExist", f"Execution {arn} not found", 400)
+        if ended["status"] in {"RUNNING", "SUCCEEDED"} or ctx is None:
+            why = f"Execution is {ended['status']} and cannot be redriven"
+            return stepfunctions.error_response_json("ExecutionNotRedrivable", why, 400)
+        # What the stopped execution still does sees its own record, which stays as it ended.
+        kept = {key: value for key, value in ended.items() if key not in {"error", "cause"}}
+        events = list(ended["events"])
+        execution = kept | {"status": "RUNNING", "stopDate": None, "output": None, "events": events}
+        stepfunctions._executions[arn] = execution
+        count = sum(event["type"] == "ExecutionRedriven" for event in events) + 1
+        details = {"executionRedrivenEventDetails": {"redriveCount": count}}
+        redriven = stepfunctions._add_event(execution, "ExecutionRedriven", details)
+        stepfunctions._emit_execution_status_event(execution)
+        run = contextvars.copy_context().run  # account and region of the request
+        threading.Thread(target=run, args=(_go_on, execution, ctx | {"variables": dict(ctx["variables"])})).start()
+        return stepfunctions.json_response({"redriveDate": redriven["timestamp"]})
+
+
+def _go_on(execution: dict[str, Any], ctx: dict[str, Any]) -> None:
+    """Walk from the state that was entered last to the end, as the emulator walks from the first state."""
+    machine = json.loads(stepfunctions._state_machines[execution["stateMachineArn"]]["definition"])
+    entered = [
+        event["stateEnteredEventDetails"] for event in execution["events"] if "stateEnteredEventDetails" in event
+    ]
+    name, given = entered[-1]["name"], json.loads(entered[-1]["input"])
+    try:
+        while name and execution["status"] == "RUNNING":
+            given, name = _walk_one(machine["States"][name], name, given, execution, ctx)
+        if execution["status"] == "RUNNING":
+            ended = {"status": "SUCCEEDED", "output": json.dumps(given), "stopDate": stepfunctions.now_iso()}
+            execution.update(ended)
+            details = {"executionSucceededEventDetails": {"output": ended["output"]}}
+            stepfunctions._add_event(execution, "ExecutionSucceeded", details)
+            stepfunctions._emit_execution_status_event(execution)
+    except stepfunctions._ExecutionError as error:
+        stepfunctions._fail_execution(execution, error.error, error.cause)
+
+
+def _walk_one(
+    state: Mapping[str, Any], name: str, given: Any, execution: dict[str, Any], ctx: dict[str, Any]
+) -> tuple[Any, str | None]:
+    """Output of a state at the top level, and the name of the next one."""
+    kind = state["Type"]
+    ctx["State"] = {"Name": name, "EnteredTime": stepfunctions.now_iso(), "RetryCount": 0}
+    details = {"name": name, "input": json.dumps(given)}
+    stepfunctions._add_event(execution, f"{kind}StateEntered", {"stateEnteredEventDetails": details})
+    if kind == "Fail":
+        raise stepfunctions._ExecutionError(*stepfunctions._fail_state_error(state, given, ctx))
+    if kind == "Succeed":
+        output, following = given, None
+    elif kind == "Task":
+        output, following = stepfunctions._execute_task(state, given, execution, ctx)
+    else:
+        run = {"Choice": stepfunctions._execute_choice, "Wait": stepfunctions._execute_wait}[kind]
+        output, following = run(state, given, ctx)
+    details = {"name": name, "output": json.dumps(output)}
+    stepfunctions._add_event(execution, f"{kind}StateExited", {"stateExitedEventDetails": details})
+    return output, following

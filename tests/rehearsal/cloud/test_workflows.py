@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from .conftest import allow_all, until
 
 
@@ -120,6 +122,58 @@ def test_stopping_an_execution_ends_the_states_inside_a_map(cloud):
     time.sleep(0.5)
     assert count() == ended
     assert states.describe_execution(executionArn=arn)["status"] == "ABORTED"
+
+
+def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
+    """With its input and its variables; what was done before is not done again."""
+    cloud.function("counts", "seen = []\ndef handler(e, c): seen.append(1); return {'calls': len(seen), 'got': e}\n")
+    invoke = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke"}
+    call = {"FunctionName": "counts", "Payload": {"n": "{% $n %}"}}
+    machine = cloud.machine(
+        "redriven",
+        {
+            "StartAt": "First",
+            "States": {
+                "First": invoke
+                | {
+                    "Arguments": {"FunctionName": "counts", "Payload": {}},
+                    "Assign": {"n": "{% $states.input.n %}"},
+                    "Next": "Hold",
+                },
+                "Hold": {"Type": "Wait", "Seconds": 100, "Next": "Last"},
+                "Last": invoke | {"Arguments": call, "Output": "{% $states.result.Payload %}", "Next": "Enough?"},
+                "Enough?": {
+                    "Type": "Choice",
+                    "Choices": [{"Condition": "{% $n > 1 %}", "Next": "Enough"}],
+                    "Default": "TooFew",
+                },
+                "Enough": {"Type": "Succeed"},
+                "TooFew": {"Type": "Fail", "Error": "TooFew", "Cause": "n"},
+            },
+        },
+    )
+    states = cloud.client("stepfunctions")
+
+    def ended(n):
+        arn = states.start_execution(stateMachineArn=machine, input=json.dumps({"n": n}))["executionArn"]
+        until(lambda: "Hold" in entered(arn))
+        with pytest.raises(states.exceptions.ExecutionNotRedrivable):
+            states.redrive_execution(executionArn=arn)
+        states.stop_execution(executionArn=arn, error="Stopped", cause="by hand")
+        states.redrive_execution(executionArn=arn)
+        assert states.describe_execution(executionArn=arn)["status"] == "RUNNING"
+        until(lambda: states.describe_execution(executionArn=arn)["status"] != "RUNNING")
+        return states.describe_execution(executionArn=arn)
+
+    def entered(arn):
+        events = states.get_execution_history(executionArn=arn)["events"]
+        return [e["stateEnteredEventDetails"]["name"] for e in events if e["type"].endswith("StateEntered")]
+
+    result = ended(2)
+    assert (result["status"], json.loads(result["output"])) == ("SUCCEEDED", {"calls": 2, "got": {"n": 2}})
+    assert entered(result["executionArn"]) == ["First", "Hold", "Hold", "Last", "Enough?", "Enough"]
+    result = ended(1)
+    assert (result["status"], result["error"]) == ("FAILED", "TooFew")
 
 
 def test_a_rule_sees_the_end_of_an_execution(cloud):
