@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from rehearsal.deployment import STACK
+from rehearsal.execution import Run
 from tests.end_to_end.cloud import Cloud
 
 AT_ONCE = {"WINDOW_MINUTES": "0.1"}
@@ -71,6 +73,56 @@ def instances(cloud: Cloud) -> set[str]:
     ]
     found = cloud.running.services.client("ec2").describe_instances(Filters=filters)["Reservations"]
     return {item["InstanceId"] for group in found for item in group["Instances"]}
+
+
+@dataclass
+class Backstop:
+    """The backstop with a patience of seconds, beside a run that holds a node."""
+
+    cloud: Cloud
+    run: Run
+    mail: list[str]
+    """What it said on the alerts topic, there when the block ends."""
+    ended: list[str] = field(default_factory=list)
+    """Instances that it has ended."""
+
+    def look(self) -> dict[str, Any]:
+        found = invoke(self.cloud, physical(self.cloud, "BackstopFunction"))
+        self.ended.extend(found["ended"])
+        return found
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """The watchdog, the bucket and the way to the cluster are broken meanwhile; Karpenter is alive."""
+        with (
+            changed(
+                self.cloud, physical(self.cloud, "PipelineWatchdogFunction"), handler="specdecode.steps.gone.handler"
+            ),
+            cluster_away(self.cloud),
+            self.cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
+        ):
+            yield
+        self.cloud.until(lambda: self.run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
+
+    def ends(self, number: int) -> None:
+        """The execution dies, too, and the backstop ends that many instances."""
+
+        def enough() -> bool:
+            if "has not worked" not in str(self.look()["why"]):
+                self.run.deployment.stop(self.run.arn)
+            return len(self.ended) >= number
+
+        self.cloud.until(enough, what=f"the end of {number} instances")
+
+
+@contextlib.contextmanager
+def backstop(cloud: Cloud, run: Run) -> Iterator[Backstop]:
+    """It is in a hurry meanwhile, and leaves the run alone while that is watched over."""
+    with mailbox(cloud) as mail, changed(cloud, physical(cloud, "BackstopFunction"), variables=AT_ONCE):
+        made = Backstop(cloud, run, mail)
+        run.deployment.reconcile()
+        assert made.look()["ended"] == [], "a healthy run is never touched"
+        yield made
 
 
 @contextlib.contextmanager

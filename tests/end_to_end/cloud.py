@@ -64,6 +64,12 @@ def deployed(*, nodes: int = 1) -> Iterator[Rehearsal]:
         yield running
 
 
+def looks(run: Run, step: str) -> int:
+    """How often the execution has entered the state."""
+    events = run.deployment.events(run.arn, newest=1000)
+    return sum(event.get("stateEnteredEventDetails", {}).get("name") == step for event in events)
+
+
 @dataclass
 class Cloud:
     """The rehearsal with what the cases share, and the rows of the table."""
@@ -93,8 +99,15 @@ class Cloud:
 
     def bought(self) -> int:
         """How many trn2 instances were ever launched."""
+        return len(self._instances())
+
+    def alive(self) -> list[dict[str, Any]]:
+        """Those of them that EC2 still bills."""
+        return [instance for instance in self._instances() if not instance.get("terminated")]
+
+    def _instances(self) -> list[dict[str, Any]]:
         found = self.running.kubernetes.request("POST", "/_rehearsal/instances", {})["instances"]
-        return sum(instance["instance_type"] == "trn2.48xlarge" for instance in found)
+        return [instance for instance in found if instance["instance_type"] == "trn2.48xlarge"]
 
     def listed(self, path: str) -> list[dict[str, Any]]:
         return list(self.running.kubernetes.request("GET", path)["items"])

@@ -47,7 +47,7 @@ from specdecode.runs.store import Store
 
 from rehearsal import services, tools
 from rehearsal.rehearse import Rehearsal
-from tests.end_to_end.cloud import quiet_rehearsal
+from tests.end_to_end.cloud import looks, quiet_rehearsal
 from tests.specdecode.runs.crowd import StrictS3, check, gather
 
 pytestmark = pytest.mark.timeout(1800)
@@ -506,7 +506,7 @@ def test_executions_queue_up_and_are_stopped(cloud: Rehearsal, note: Note) -> No
     by_id = {run.run_id: run for run in runs}
     waiting = by_id[order[-1]]
     events = waiting.deployment.events(waiting.arn, newest=1000)
-    looks = sum(e.get("stateEnteredEventDetails", {}).get("name") == "AcquireCapacity" for e in events)
+    looked = looks(waiting, "AcquireCapacity")
     asked = timed(lambda: waiting.deployment.cluster(), 3)
 
     begun = time.monotonic()
@@ -525,7 +525,7 @@ def test_executions_queue_up_and_are_stopped(cloud: Rehearsal, note: Note) -> No
     note(
         f"{EXECUTIONS} executions of the deployed state machine; all but three are stopped while they wait",
         f"all in the queue after {gathered:.0f} s, lease {size / 1024:.0f} KiB; `specdecode capacity` takes "
-        f"{max(asked):.1f} s; {len(events)} events of the last one after {looks} looks; the stopped have left "
+        f"{max(asked):.1f} s; {len(events)} events of the last one after {looked} looks; the stopped have left "
         f"{left:.0f} s after the first stop",
         "the watchdog alone takes the stopped out; the last two run in order; then 0 replicas, nobody in the lease",
     )

@@ -11,7 +11,6 @@ The cluster and its Karpenter are another team's: TrainiumClusterStack, deployed
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from specdecode import names
@@ -123,31 +122,14 @@ def test_two_runs_side_by_side_and_a_stop(cloud: Guest) -> None:
 
 def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_ends_each_instance(cloud: Guest) -> None:
     """It keeps their Karpenter from nothing: the next one is ended as well, until somebody scales the pool."""
-    watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
     run = cloud.start("nobody-watches", LONG)
     cloud.until_step(run, "Benchmark")
     (held,) = cloud.instances()
-    with broken.mailbox(cloud) as mail, broken.changed(cloud, backstop, variables=broken.AT_ONCE):
-        run.deployment.reconcile()
-        assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
-        with (
-            broken.changed(cloud, watchdog, handler="specdecode.steps.gone.handler"),
-            broken.cluster_away(cloud),
-            cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
-        ):
-            ended: list[str] = []
-
-            def looks() -> bool:
-                found: dict[str, Any] = broken.invoke(cloud, backstop)
-                if "has not worked" not in str(found["why"]):
-                    run.deployment.stop(run.arn)
-                ended.extend(found["ended"])
-                return len(ended) >= 2
-
-            cloud.until(looks, what="the end of the instance, and of the next one")
-            assert ended[0] == held and len(set(ended)) == len(ended)
-        cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
-    assert any(f"has ended {held}" in text and "kubectl scale nodepool NAME --replicas=0" in text for text in mail)
+    with broken.backstop(cloud, run) as backstop, backstop.alone():
+        backstop.ends(2)
+        assert backstop.ended[0] == held and len(set(backstop.ended)) == len(backstop.ended)
+    told = "kubectl scale nodepool NAME --replicas=0"
+    assert any(f"has ended {held}" in text and told in text for text in backstop.mail)
     cloud.at_rest()
 
 

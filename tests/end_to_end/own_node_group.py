@@ -10,7 +10,6 @@ The rights are those that their administrator applies by docs/how-to/own-cluster
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -100,32 +99,14 @@ def test_a_stop_and_a_run_whose_release_is_lost(cloud: Grouped) -> None:
 
 
 def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_sets_the_group_to_0(cloud: Grouped) -> None:
-    watchdog, backstop = broken.physical(cloud, "PipelineWatchdogFunction"), broken.physical(cloud, "BackstopFunction")
     run = cloud.start("nobody-watches", LONG)
     cloud.until_step(run, "Benchmark")
     (held,) = cloud.instances()
-    with broken.mailbox(cloud) as mail, broken.changed(cloud, backstop, variables=broken.AT_ONCE):
-        run.deployment.reconcile()
-        assert broken.invoke(cloud, backstop)["ended"] == [], "a healthy run is never touched"
-        with (
-            broken.changed(cloud, watchdog, handler="specdecode.steps.gone.handler"),
-            broken.cluster_away(cloud),
-            cloud.denied(["s3:GetObject", "s3:PutObject"], "*"),
-        ):
-            ended: list[str] = []
-
-            def looks() -> bool:
-                found: dict[str, Any] = broken.invoke(cloud, backstop)
-                if "has not worked" not in str(found["why"]):
-                    run.deployment.stop(run.arn)
-                ended.extend(found["ended"])
-                return bool(ended)
-
-            cloud.until(looks, what="the end of the instance")
-            assert ended == [held]
-            cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), seconds=30, what="a group of no node")
-        cloud.until(lambda: run.deployment.reconcile()["replicas"] == 0, what="a watchdog that works again")
-    assert any(f"has ended {held}" in text and f"{GROUP} is set to 0" in text for text in mail)
+    with broken.backstop(cloud, run) as backstop, backstop.alone():
+        backstop.ends(1)
+        assert backstop.ended == [held]
+        cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), seconds=30, what="a group of no node")
+    assert any(f"has ended {held}" in text and f"{GROUP} is set to 0" in text for text in backstop.mail)
     cloud.at_rest()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 WRITERS = {
-    "faults": "tests/end_to_end/faults.py",
-    "overhead": "tests/end_to_end/faults.py",
+    "faults": "tests/end_to_end/faults",
+    "overhead": "tests/end_to_end/faults",
     "hardships": "tests/end_to_end/hardship.py",
 }
 """Part -> the file whose run writes it."""
@@ -39,10 +39,9 @@ def write_hardships(rows: Sequence[Row]) -> None:
 
 def _write_rows(name: str, head: Sequence[str], rows: Sequence[Row], *, key: int) -> None:
     """Renew a table's rows, which their first `key` cells name; those of cases that did not run this time stay."""
-    fresh = [tuple(map(_cell, row)) for row in rows]
-    renewed = {row[:key] for row in fresh}
-    kept = [row for row in _rows(name) if row[:key] not in renewed]
-    lines = [f"| {' | '.join(row)} |" for row in [*kept, *fresh]]
+    renewed = {row[:key]: row for row in (tuple(map(_cell, row)) for row in rows)}
+    kept = [renewed.pop(row[:key], row) for row in _rows(name)]
+    lines = [f"| {' | '.join(row)} |" for row in [*kept, *renewed.values()]]
     PAGE.write_text(replaced(PAGE.read_text("utf-8"), name, [*head, *lines]), "utf-8")
 
 

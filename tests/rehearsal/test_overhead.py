@@ -165,7 +165,7 @@ def test_a_person_by_hand_must_notice_every_end() -> None:
 
 
 def test_what_people_wrote_around_a_part_stays() -> None:
-    text = "a\n<!-- faults: written by tests/end_to_end/faults.py -->\nold\n<!-- end of faults -->\nb\n"
+    text = "a\n<!-- faults: written by tests/end_to_end/faults -->\nold\n<!-- end of faults -->\nb\n"
     new = replaced(text, "faults", ["new"])
     assert (new[:2], new[-3:], part(new, "faults")) == ("a\n", "\nb\n", ["", "", "new", ""])
     with pytest.raises(AssertionError, match="has no part overhead"):

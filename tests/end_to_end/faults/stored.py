@@ -1,0 +1,102 @@
+"""What the pipeline has stored is damaged, or cannot be read any more."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from specdecode import s3_keys
+
+from tests.end_to_end import broken
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL
+from tests.end_to_end.faults.cases import fails, succeeds
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def _held_for_ever(since: str | None) -> bytes:
+    """A lease that reads well and cannot be true."""
+    claim = {"run_id": "somebody", "execution_arn": "arn", "queued_at": "2026-01-01T00:00:00Z", "held_since": since}
+    return json.dumps({"holder": claim}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"\x00 no JSON", "garbage"),
+        (b"", "empty"),
+        (b'{"holder": 7, "queue": {"a": []}}', "of wrong types"),
+        (b'{"holder": null}' + b" " * (5 << 20), "huge (5 MiB)"),
+        (_held_for_ever("2096-01-01T00:00:00Z"), "of a time to come"),
+        (_held_for_ever(None), "of no time at all"),
+    ],
+)
+def test_the_lease_is_damaged_while_a_run_measures(cloud, data, what):
+    """The run ends at its next look, the node goes, the document is kept aside, and the queue begins anew by itself."""
+    run = cloud.start(f"lease-{what.partition(' (')[0].replace(' ', '-')}", LONG)
+    cloud.until_step(run, "Benchmark")
+    broken.stored(cloud, s3_keys.CAPACITY_KEY, data)
+    end = cloud.ended(run)
+    assert (end.status, end.error) == ("FAILED", "LeaseDamaged"), end.cause
+    cloud.all_end("LeaseDamaged")
+    cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
+    cloud.until(lambda: cloud.stored(s3_keys.CAPACITY_KEY) != data, seconds=60, what="a new queue")
+    cloud.at_rest()
+    listed = cloud.running.services.client("s3").list_objects_v2(Bucket=cloud.running.bucket, Prefix=s3_keys.DAMAGED)
+    assert data in [cloud.stored(item["Key"]) for item in listed["Contents"]]
+    assert cloud.diagnosis(run)["row"] == "stored-damaged"
+    cloud.note(f"`capacity.json` is {what}", "Benchmark", run, cause=cloud.diagnosis(run)["cause"])
+
+
+def test_a_run_on_a_node_needs_no_queue_of_other_servers(cloud):
+    broken.stored(cloud, s3_keys.ENDPOINTS_KEY, b"[")
+    run = cloud.start("endpoints-damaged", SMALL | PATIENT)
+    succeeds(cloud, run, fault="`endpoints.json` is damaged", where="ReleaseCapacity")
+    cloud.until(lambda: run.deployment.reconcile()["problems"] == [], what="a new queue of other servers")
+
+
+def test_what_a_newer_version_stored_is_read_after_a_rollback(cloud):
+    run = cloud.start("rolled-back", SMALL | PATIENT)
+    cloud.until_step(run, "Serve")
+    for key in (s3_keys.CAPACITY_KEY, s3_keys.run_key(run.run_id, "state.json")):
+        broken.stored(cloud, key, json.dumps(json.loads(cloud.stored(key)) | {"of_the_next_version": 1}).encode())
+    succeeds(cloud, run, fault="documents have fields of a newer version", where="Serve")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what"),
+    [
+        ("state.json", b"", "empty"),
+        ("state.json", b" " * (9 << 20), "huge (9 MiB)"),
+        ("plan.json", b'{"experiment": []}', "of wrong types"),
+    ],
+)
+def test_the_run_s_record_is_damaged(cloud, name, data, what):
+    run = cloud.start(f"{name[:-5]}-damaged", LONG)
+    cloud.until_step(run, "Benchmark")
+    broken.stored(cloud, s3_keys.run_key(run.run_id, name), data)
+    fails(
+        cloud,
+        run,
+        fault=f"the run's `{name}` is {what}",
+        where="Benchmark",
+        error="StateDamaged",
+        row="stored-damaged",
+    )
+
+
+def test_the_bucket_denies_everything_and_goes_on_denying(cloud):
+    """The denial is not lifted for the clean-up: the node goes back all the same."""
+    run = cloud.start("s3-gone", LONG)
+    cloud.until_step(run, "Benchmark")
+    with cloud.denied(["s3:GetObject", "s3:PutObject"], "*"):
+        end = cloud.ended(run)
+        assert end.status == "FAILED"
+        cloud.all_end("AccessDenied", "ClientError")
+        cloud.until(lambda: cloud.running.replicas() == 0, seconds=120, what="0 replicas")
+        cloud.until(lambda: not cloud.workloads(), seconds=120, what="the end of all workloads")
+        cloud.until(lambda: not broken.instances(cloud), seconds=60, what="the end of the instance")
+        assert run.deployment.reconcile()["replicas"] == 0
+    run.deployment.reconcile()
+    cloud.at_rest()
+    cloud.note("S3 denies everything, also the clean-up", "Benchmark", run, cause="AccessDenied")
