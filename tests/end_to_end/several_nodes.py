@@ -1,4 +1,4 @@
-"""One run on both nodes of a deployment, end to end: its units, a node that is lost, stop, resume, a run that vanishes.
+"""One run on both nodes of a deployment, end to end: units, a lost node, stop, resume, redrive, teardown.
 
 Not part of `make test` (it takes some minutes). Run it with
 
@@ -16,7 +16,7 @@ from specdecode import names, s3_keys
 from specdecode.runs.state import WITH_ITS_RUN
 
 from rehearsal.execution import Run
-from tests.end_to_end.cloud import LONG, PATIENT, SMALL, deployed
+from tests.end_to_end.cloud import LONG, PATIENT, SMALL, deployed, looks
 from tests.end_to_end.two_nodes import TwoNodes
 
 pytestmark = pytest.mark.timeout(900)
@@ -47,13 +47,14 @@ def cloud() -> Iterator[SharedRuns]:
         yield SharedRuns(running)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def nothing_left(cloud: SharedRuns) -> Iterator[None]:
     yield
     cloud.stop_all()
     cloud.at_rest()
 
 
+@pytest.mark.usefixtures("nothing_left")
 def test_one_run_measures_its_arms_on_both_nodes_and_reports_them_together(cloud):
     run = cloud.start_shared("shared", SMALL)
     units = [cloud.unit(run, number) for number in (1, 2)]
@@ -71,6 +72,7 @@ def test_one_run_measures_its_arms_on_both_nodes_and_reports_them_together(cloud
     assert {record.unit for record in cloud.records(run)["base", "repeat-line"]} == {1, 2}
 
 
+@pytest.mark.usefixtures("nothing_left")
 def test_a_node_is_lost_and_what_it_had_is_measured_again_while_the_other_goes_on(cloud):
     run = cloud.start_shared("lost", SMALL | {"workload.requests": 150})
     first, second = (cloud.unit(run, number) for number in (1, 2))
@@ -90,6 +92,7 @@ def test_a_node_is_lost_and_what_it_had_is_measured_again_while_the_other_goes_o
     assert {pair["variant"] for pair in cloud.report(run)["pairs"]} == ARMS
 
 
+@pytest.mark.usefixtures("nothing_left")
 def test_a_run_is_stopped_with_all_its_units_and_then_resumed(cloud):
     run = cloud.start_shared("stopped", LONG)
     units = [cloud.unit(run, number) for number in (1, 2)]
@@ -103,10 +106,26 @@ def test_a_run_is_stopped_with_all_its_units_and_then_resumed(cloud):
     cloud.both_measure(*(cloud.unit(again, number) for number in (1, 2)))
 
 
-def test_units_end_with_a_run_that_step_functions_alone_has_stopped(cloud):
-    run = cloud.start_shared("vanished", LONG)
+@pytest.mark.usefixtures("nothing_left")
+def test_units_end_with_a_run_that_step_functions_alone_has_stopped_and_a_redrive_measures_them_again(cloud):
+    run = cloud.start_shared("redriven", SMALL | {"workload.requests": 60})
     units = [cloud.unit(run, number) for number in (1, 2)]
     cloud.both_measure(*units)
     run.deployment.stop(run.arn)
     cloud.at_rest()
     assert {(unit.look().status, unit.look().error) for unit in units} == {("ABORTED", WITH_ITS_RUN)}
+    cloud.running.services.client("stepfunctions").redrive_execution(executionArn=run.arn)
+    cloud.both_measure(*(cloud.unit(run, number) for number in (3, 4)))
+    end = cloud.ended(run, seconds=600)
+    assert end.status == "SUCCEEDED", f"{end.error}: {end.cause}"
+    assert {pair["variant"] for pair in cloud.report(run)["pairs"]} == ARMS
+    assert looks(run, "Plan") == 1, "what was done before the stop is not done again"
+
+
+def test_the_deployment_is_deleted_while_one_run_is_on_both_nodes(cloud):
+    """Comes last: nothing is left to run on."""
+    run = cloud.start_shared("left", LONG)
+    cloud.both_measure(*(cloud.unit(run, number) for number in (1, 2)))
+    assert cloud.running.replicas() == 2
+    cloud.running.destroy()
+    assert cloud.alive() == []
