@@ -13,8 +13,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from constructs_lib.capacity.node_group import SCALERS
 from rehearsal.deployment import TIMEOUT_S
 from rehearsal.services import CLUSTER
+from rehearsal.tools import ACCOUNT, REGION
+from tests.access.calls import NOBODY, call
+from tests.access.trial import Caller
 from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG, PATIENT, SMALL, Cloud, quiet_rehearsal
 from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deployed_on, theirs
@@ -22,6 +26,19 @@ from tests.end_to_end.own_cluster import OURS, PIPELINE, THEIRS, Foreign, deploy
 pytestmark = pytest.mark.timeout(1200)
 GROUP = "trainium"
 NAMED = {"clusterName": CLUSTER, "nodegroupName": GROUP}
+
+
+ANY = "arn:aws:eks:*"
+CALLS = [
+    call("scale the group", "eks:UpdateNodegroupConfig", ANY, NOBODY, "update_nodegroup_config", **NAMED),
+    call("scale another group", "eks:UpdateNodegroupConfig", ANY, NOBODY, "update_nodegroup_config",
+         clusterName=CLUSTER, nodegroupName="of-others"),
+    call("delete the group", "eks:DeleteNodegroup", ANY, NOBODY, "delete_nodegroup",
+         clusterName=CLUSTER, nodegroupName="of-others"),
+    call("end an instance of others", "ec2:TerminateInstances", "arn:aws:ec2:*", NOBODY, "terminate_instances",
+         InstanceIds=["i-0123456789abcdef0"]),
+]  # fmt: skip
+"""Harmless where they are allowed; `may` and the ARN are not asked."""
 
 
 class Grouped(Cloud):
@@ -108,6 +125,23 @@ def test_with_watchdog_execution_and_way_to_the_cluster_dead_the_backstop_sets_t
         cloud.until(lambda: cloud.size() == 0 and not cloud.instances(), seconds=30, what="a group of no node")
     assert any(f"has ended {held}" in text and f"{GROUP} is set to 0" in text for text in backstop.mail)
     cloud.at_rest()
+
+
+def test_of_all_our_roles_only_these_may_scale_the_group_and_none_another(cloud: Grouped) -> None:
+    """Each tries with its own credentials. What services alone may become, the trial may become afterwards, too."""
+    found = cloud.running.services.client("cloudformation").describe_stack_resources(StackName=OURS)["StackResources"]
+    roles = {
+        item["LogicalResourceId"][:-8].removesuffix("Role"): f"arn:aws:iam::{ACCOUNT}:role/{item['PhysicalResourceId']}"
+        for item in found
+        if item["ResourceType"] == "AWS::IAM::Role"
+    }
+    functions = {name: role for name, role in roles.items() if name.startswith(("Pipeline", "Backstop", "Guards"))}
+    assert len(functions) > 20
+    caller, may = Caller(cloud.running.services, region=REGION), dict[str, set[str]]()
+    for name, role in functions.items():
+        caller.become(caller.assume(role))
+        may |= {call.what: may.get(call.what, set()) | {name} for call in CALLS if not caller.refuses(call, {})}
+    assert may == {"scale the group": {*(f"Pipeline{name}" for name in SCALERS), "Backstop", "Guards"}}
 
 
 def test_destroying_while_a_run_holds_the_node_leaves_none(cloud: Grouped) -> None:
