@@ -9,6 +9,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 WRITERS = {
     "faults": "tests/end_to_end/faults",
     "overhead": "tests/end_to_end/faults",
+    "endurance": "tests/end_to_end/endurance",
     "hardships": "tests/end_to_end/hardship.py",
 }
 """Part -> the file whose run writes it."""
@@ -16,6 +17,7 @@ HEAD = [
     "| fault | where | execution | cause, as the user reads it | took | a run on the other node |",
     "|---|---|---|---|---|---|",
 ]
+ENDURANCE = ["| thrown at it | measured | held |", "|---|---|---|"]
 HARDSHIPS = ["| what was done | when | exit | what it said | until its end |", "|---|---|---|---|---|"]
 Row = tuple[str, ...]
 
@@ -30,6 +32,11 @@ def write_beside(became: Mapping[str, str]) -> None:
     """Put what became of a run on the other node into the rows of `became`'s faults."""
     rows = [(*row[:-1], became.get(row[0], row[-1])) for row in _rows("faults")]
     _write_rows("faults", HEAD, rows, key=1)
+
+
+def write_endurance(rows: Sequence[Row]) -> None:
+    """Put the rows of load and endurance into their table."""
+    _write_rows("endurance", ENDURANCE, rows, key=1)
 
 
 def write_hardships(rows: Sequence[Row]) -> None:
