@@ -10,6 +10,7 @@ from specdecode import s3_keys
 
 from tests.end_to_end import broken
 from tests.end_to_end.cloud import LONG, PATIENT, SMALL, looks
+from tests.end_to_end.faults.cases import fails
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -22,6 +23,25 @@ def test_a_person_stops_a_run_that_holds_the_node(cloud):
     assert cloud.ended(run).status == "ABORTED"
     cloud.at_rest()
     cloud.note("a person stops the run; the watchdog alone cleans up", "Benchmark", run, cause="stopped by a person")
+
+
+def test_a_stopped_run_is_redriven(cloud):
+    """Its node is gone and its servers are deleted: it ends as if it had been stopped, and takes no other node."""
+    run = cloud.start("redriven", LONG | PATIENT)
+    cloud.until_step(run, "Benchmark")
+    run.deployment.stop(run.arn)
+    cloud.at_rest()
+    bought = cloud.bought()
+    cloud.running.services.client("stepfunctions").redrive_execution(executionArn=run.arn)
+    fails(
+        cloud,
+        run,
+        fault="a stopped run is redriven in Step Functions",
+        where="Benchmark",
+        error="LeaseLost",
+        row="lease-lost",
+    )
+    assert cloud.bought() == bought, "an instance was bought"
 
 
 def test_a_person_stops_a_run_with_the_command_line(cloud):
