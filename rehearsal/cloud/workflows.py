@@ -97,8 +97,9 @@ class Redriving:
         details = {"executionRedrivenEventDetails": {"redriveCount": count}}
         redriven = stepfunctions._add_event(execution, "ExecutionRedriven", details)
         stepfunctions._emit_execution_status_event(execution)
+        given = (_go_on, execution, ctx | {"variables": dict(ctx["variables"])})
         run = contextvars.copy_context().run  # account and region of the request
-        threading.Thread(target=run, args=(_go_on, execution, ctx | {"variables": dict(ctx["variables"])})).start()
+        threading.Thread(target=run, args=given, daemon=True).start()
         return stepfunctions.json_response({"redriveDate": redriven["timestamp"]})
 
 
