@@ -1,1 +1,1 @@
-"""The embedded cloud: the same stack, state machine, Lambdas, manifests and benchmark on one machine, without AWS."""
+"""The rehearsal: the same stacks, state machine, Lambdas, manifests and benchmark on one machine, without AWS."""

@@ -22,7 +22,7 @@ from rehearsal.processes import ChildFailed
 from rehearsal.rehearse import Rehearsal, rehearsal
 
 TRY_AGAIN = (
-    "Nothing of this rehearsal runs any more: make rehearse begins anew. Its logs are in .rehearsal/runs until then."
+    "No process of this rehearsal is left. Start again with make rehearse. The logs are in .rehearsal/runs until then."
 )
 
 
@@ -31,7 +31,9 @@ class Interrupted(BaseException):
 
 
 def _interrupt(number: int, _frame: Any) -> NoReturn:
-    """Leave every block, each of which cleans up after itself; a second signal must not interrupt that."""
+    """Leave every `with` block, which cleans up. Later signals are ignored, so that they do not interrupt the
+    cleaning.
+    """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     raise Interrupted(number)

@@ -1,4 +1,4 @@
-"""What a person sees while a rehearsal runs: one line a step with its time, and on a terminal what it is doing now."""
+"""The output of a rehearsal: one line for each step with its time. A terminal also shows what the step does now."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def clock(seconds: float) -> str:
 
 @dataclass(kw_only=True)
 class Step:
-    """A step under way; `say` what it is doing."""
+    """A step that runs now. `say` shows what it is doing."""
 
     name: str
     started: float
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(kw_only=True)
 class Progress:
-    """Prints the steps with the time since the rehearsal began. Without a terminal: plain lines, nothing moves."""
+    """Prints the steps with the time since the rehearsal began. Without a terminal it prints plain lines only."""
 
     console: Console = field(default_factory=lambda: Console(file=sys.stderr, highlight=False))
     began: float = field(default_factory=time.monotonic)
@@ -48,7 +48,9 @@ class Progress:
 
     @contextmanager
     def step(self, name: str) -> Iterator[Step]:
-        """Show a step while it lasts; its line stays, marked as failed if an exception leaves it."""
+        """Show a step while it runs. Its line stays. If the block ends with an exception, the line is marked as
+        failed.
+        """
         step = Step(name=name, started=time.monotonic())
         try:
             if self.console.is_terminal:

@@ -1,4 +1,4 @@
-"""Synthesis and deployment with the real CDK CLI, exactly as a user's, but for where AWS is."""
+"""Synthesis and deployment with the real CDK CLI, as a user does it. Only the address of AWS differs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUIET = {
     "CDK_DISABLE_VERSION_CHECK": "true",
     "NODE_NO_WARNINGS": "1",
 }
-"""No validator (`make test` runs it), no calls home."""
+"""Without CDK's validator (`make test` runs it) and without calls to the internet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Deployment:
 
     @property
     def assembly(self) -> Path:
-        """Where the synthesized app lies: templates and assets."""
+        """The folder of the synthesized app: templates and assets."""
         return self.processes.folder / self.out
 
     def synth(self, settings: Mapping[str, str]) -> Child:
@@ -48,12 +48,12 @@ class Deployment:
         return self._cdk("synth", "synth", "--quiet", "--app", app, "--output", str(self.assembly), *context)
 
     def bootstrap(self) -> Child:
-        """Start `cdk bootstrap`. It does not need the app, and outside the repository it finds none to run."""
+        """Start `cdk bootstrap` outside the repository, so that it does not run the app, which it does not need."""
         target = f"aws://{tools.ACCOUNT}/{tools.REGION}"
         return self._cdk("bootstrap", "bootstrap", target, directory=self.processes.folder)
 
     def deploy(self, stack: str = STACK) -> Child:
-        """Start `cdk deploy` of `stack`, which brings the stacks that it depends on."""
+        """Start `cdk deploy` of `stack` and of the stacks that it depends on."""
         return self._cdk(
             "deploy",
             "deploy",
@@ -82,9 +82,8 @@ class Deployment:
 
 
 def settings_for(node: str) -> dict[str, str]:
-    """The settings of a deployment that has nodes of the shape `node`: none for those that the defaults have.
-
-    EC2 has none of the other types in the rehearsal's region, and AWS publishes no price of them: both are said.
+    """The settings of a deployment with nodes of the shape `node`; none for the default shape. Other shapes also need a
+    zone and a price: EC2 has none of them in the rehearsal's region, and AWS publishes no price for them.
     """
     shape = SHAPES[node]
     if node == DEFAULT or not shape.has_devices:
@@ -97,6 +96,6 @@ def settings_for(node: str) -> dict[str, str]:
 
 
 def progress(log: Path) -> str:
-    """`TrainiumClusterStack 57/140` from a running deployment's log, or nothing yet."""
+    """`TrainiumClusterStack 57/140` from the log of a running deployment; "" if the log has no such line yet."""
     found = re.findall(r"^(\w+) \|\s+(\d+)/(\d+) \|", log.read_text(errors="replace"), re.MULTILINE)
     return "{} {}/{}".format(*found[-1]) if found else ""

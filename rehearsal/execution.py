@@ -1,4 +1,4 @@
-"""Start the deployed state machine and follow it, state by state, with the command line's own eyes."""
+"""Start the deployed state machine and follow it, state by state, with the code of the `specdecode` command."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ class Run:
     services: Services
 
     def look(self) -> Execution:
-        """Its state now. Raises ChildFailed when a server of the rehearsal has died."""
+        """The state of the execution now. Raises ChildFailed if a server of the rehearsal has ended."""
         self.services.check()
         return self.deployment.execution(self.run_id)
 
     def follow(self, progress: Progress, *, watching: Callable[[str, str], None] | None = None) -> Execution:
-        """Wait for its end; every state is a step of `progress`, its last message beside it.
-
-        `watching` is called with each state and message that is seen.
+        """Wait for the end of the execution. Every state is a step of `progress`, with its last message. `watching` is
+        called with each state and message.
         """
         name, message = "Start", ""
         while name:
@@ -45,7 +44,9 @@ class Run:
     def _state(
         self, step: Step, name: str, message: str, watching: Callable[[str, str], None] | None
     ) -> tuple[str, str]:
-        """Stay in one state; the next state and its first message, or nothing when the execution ended."""
+        """Wait until the execution leaves a state. Returns the next state and its first message; nothing if the
+        execution has ended.
+        """
         step.say(message)
         while True:
             running = self.look().status == "RUNNING"
@@ -65,7 +66,7 @@ class Run:
 
 
 def outcome(events: Sequence[dict[str, Any]], name: str) -> str:
-    """The message of a step's last answer, if it gave one."""
+    """The message of a step's last answer; "" if it has none."""
     for event in reversed(events):
         exited = event.get("stateExitedEventDetails") or {}
         if exited.get("name") == name:

@@ -1,6 +1,6 @@
-"""`python -m rehearsal.guardian FOLDER`: end a rehearsal's processes when the rehearsal itself was killed.
-
-It waits for the end of its input, a pipe that only the rehearsal holds: the kernel closes it, however that one ends.
+"""`python -m rehearsal.guardian FOLDER`: end a rehearsal's processes if the rehearsal itself was killed. The guardian
+waits for the end of its input. That is a pipe that only the rehearsal holds, so the kernel closes it when the rehearsal
+ends, however it ends.
 """
 
 from __future__ import annotations

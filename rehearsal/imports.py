@@ -1,4 +1,4 @@
-"""The embedded models' weights go to the bucket's imports/, as a user brings an own model."""
+"""Upload the embedded models to the bucket's imports/, as a user does with a model of his own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def models(experiment: Experiment) -> Iterator[ModelRef]:
 
 
 def check(experiment: Experiment) -> None:
-    """Raise tools.Unusable, with a line for each, if it needs models that this repository does not have."""
+    """Raise tools.Unusable if the experiment needs models that this repository does not have. The message has a line
+    for each.
+    """
     image = load_engine(experiment.images_of).image
     if image in tools.IMAGES and not (tools.IMAGES[image] / ".models").exists():
         raise tools.Unusable(f"'{experiment.name}' needs vLLM, which is not installed yet: make rehearse ENGINE=vllm")
@@ -40,7 +42,7 @@ def check(experiment: Experiment) -> None:
 
 
 def upload(experiment: Experiment, *, s3: Any, bucket: str) -> int:
-    """Upload what the experiment imports; the number of bytes."""
+    """Upload the models that the experiment imports. Returns the number of bytes."""
     total = 0
     for model in models(experiment):
         for path in sorted(p for p in _folder(model).iterdir() if p.is_file()):

@@ -1,6 +1,6 @@
-"""Sees when things really happened in a rehearsal's cluster: watches it, and notes each moment as it arrives.
-
-Times in Kubernetes objects are whole seconds, which is nearly a minute of a run whose waits are a fiftieth.
+"""Notes when things really happened in a rehearsal's cluster: it watches the cluster and takes the time of each change.
+Times in Kubernetes objects are whole seconds. As the waits are a fiftieth here, a second stands for nearly a minute of
+a run on AWS.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.overhead import Span
 
 STEP_OF = {"compile": "Compile", "serving": "Serve", "smoke": "Smoke", "benchmark": "Benchmark"}
-"""Component -> the state that waits for its objects."""
+"""Component -> the state of the state machine that waits for its objects."""
 PATHS = {
     "Job": f"/apis/batch/v1/namespaces/{names.NAMESPACE}/jobs",
     "Deployment": f"/apis/apps/v1/namespaces/{names.NAMESPACE}/deployments",
@@ -36,16 +36,16 @@ PATHS = {
 
 @dataclass
 class Observer:
-    """`watch()` before the run, ask after it."""
+    """Call `watch()` before the run; ask for the times after it."""
 
     kubernetes: Kubernetes
     moments: dict[tuple[str, str, str], float] = field(default_factory=dict)
     """(what happened, kind, name) -> when it was first seen, in seconds since the epoch."""
     components: dict[str, str] = field(default_factory=dict)
-    """Name of a workload object -> its component and wave."""
+    """Name of an object that the run made -> its component and wave."""
 
     def watch(self) -> None:
-        """Begin; it ends when the cluster does."""
+        """Begin to watch, until the cluster ends."""
         for kind, path in PATHS.items():
             threading.Thread(target=self._follow, args=(kind, path), daemon=True).start()
 
@@ -63,7 +63,7 @@ class Observer:
                 self.note(kind, event["type"], event["object"], at=time.time())
 
     def note(self, kind: str, change: str, obj: dict[str, Any], *, at: float) -> None:
-        """Remember what `obj` tells for the first time."""
+        """Note the time of everything that `obj` shows for the first time."""
         name = obj["spec"].get("nodeName") if kind == "ResourceSlice" else obj["metadata"]["name"]
         component = obj["metadata"].get("labels", {}).get(names.COMPONENT_LABEL)
         if component:

@@ -1,8 +1,9 @@
-"""What the orchestration itself costs of the node's time: an execution's history, laid over what the objects did. Pure.
+"""The share of the node's time that the orchestration itself costs: an execution's history compared with the times of
+the objects. Pure.
 
-A run's time on the node is work (a Job or a server from its creation to its completion or readiness), or it is the
-orchestration's: looking, waiting though the work is over, the smoke test, the teardown. Where waits were shortened,
-only they are stretched back; a wait during work costs nothing, since the work goes on.
+A run's time on the node is either work (a Job or a server from its creation to its completion or readiness) or
+orchestration (looking, waiting after the work is over, the smoke test, the teardown). Waits that the rehearsal
+shortened are counted at their full length. A wait during work costs nothing, since the work goes on.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from datetime import datetime
 from typing import Any
 
 WORK = ("StageModels", "Compile", "Serve", "Benchmark")
-"""States whose spans are what the node is for."""
+"""States during which the node works for the user."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Something that went on by itself, in seconds since the epoch: a Job, servers that load, pods that end."""
+    """Work that went on by itself: a Job, servers that load, pods that end. Times in seconds since the epoch."""
 
     state: str
     """The state that waits for it."""
@@ -32,15 +33,15 @@ class Share:
 
     state: str
     looks: int
-    """How often its function was asked."""
+    """Number of calls of its function."""
     functions_s: float
-    """In the function, the questions and the transitions around it."""
+    """Seconds in the function and the transitions around it."""
     waits_s: float
-    """In waits, at their full length."""
+    """Seconds in waits, at their full length."""
     work_s: float
-    """Of the node's time: spans of work, as long as they took."""
+    """Seconds of the node's time that were work, as long as the work took."""
     lost_s: float
-    """Of the node's time: everything else, waits at their full length."""
+    """Seconds of the node's time that were not work, waits at their full length."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Interval:
 
 
 def events_on_aws(events: Sequence[Mapping[str, Any]]) -> int:
-    """Length of the history as AWS counts it: the emulator leaves TaskStarted out."""
+    """Number of events in the history as AWS counts them: the emulator leaves TaskStarted out."""
     kinds = [event["type"] for event in events]
     return len(kinds) + kinds.count("TaskScheduled") - kinds.count("TaskStarted")
 
@@ -60,10 +61,11 @@ def events_on_aws(events: Sequence[Mapping[str, Any]]) -> int:
 def shares(
     events: Sequence[Mapping[str, Any]], *, wait_scale: float, node: Span | None = None, spans: Sequence[Span] = ()
 ) -> list[Share]:
-    """What each state took, in the order in which they were first entered.
+    """The time of each state, in the order in which they were first entered.
 
-    `events`: GetExecutionHistory's, oldest first. `wait_scale`: how much shorter the waits were than the definition's.
-    `node`: from the node being usable to its being given back; without it no time of the node is counted.
+    `events`: GetExecutionHistory's, oldest first. `wait_scale`: length of a wait here, divided by its length in the
+    definition. `node`: from when the node was usable until it was given back; without it no time of the node is
+    counted.
     """
     timeline = list(_timeline(events))
     spans = [_within_its_state(span, timeline) for span in spans]
@@ -90,7 +92,7 @@ def shares(
 
 
 def _timeline(events: Sequence[Mapping[str, Any]]) -> Iterator[_Interval]:
-    """The whole history as intervals: whose state, and whether it waits (a Wait, or before a retry)."""
+    """The whole history as intervals: their state, and whether it waits (a Wait, or the time before a retry)."""
     state, waiting, before = "", False, 0.0
     for event in events:
         now = _seconds(event["timestamp"])
@@ -102,7 +104,9 @@ def _timeline(events: Sequence[Mapping[str, Any]]) -> Iterator[_Interval]:
 
 
 def _within_its_state(span: Span, timeline: Sequence[_Interval]) -> Span:
-    """The span, ended with its state: a step goes on as soon as the artifact is there, a moment before the Job ends."""
+    """The span, cut at the end of its state: a step goes on as soon as the artifact is there, a moment before the Job
+    ends.
+    """
     ended = span.ended
     for interval in timeline:
         if interval.ended > span.started and interval.state != span.state:
@@ -112,7 +116,7 @@ def _within_its_state(span: Span, timeline: Sequence[_Interval]) -> Span:
 
 
 def _base(name: str) -> str:
-    """The step that a question or a wait belongs to."""
+    """The step that a call or a wait belongs to."""
     return name.removesuffix(" done?").removesuffix(": wait")
 
 
@@ -129,7 +133,7 @@ def _clipped(span: Span, node: Span) -> tuple[float, float]:
 
 
 def _union(parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same time, no moment twice."""
+    """The union of the intervals: no moment counts twice."""
     merged: list[tuple[float, float]] = []
     for started, ended in sorted(part for part in parts if part[1] > part[0]):
         if merged and started <= merged[-1][1]:
@@ -140,7 +144,7 @@ def _union(parts: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _outside(interval: _Interval, node: Span, spans: Sequence[Span]) -> Iterator[_Interval]:
-    """The parts of `interval` within the node's time in which no span went on."""
+    """The parts of `interval` that are in the node's time and in no span."""
     at, end = max(interval.started, node.started), min(interval.ended, node.ended)
     for started, ended in _union([(span.started, span.ended) for span in spans]):
         if started >= end:

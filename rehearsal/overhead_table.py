@@ -1,4 +1,4 @@
-"""The orchestration's share of the node's time as a table, beside a person who does the same steps by hand."""
+"""The orchestration's share of the node's time as a table, compared with a person who does the same steps by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from specdecode.experiment.shapes import DEFAULT
 from rehearsal.overhead import Share, Span
 
 ATTENTIVE_S, NOW_AND_THEN_S = 120.0, 450.0
-"""From the end of a step to the beginning of the next by hand: 2 minutes, or half of a look every 15 minutes."""
+"""Minutes by hand from the end of a step to the beginning of the next: an attentive person takes 2; one who looks every
+15 minutes takes half of that time.
+"""
 HISTORY_LIMIT = 25_000
 """Events after which Step Functions ends an execution."""
 WORDS = {
@@ -24,13 +26,12 @@ WORDS = {
     "StopArms": "all deleted, seen gone",
     "ReleaseCapacity": "node given back",
 }
-"""States of the node's time -> what of it is no work."""
+"""States on the node -> which part of their time is not work."""
 
 
 def document(shares: Sequence[Share], spans: Sequence[Span], *, wait_scale: float, events: int, worst: int) -> Any:
-    """What benchmarks/results/overhead.json holds.
-
-    `events`: of this run's history, as AWS counts them; `worst`: of one in which every wait lasts to its deadline.
+    """The contents of benchmarks/results/overhead.json. `events`: number in this run's history, as AWS counts them;
+    `worst`: the number if every wait lasts until its deadline.
     """
     return {
         "wait_scale": wait_scale,
@@ -42,7 +43,7 @@ def document(shares: Sequence[Share], spans: Sequence[Span], *, wait_scale: floa
 
 
 def _moments(state: str, spans: Sequence[Span]) -> int:
-    """How often a person who does this by hand must notice an end and begin what follows."""
+    """How often a person who does this by hand must notice an end and begin the next step."""
     if state == "AcquireCapacity":
         return 1
     return sum(span.state == state for span in spans) if state in WORDS else 0

@@ -1,7 +1,7 @@
-"""Child processes of a rehearsal: each in a group of its own, none outlives it, however it ends.
+"""Child processes of a rehearsal. Each has a process group of its own. None outlives the rehearsal, however it ends.
 
-A child belongs to a rehearsal if its environment names the rehearsal's work folder, which its own children inherit.
-So "is anything left?" has an answer that no child can evade by detaching itself.
+A process belongs to a rehearsal if its environment names the rehearsal's work folder. Children inherit the environment,
+so a child that detaches itself is found too.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ GRACE_S = 10.0
 """Seconds between SIGTERM and SIGKILL."""
 
 SETTLE_S = 2.0
-"""Seconds that a child's own children have to end by themselves after it."""
+"""Seconds after a child's end in which its own children may end by themselves."""
 
 
 class ChildFailed(Exception):
-    """A child ended with an error, or ended at all though it should serve. The message ends with its last words."""
+    """A child ended with an error, or a server ended. The message has the last lines of its log."""
 
 
 @dataclass(kw_only=True)
 class Child:
-    """A started process and where its output goes."""
+    """A started process and its log."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -47,16 +47,18 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     def check(self) -> None:
-        """Raise ChildFailed if it is no longer running."""
+        """Raise ChildFailed if the child has ended."""
         if not self.running:
             raise self.failure(f"ended {_how(self.process.returncode)}")
 
     def silent_s(self) -> float:
-        """Seconds since it last wrote to its log."""
+        """Seconds since the child last wrote to its log."""
         return max(time.time() - self.log.stat().st_mtime, 0.0)
 
     def wait(self, *, timeout_s: float) -> None:
-        """Wait for success. Raises ChildFailed on another exit status or after `timeout_s` seconds."""
+        """Wait until the child ends with status 0. Raises ChildFailed on another status, or after `timeout_s`
+        seconds.
+        """
         try:
             status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -65,22 +67,24 @@ class Child:
             raise self.failure(f"failed {_how(status)}")
 
     def failure(self, what: str) -> ChildFailed:
-        """The error that says what happened, with the last words and where the others are."""
+        """The error: what happened, the last lines of the log, and the log's path."""
         return ChildFailed(f"{self.name} {what}:\n{self.tail()}\nAll of it: {self.log}")
 
 
 @dataclass(kw_only=True)
 class Processes:
-    """The children of one rehearsal. Leaving the context ends them all; so does the guardian if that never happens."""
+    """The children of one rehearsal. Leaving the `with` block ends them all. If the rehearsal is killed, the guardian
+    ends them.
+    """
 
     folder: Path
-    """The work folder, by which they are recognized; logs go to `<folder>/logs`."""
+    """The work folder, which every child's environment names. Logs go to `<folder>/logs`."""
     root: Path
     """Working directory: the repository."""
     _children: list[Child] = field(default_factory=list)
     _guardian: subprocess.Popen[bytes] | None = None
     _owned: int | None = None
-    """The folder, open and locked for as long as this process lives: children do not inherit it."""
+    """Descriptor of the work folder. It is locked as long as this process lives; children do not inherit it."""
 
     def start(
         self,
@@ -91,7 +95,8 @@ class Processes:
         directory: Path | None = None,
         pass_fds: Sequence[int] = (),
     ) -> Child:
-        """Start a child with exactly `environment` (and TMPDIR in the work folder); stdin is closed, output logged.
+        """Start a child with `environment` only (and TMPDIR in the work folder). Its stdin is empty, its output goes to
+        its log.
 
         It runs in `directory`, or the repository.
         """
@@ -115,13 +120,13 @@ class Processes:
         return child
 
     def left(self) -> list[int]:
-        """Process ids that still belong to the rehearsal."""
+        """Ids of the processes of the rehearsal that still run."""
         return processes_naming(self.folder)
 
     def stop(self) -> list[int]:
-        """End every child, newest first, then whatever else belongs to the rehearsal after a moment.
+        """End every child, newest first. After a moment, kill all other processes of the rehearsal.
 
-        Returns the ids that had to be killed because they outlived their parent: normally none.
+        Returns the ids that it had to kill because they outlived their parent: normally none.
         """
         for child in reversed(self._children):
             _end(child)
@@ -160,7 +165,7 @@ def _how(status: int) -> str:
 
 
 def _end(child: Child) -> None:
-    """SIGTERM to the child, then SIGKILL to its group once it ended or its grace is over."""
+    """Send SIGTERM to the child. Once it has ended, or after GRACE_S, send SIGKILL to its group."""
     if child.running:
         with contextlib.suppress(ProcessLookupError):
             child.process.terminate()
@@ -172,7 +177,7 @@ def _end(child: Child) -> None:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """SIGKILL to each that still exists."""
+    """Send SIGKILL to each process that still exists."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -192,7 +197,9 @@ def processes_naming(folder: Path) -> list[int]:
 
 
 def clear_abandoned(folders: Iterable[Path]) -> None:
-    """Remove work folders whose rehearsal has ended, and end what it left: it and its guardian may have been killed."""
+    """Remove the work folders of rehearsals that have ended, and end their processes: the rehearsal and its guardian
+    may have been killed.
+    """
     for folder in folders:
         with contextlib.suppress(FileNotFoundError):
             owned = _owned(folder)
@@ -206,7 +213,9 @@ def clear_abandoned(folders: Iterable[Path]) -> None:
 
 
 def _owned(folder: Path) -> int | None:
-    """The folder's descriptor with its lock, or None where another has it. The kernel ends it with its process."""
+    """A descriptor of the folder that holds its lock; None if another process has the lock. The kernel frees the lock
+    when its process ends.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,7 +226,7 @@ def _owned(folder: Path) -> int | None:
 
 
 def wait_until_gone(folder: Path, *, timeout_s: float) -> list[int]:
-    """Wait until no process names `folder`; what is left after `timeout_s` seconds."""
+    """Wait until no process names `folder`. Returns the ids that are left after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while (left := processes_naming(folder)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A rehearsal: embedded cloud up, stacks deployed, models imported, runs, everything down again."""
+"""A rehearsal: start the embedded cloud, deploy the stacks, import the models, run, remove everything."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from rehearsal.processes import Child, ChildFailed, Processes, clear_abandoned, 
 from rehearsal.services import Services
 
 SETTLE_S = 0.5
-"""How long a server that refuses connections may take to be seen to have ended."""
+"""Seconds after which a server that refuses connections must have ended."""
 SILENCE_S = 180.0
-"""Longest that a deployment says nothing: the slowest resource here takes seconds, on a busy machine a minute."""
+"""Longest time in seconds without a new line of a deployment. The slowest resource takes seconds here, a minute on a
+busy machine.
+"""
 START_TIMEOUT_S = 120.0
 NODE_DELAY_S = 2.0
-"""How long the node takes to appear after the NodePool is scaled up (minutes in AWS)."""
+"""Seconds from scaling up the NodePool until the node appears (minutes in AWS)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """A running embedded cloud. Use `rehearsal()` to get one that ends."""
+    """A running embedded cloud. `rehearsal()` makes one and ends it."""
 
     processes: Processes
     services: Services
@@ -61,7 +63,9 @@ class Rehearsal:
         return self.deployment.outputs()["BucketName"]
 
     def deploy(self, node: str = DEFAULT, *, nodes: int = 1) -> None:
-        """Synthesize once for `nodes` of that shape, bootstrap meanwhile, deploy both stacks. Raises ChildFailed."""
+        """Synthesize for nodes of the shape `nodes`, bootstrap at the same time, deploy both stacks. Raises
+        ChildFailed.
+        """
         settings = settings_for(node) | ({"nodes": str(nodes)} if nodes > 1 else {})
         with self.progress.step("Synthesize, bootstrap"):
             for child in (self.deployment.synth(settings), self.deployment.bootstrap()):
@@ -71,7 +75,9 @@ class Rehearsal:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        """Be told of alerts, as `specdecode run` wants: a queue is a subscriber that needs no mail to confirm it."""
+        """Subscribe a queue to the alerts, since `specdecode run` demands a subscriber. A queue needs no mail to
+        confirm it.
+        """
         sqs = self.services.client("sqs")
         url = sqs.create_queue(QueueName="told-of-alerts")["QueueUrl"]
         queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -79,7 +85,7 @@ class Rehearsal:
         self.services.client("sns").subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue)
 
     def import_models(self, experiment: Experiment) -> None:
-        """Upload the experiment's models, which `imports.check` found here."""
+        """Upload the experiment's models. `imports.check` has found them here."""
         with self.progress.step("Upload the models") as step:
             size = imports.upload(experiment, s3=self.services.client("s3"), bucket=self.bucket)
             step.say(f"{size / 1e6:.0f} MB")
@@ -90,7 +96,7 @@ class Rehearsal:
         return execution.start(self.services, request, run_id=run_id)
 
     def run(self, preset: str) -> execution.Run:
-        """Start a run as a user's script does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
+        """Start a run as a script of a user does: `specdecode run PRESET --yes --json`. Raises ChildFailed."""
         try:
             ended = subprocess.run(
                 [Path(sys.executable).with_name("specdecode"), "run", preset, "--yes", "--json"],
@@ -115,7 +121,7 @@ class Rehearsal:
         return sum(int(pool["spec"]["replicas"]) for pool in pools if names.is_held(pool["metadata"]["name"]))
 
     def claims(self) -> list[str]:
-        """NodeClaims of the NodePools that runs hold: each is an instance that would be billed."""
+        """NodeClaims of the NodePools for runs. Each is an instance that AWS would bill."""
         selector = f"labelSelector=karpenter.sh/nodepool%20in%20({','.join(names.held_pools(names.MOST_NODES))})"
         claims = self.kubernetes.request("GET", f"/apis/karpenter.sh/v1/nodeclaims?{selector}")
         return [item["metadata"]["name"] for item in claims["items"]]
@@ -128,15 +134,15 @@ class Rehearsal:
             step.say(f"NodePools were at {replicas} replicas")
 
     def left(self) -> list[int]:
-        """After its end: processes that are still there a moment later. None."""
+        """Call it after the end: ids of the processes that are still there a moment later. There should be none."""
         return wait_until_gone(self.processes.folder, timeout_s=5)
 
     def forget(self) -> None:
-        """After its end: remove its logs and the synthesized app."""
+        """Call it after the end: remove the logs and the synthesized app."""
         shutil.rmtree(self.processes.folder, ignore_errors=True)
 
     def _await(self, child: Child, step: Step) -> None:
-        """Wait for a deployment's end. Raises ChildFailed when a server ends, or when nothing moves any more."""
+        """Wait for the end of a deployment. Raises ChildFailed if a server ends, or if the deployment stands still."""
         began = time.monotonic()
         while child.running:
             self.services.check()
@@ -151,7 +157,7 @@ class Rehearsal:
 
 @contextmanager
 def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
-    """Bring the embedded cloud up; end every process of it however the block is left. Its logs stay."""
+    """Start the embedded cloud. When the block is left, all its processes are ended. Its logs stay."""
     folder = _work_folder()
     try:
         with Processes(folder=folder, root=tools.ROOT) as processes:
@@ -171,7 +177,9 @@ def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
 
 
 def _work_folder() -> Path:
-    """Path of a new folder below .rehearsal/runs; those of ended rehearsals are removed, with what these left."""
+    """Path of a new folder below .rehearsal/runs. Folders of ended rehearsals are removed, and their processes
+    ended.
+    """
     tools.RUNS.mkdir(parents=True, exist_ok=True)
     clear_abandoned(folder for folder in tools.RUNS.iterdir() if folder.is_dir())
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"

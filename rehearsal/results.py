@@ -11,7 +11,7 @@ from specdecode.analysis.report import render_terminal
 
 
 def download(run_id: str, *, s3: Any, bucket: str, to: Path) -> Path:
-    """Copy every object of the run; the folder."""
+    """Copy every object of the run. Returns the folder."""
     prefix, folder = s3_keys.run_prefix(run_id), to / run_id
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for item in page.get("Contents", []):

@@ -19,22 +19,22 @@ from rehearsal import tools
 from rehearsal.processes import Child, Processes
 
 START_S = 60.0
-"""Longest start of a server on a busy machine, in seconds."""
+"""Longest time in seconds that a server may take to start, on a busy machine."""
 
 ANSWER_S = 30.0
-"""Longest that the embedded AWS may take to answer a call, in seconds."""
+"""Longest time in seconds that the embedded AWS may take to answer a call."""
 
 CLUSTER = "specdecode"
 """The EKS cluster's name (the default of `clusterName`), for which the Lambdas' tokens are signed."""
 
 ISSUER = f"https://oidc.eks.{tools.REGION}.amazonaws.com/id/REHEARSAL"
-"""OIDC issuer of the cluster: the double signs pods' tokens as it, the emulator's IAM trusts it."""
+"""OIDC issuer of the cluster. The double signs the pods' tokens with this name, and the emulator's IAM trusts it."""
 
 BACKOFF_S = 1.0
-"""Before the first retry of a failed pod or container (10 s in a real cluster)."""
+"""Seconds before the first retry of a failed pod or container (10 in a real cluster)."""
 
 WAIT_SCALE = 0.02
-"""A Wait of 60 s in the state machine takes 1.2 s: nothing here takes the hours that those waits are made for."""
+"""Factor for the waits of the state machine: a Wait of 60 s takes 1.2 s. Nothing takes hours here."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Services:
     children: tuple[Child, ...]
 
     def client(self, service: str, *, config: Config | None = None) -> Any:
-        """A boto3 client of the embedded AWS, as its administrator, with what `config` says besides."""
+        """A boto3 client of the embedded AWS, as its administrator. `config` adds to the usual configuration."""
         here = Config(
             proxies={},
             retries={"max_attempts": 2},
@@ -72,10 +72,10 @@ class Services:
 
 
 def start(processes: Processes, *, node_delay_s: float) -> Services:
-    """Start both and wait until they answer. Ports are the system's choice, so that rehearsals can run side by side.
+    """Start both servers and wait until they answer. The system chooses the ports, so rehearsals can run side by side.
 
-    The emulator's port is bound first: the double must know it, and the emulator must know where the double is.
-    Raises ChildFailed when one does not come up.
+    The emulator's port is bound first, since the double must know it. The emulator starts last, since it must know the
+    double's address. Raises ChildFailed if one of them does not start.
     """
     with socket.create_server(("127.0.0.1", 0)) as bound:
         double = processes.start(
@@ -103,7 +103,7 @@ def start(processes: Processes, *, node_delay_s: float) -> Services:
 
 
 def start_aws(processes: Processes, bound: socket.socket, *, url: str, ca_file: Path, token: str) -> Services:
-    """Start the embedded AWS on a bound socket, its clusters being the API at `url`; wait until it answers."""
+    """Start the embedded AWS on a bound socket and wait until it answers. The API of its clusters is at `url`."""
     emulator = processes.start(
         "aws",
         [
@@ -134,7 +134,7 @@ def _endpoint(bound: socket.socket) -> str:
 
 
 def _await(child: Child, ready: Callable[[], Any]) -> Any:
-    """Poll until `ready` gives something. Raises ChildFailed when the child ends or takes longer than START_S."""
+    """Poll until `ready` returns something. Raises ChildFailed if the child ends or takes longer than START_S."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline:
         if result := ready():

@@ -1,4 +1,4 @@
-"""Where the rehearsal's tools lie, and the environment that its children get."""
+"""The paths of the rehearsal's tools, and the environment of its children."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ VLLM = ROOT / ".rehearsal" / "vllm"
 LLAMA = VLLM / "models"
 """The pair as Llama models, for real vLLM."""
 IMAGES = {"specdecode.invalid/rehearsal/vllm:local": VLLM}
-"""Images whose programs are not IMAGE's: reference -> the folder whose bin/ comes first on their PATH."""
+"""Images with other programs than IMAGE: reference -> the folder whose bin/ is first on their PATH."""
 RUNS = ROOT / ".rehearsal" / "runs"
 REGION = "us-east-2"
 ACCOUNT = "000000000000"
 
 RESULTS = ROOT / "results"
-"""Where a run's folder is brought to."""
+"""The folder into which runs are downloaded."""
 RUN_BYTES, RESULT_BYTES = 500 << 20, 50 << 20
 """Measured: a rehearsal's own folder grows to 250 MB, a run's to 3 MB; twice that and room for longer ones."""
 OPEN_FILES = 1024
 """Measured: the embedded AWS holds about 150 files, the Kubernetes double 120; 1024 is the usual limit of a shell."""
 _REMEDIES = {
     errno.ENOSPC: "Make room on that disk and start again.",
-    errno.EDQUOT: "Your quota on that disk is used up: make room and start again.",
-    errno.EROFS: "That disk is read-only: use a checkout on another.",
+    errno.EDQUOT: "Your quota on that disk is used up. Make room and start again.",
+    errno.EROFS: "That disk is read-only. Use a checkout on another disk.",
     errno.EACCES: "Give yourself the right to write there, or use a checkout of your own.",
     errno.EPERM: "Give yourself the right to write there, or use a checkout of your own.",
     errno.ENOTDIR: "A file is in the way of a folder: move it.",
     errno.EEXIST: "A file is in the way of a folder: move it.",
     errno.EMFILE: f"Raise the limit of open files: ulimit -n {OPEN_FILES}",
-    errno.ENFILE: "The whole machine has too many files open: close something and start again.",
-    errno.ENOMEM: "The machine has too little memory: close something and start again.",
-    errno.EAGAIN: "The machine has no room for more processes: close something, or raise ulimit -u.",
+    errno.ENFILE: "The whole machine has too many files open. Close programs and start again.",
+    errno.ENOMEM: "The machine has too little memory. Close programs and start again.",
+    errno.EAGAIN: "The machine has no room for more processes. Close programs, or raise ulimit -u.",
 }
 
 _DROPPED = ("AWS_", "CDK_", "JSII_", "SPECDECODE_", "PYTHON", "VIRTUAL_ENV")
-"""Prefixes of variables with which a child would behave differently on each machine, or reach a real account."""
+"""Prefixes of variables that children do not get: with them a child could behave differently on each machine, or reach
+a real account.
+"""
 
 
 class Unusable(Exception):
@@ -54,15 +56,14 @@ class Unusable(Exception):
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The user's environment without what would leak into the rehearsal, plus `variables`."""
+    """The user's environment without the variables that must not reach the rehearsal, plus `variables`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED)}
     return kept | {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"} | dict(variables or {})
 
 
 def aws_environment(endpoint: str) -> dict[str, str]:
-    """What points an AWS SDK or the CDK CLI at the emulator's administrator, and at nothing else.
-
-    Where AWS is, and otherwise no more than a user sets: credentials and AWS_REGION.
+    """Variables with which an AWS SDK or the CDK CLI calls the emulator as its administrator. They are the address of
+    AWS, and what a user sets: credentials and AWS_REGION.
     """
     return {
         "AWS_ENDPOINT_URL": endpoint,
@@ -76,7 +77,7 @@ def aws_environment(endpoint: str) -> dict[str, str]:
 
 
 def check() -> None:
-    """Raise Unusable with everything that is missing, and how to get it."""
+    """Raise Unusable if something is missing. The message names everything that is missing, and how to get it."""
     problems = []
     if sys.platform != "linux" or platform.machine() != "x86_64":
         problems.append(f"a rehearsal needs Linux on x86_64; this is {platform.system()} on {platform.machine()}")
@@ -90,7 +91,9 @@ def check() -> None:
 
 
 def _unwritable() -> Iterator[str]:
-    """Folders that a rehearsal writes to, and why it could not: seen before it runs, not when its result is lost."""
+    """Problems with the folders that a rehearsal writes to. They are found before the run, so that no result is
+    lost.
+    """
     for folder, needed in ((RUNS, RUN_BYTES), (RESULTS, RESULT_BYTES)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -114,6 +117,6 @@ def _too_few_files() -> Iterator[str]:
 
 
 def refused_by_the_system(error: OSError) -> str:
-    """An error of the operating system in words: what could not be done, where, and what to do."""
+    """An error of the operating system in words: what failed, at which path, and what to do."""
     where = f" ({error.filename})" if error.filename else ""
     return f"{error.strerror or error}{where}. {_REMEDIES.get(error.errno or 0, 'Mend that and start again.')}"

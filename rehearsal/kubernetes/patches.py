@@ -1,6 +1,5 @@
-"""The three patch formats: JSON patch, JSON merge patch, strategic merge patch."""
+"""Merges of a patch: JSON merge patch and strategic merge patch."""
 
-import copy
 from typing import Any
 
 from rehearsal.kubernetes import errors, schema
@@ -18,63 +17,6 @@ def json_merge(target: Any, patch: Any) -> Any:
         else:
             merged[key] = json_merge(merged.get(key), value)
     return merged
-
-
-def json_patch(target: Any, operations: list[Json]) -> Any:
-    """RFC 6902. Raises 422 where a path or a test does not hold, as the real server does."""
-    document = copy.deepcopy(target)
-    for operation in operations:
-        try:
-            document = _operate(document, operation)
-        except (KeyError, IndexError, ValueError, TypeError) as problem:
-            message = f"the server rejected our request due to an error in our request: {operation}: {problem}"
-            raise errors.ApiError(422, "Invalid", message) from None
-    return document
-
-
-def _pointer(path: str) -> list[str]:
-    if path and not path.startswith("/"):
-        raise ValueError(f"path {path!r} must begin with /")
-    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
-
-
-def _lookup(document: Any, parts: list[str]) -> Any:
-    for part in parts:
-        document = document[int(part)] if isinstance(document, list) else document[part]
-    return document
-
-
-def _operate(document: Any, operation: Json) -> Any:
-    op, parts = operation["op"], _pointer(operation["path"])
-    if op in ("move", "copy"):
-        source = _pointer(operation["from"])
-        value = copy.deepcopy(_lookup(document, source))
-        if op == "move":
-            document = _operate(document, {"op": "remove", "path": operation["from"]})
-        return _operate(document, {"op": "add", "path": operation["path"], "value": value})
-    if op == "test":
-        if _lookup(document, parts) != operation["value"]:
-            raise ValueError("testing value failed")
-        return document
-    if op not in ("add", "remove", "replace"):
-        raise ValueError(f"unexpected kind {op!r}")
-    if not parts:
-        return operation["value"]
-    parent, last = _lookup(document, parts[:-1]), parts[-1]
-    if isinstance(parent, list):
-        if op == "add":
-            parent.insert(len(parent) if last == "-" else int(last), operation["value"])
-        elif op == "remove":
-            del parent[int(last)]
-        else:
-            parent[int(last)] = operation["value"]
-    elif op == "remove":
-        del parent[last]
-    else:
-        if op == "replace" and last not in parent:
-            raise KeyError(last)
-        parent[last] = operation["value"]
-    return document
 
 
 def strategic_merge(node: Json, target: Any, patch: Any) -> Any:

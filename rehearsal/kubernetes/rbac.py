@@ -40,10 +40,7 @@ def bootstrap_objects() -> Iterator[tuple[r.Resource, Json]]:
     urls = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz", "/version"]
     discovery = [{"nonResourceURLs": [*urls, "/version/"], "verbs": ["get"]}]
     review = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
-    basic = [
-        {"apiGroups": ["authorization.k8s.io"], "resources": review, "verbs": ["create"]},
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
-    ]
+    basic = [{"apiGroups": ["authorization.k8s.io"], "resources": review, "verbs": ["create"]}]
     roles = {
         "cluster-admin": everything,
         "admin": [*write, access],

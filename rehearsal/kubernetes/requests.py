@@ -9,7 +9,6 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _BODILESS_REVIEWS = {
     ("authorization.k8s.io", "selfsubjectaccessreviews"),
     ("authorization.k8s.io", "subjectaccessreviews"),
-    ("authentication.k8s.io", "selfsubjectreviews"),
 }
 
 

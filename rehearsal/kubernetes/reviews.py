@@ -1,4 +1,4 @@
-"""`kubectl auth can-i` and `kubectl auth whoami`."""
+"""Access reviews: whether a user may do something."""
 
 from rehearsal.kubernetes import rbac
 from rehearsal.kubernetes.identity import User
@@ -8,14 +8,6 @@ from rehearsal.kubernetes.store import Store
 
 def answer(store: Store, user: User, kind: str, body: Json) -> Json:
     """The review with its status filled in. `kind` is the plural of the review's resource."""
-    if kind == "selfsubjectreviews":
-        info = {"username": user.name, "groups": list(user.groups)}
-        return {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "SelfSubjectReview",
-            "metadata": {},
-            "status": {"userInfo": info},
-        }
     spec = body.get("spec") or {}
     if kind == "subjectaccessreviews":
         user = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))

@@ -25,7 +25,6 @@ from rehearsal.kubernetes.requests import Target
 APPLY = "application/apply-patch+yaml"
 _UNKNOWN_FORMAT = "the body of the request was in an unknown format - accepted media types include: "
 PATCHES = {
-    "application/json-patch+json": "json",
     "application/merge-patch+json": "merge",
     "application/strategic-merge-patch+json": "strategic",
     APPLY: "apply",
@@ -97,17 +96,11 @@ class Verbs:
             return self._apply(target, decode(raw), query)
         change = decode(raw)
         current = self.get(target)
-        if kind == "json":
-            if not isinstance(change, list):
-                raise errors.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
-            changed = patches.json_patch(current, change)
-        elif not isinstance(change, dict):
+        if not isinstance(change, dict):
             raise errors.bad_request("json: cannot unmarshal the patch into Go value of type map[string]interface {}")
-        elif kind == "merge" or target.resource.is_custom:
+        if kind == "merge" or target.resource.is_custom:
             if kind == "strategic":
-                raise errors.unsupported_media_type(
-                    f"{_UNKNOWN_FORMAT}application/json-patch+json, application/merge-patch+json, {APPLY}"
-                )
+                raise errors.unsupported_media_type(f"{_UNKNOWN_FORMAT}application/merge-patch+json, {APPLY}")
             changed = patches.json_merge(current, change)
         else:
             changed = patches.strategic_merge(schema.schema_of(target.resource), current, change)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from rehearsal.kubernetes import errors
-from rehearsal.kubernetes.objects import parse_time
 
 _LIMIT = 10 * 1024 * 1024
 
@@ -58,25 +57,24 @@ class ContainerLog:
             await self._grown.wait()
 
 
-def _selected(line: bytes, timestamps: bool, since: float) -> bytes | None:
+def _shown(line: bytes, timestamps: bool) -> bytes:
     stamp, _, rest = line.partition(b" ")
-    if since and parse_time(stamp.decode()) < since:
-        return None
     text = rest.split(b" ", 2)[2]
     return (stamp + b" " + text if timestamps else text) + b"\n"
 
 
 async def read(log: ContainerLog, query: Mapping[str, str]) -> AsyncIterator[bytes]:
-    """The bytes that a log request gets: tailLines, sinceSeconds, sinceTime, timestamps, limitBytes, follow."""
+    """The bytes that a log request gets: tailLines, timestamps, limitBytes, follow.
+
+    Raises 400 if the request asks for less by time (sinceSeconds, sinceTime): the rehearsal cannot do that.
+    """
+    for name in ("sinceSeconds", "sinceTime"):
+        if name in query:
+            raise errors.bad_request(f"{name}: the rehearsal cannot do this")
     timestamps = query.get("timestamps") == "true"
-    since = 0.0
-    if "sinceSeconds" in query:
-        since = datetime.datetime.now(datetime.UTC).timestamp() - _number(query, "sinceSeconds")
-    elif "sinceTime" in query:
-        since = parse_time(query["sinceTime"])
     limit = _number(query, "limitBytes") if "limitBytes" in query else None
     data = log.path.read_bytes()
-    lines = [s for line in data.splitlines() if (s := _selected(line, timestamps, since)) is not None]
+    lines = [_shown(line, timestamps) for line in data.splitlines()]
     if "tailLines" in query:
         tail = _number(query, "tailLines")
         lines = lines[-tail:] if tail else []
@@ -90,7 +88,7 @@ async def read(log: ContainerLog, query: Mapping[str, str]) -> AsyncIterator[byt
         data = log.path.read_bytes()
         if len(data) < at:
             at = 0
-        fresh = [s for line in data[at:].splitlines() if (s := _selected(line, timestamps, since)) is not None]
+        fresh = [_shown(line, timestamps) for line in data[at:].splitlines()]
         at = len(data)
         if fresh:
             yield b"".join(fresh)

@@ -87,7 +87,7 @@ def test_rollout_scale_label_and_patch(kubectl: Kubectl, namespace: str) -> None
     kubectl("wait", *n, "--for=delete", "pod", "-l", "app=web", "--timeout=20s")
     kubectl("label", *n, "deploy/web", "tier=x")
     kubectl("annotate", *n, "deploy/web", "note=y")
-    kubectl("patch", *n, "deploy/web", "--type=json", "-p", '[{"op":"replace","path":"/spec/replicas","value":0}]')
+    kubectl("patch", *n, "deploy/web", "-p", '{"spec":{"replicas":0}}')
     assert kubectl("get", *n, "deploy", "-l", "tier=x", "-o", "name").stdout == "deployment.apps/web\n"
     assert kubectl("get", *n, "deploy", "-l", "tier=other", "-o", "name").stdout == ""
 

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import pytest
-
-from rehearsal.kubernetes import errors, ownership, patches, schema
+from rehearsal.kubernetes import ownership, patches, schema
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.fields import Owner, read_owners, show
 
@@ -45,31 +43,6 @@ def test_strategic_merge_deletes_replaces_and_orders() -> None:
     assert containers(patches.strategic_merge(NODE, deployment({**A, "args": ["1", "2"]}), deployment(args)))[0][
         "args"
     ] == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
-        ({"op": "add", "path": "/l/1", "value": 9}, {"l": [1, 9, 2]}),
-        ({"op": "add", "path": "/l/-", "value": 9}, {"l": [1, 2, 9]}),
-        ({"op": "remove", "path": "/l/0"}, {"l": [2]}),
-        ({"op": "replace", "path": "/l/0", "value": 7}, {"l": [7, 2]}),
-        ({"op": "move", "from": "/l", "path": "/m"}, {"m": [1, 2]}),
-        ({"op": "copy", "from": "/l/0", "path": "/m"}, {"l": [1, 2], "m": 1}),
-    ],
-)
-def test_json_patch(operation: Any, expected: Any) -> None:
-    assert patches.json_patch({"l": [1, 2]}, [operation]) == expected
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [{"op": "remove", "path": "/x"}, {"op": "replace", "path": "/x", "value": 1}, {"op": "odd", "path": "/l"}],
-)
-def test_json_patch_that_does_not_apply(operation: Any) -> None:
-    with pytest.raises(errors.ApiError) as refused:
-        patches.json_patch({"l": []}, [operation])
-    assert refused.value.code == 422
 
 
 def owner(manager: str, operation: str = "Apply", subresource: str = "") -> Owner:
