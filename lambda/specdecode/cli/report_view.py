@@ -8,7 +8,7 @@ from typing import Any
 
 from specdecode.analysis.advice.sweep import k_by_load, variant_of
 from specdecode.analysis.report.numbers import compact, times
-from specdecode.analysis.several_runs.difference import (
+from specdecode.analysis.results.difference_result import (
     Carried,
     CaseChange,
     OverRuns,

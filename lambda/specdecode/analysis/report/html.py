@@ -18,7 +18,7 @@ from specdecode.analysis.report.contents import contents
 from specdecode.analysis.report.curves import formula
 from specdecode.analysis.report.view import ReportView
 from specdecode.analysis.results.comparison import Comparison
-from specdecode.analysis.several_runs.difference import TrendPoint
+from specdecode.analysis.results.difference_result import TrendPoint
 from specdecode.escape import line, plain, script_json
 from specdecode.experiment.assets import assets_dir
 

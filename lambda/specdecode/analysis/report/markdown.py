@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from specdecode.analysis.loads.k_by_load import in_words
-from specdecode.analysis.report import curves, nodes, turns, work
-from specdecode.analysis.report.numbers import NONE, compact, dollars, duration, figure, percent, ratio
-from specdecode.analysis.results.comparison import ArmCase, CaseResult, Comparison, Pair
-from specdecode.analysis.results.work_result import Work
+from specdecode.analysis.report import curves, nodes, turns
+from specdecode.analysis.report.markdown_pair import pair_section, row, work_section
+from specdecode.analysis.report.numbers import NONE, dollars, duration, percent
+from specdecode.analysis.results.comparison import Comparison
 from specdecode.analysis.statistics.groups import figure as figure_of
 from specdecode.analysis.texts.setting import setting, winner
 from specdecode.escape import line, markdown
-
-MARKDOWN_TEXT = 160
-"""Characters of a prompt; the page and report.json have more."""
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -22,9 +19,9 @@ def render_markdown(comparison: Comparison) -> str:
     sections = (
         _head(comparison),
         _curves(comparison),
-        *(_work(found) for found in comparison.work),
+        *(work_section(found) for found in comparison.work),
         _turns(comparison),
-        *(_pair(comparison, pair) for pair in comparison.pairs),
+        *(pair_section(comparison, pair) for pair in comparison.pairs),
         _nodes(comparison),
         _chains(comparison),
         _accuracy(comparison),
@@ -59,97 +56,6 @@ def _head(comparison: Comparison) -> Iterator[str]:
     yield ""
 
 
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _pair(comparison: Comparison, pair: Pair) -> Iterator[str]:
-    yield f"## {markdown(pair.variant)} against {markdown(pair.baseline)}"
-    yield ""
-    yield _row(["prompts", "kind", "verdict", "speed-up (95% CI)", "outputs equal", "$/1M output tokens"])
-    yield "|---|---|---|--:|--:|--:|"
-    for case in pair.cases:
-        costs = [arm.cost_per_million if arm else None for arm in _arms(comparison, pair, case)]
-        yield _row(
-            [
-                markdown(case.case),
-                "structured" if case.structured else "open-ended",
-                f"**{case.verdict.value}**",
-                compact(case.headline) if case.headline else NONE,
-                f"{case.equality.identical}/{case.equality.compared}" if case.equality.compared else NONE,
-                " → ".join(dollars(cost) if cost is not None else NONE for cost in costs).replace("$", "\\$"),
-            ]
-        )
-    yield ""
-    for group in pair.groups:
-        yield f"- {group.group} prompts: **{group.verdict.value}**, {markdown(figure_of(group))}"
-    yield ""
-    for case in pair.cases:
-        yield from _case(comparison, pair, case)
-
-
-def _case(comparison: Comparison, pair: Pair, case: CaseResult) -> Iterator[str]:
-    base, other = _arms(comparison, pair, case)
-    if base is None or other is None:
-        return
-    by_name = {estimate.metric: estimate for estimate in case.speedups}
-    yield f"### {markdown(case.case)}"
-    yield ""
-    yield markdown(case.reason) + "." + (f" It would be settled by {markdown(case.settle)}." if case.settle else "")
-    yield ""
-    yield _row(
-        ["metric (median, or over all requests)", markdown(base.variant), markdown(other.variant), "speed-up (95% CI)"]
-    )
-    yield "|---|--:|--:|--:|"
-    for info in comparison.metrics:
-        values = [
-            arm.metrics[info.name].p50 if info.name in arm.metrics else arm.totals.get(info.name)
-            for arm in (base, other)
-        ]
-        gain = ratio(by_name[info.name], info).text if info.name in by_name else ""
-        yield _row([markdown(info.label), *(figure(value, info).text for value in values), gain])
-    yield ""
-    for note in case.notes:
-        yield f"- {markdown(note)}"
-    if case.equality.first:
-        first = case.equality.first
-        yield (
-            f"- First difference: request {first.index}, after {first.at} equal characters: "
-            f"“{markdown(first.before[-30:])}” goes on “{markdown(first.base[:30])}” (base), "
-            f"“{markdown(first.other[:30])}”"
-        )
-    yield ""
-
-
-def _work(found: Work) -> Iterator[str]:
-    yield f"## {markdown(found.variant)} by kind of work"
-    yield ""
-    yield markdown(work.sentence(found))
-    yield ""
-    yield _row(list(work.HEADERS))
-    yield "|---|--:|---|--:|--:|--:|--:|"
-    for category in found.categories:
-        yield _row([markdown(cell) for cell in work.row(category)])
-    yield ""
-    if headers := work.level_headers(found):
-        yield "By load: speed-up (95% CI over prompts), acceptance length, verdict."
-        yield ""
-        yield _row(headers)
-        yield "|---|" + "--:|" * (len(headers) - 1)
-        for category in found.categories:
-            cells = work.level_row(category, headers)
-            yield _row([markdown(f"{text}, {verdict.value}" if verdict else text) for text, verdict in cells])
-        yield ""
-    for category in found.categories:
-        for which, prompts in (("most", category.most), ("least", category.least)):
-            for prompt in prompts:
-                text = line(prompt.text[:MARKDOWN_TEXT])
-                more = "…" if prompt.characters > MARKDOWN_TEXT else ""
-                said = f": “{markdown(text)}{more}”" if text else ""
-                yield f"- {markdown(category.case)}, gained {which}: {markdown(prompt.id)}, {work.gain(prompt)}{said}"
-    yield ""
-
-
 def _turns(comparison: Comparison) -> Iterator[str]:
     if not (found := turns.rows(comparison)):
         return
@@ -157,10 +63,10 @@ def _turns(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield markdown(turns.about(comparison))
     yield ""
-    yield _row(list(turns.HEADERS))
-    yield _row(["---", "---", *["--:"] * (len(turns.HEADERS) - 2)])
-    for row in found:
-        yield _row([markdown(cell) for cell in row])
+    yield row(list(turns.HEADERS))
+    yield row(["---", "---", *["--:"] * (len(turns.HEADERS) - 2)])
+    for cells in found:
+        yield row([markdown(cell) for cell in cells])
     yield ""
 
 
@@ -171,10 +77,10 @@ def _curves(comparison: Comparison) -> Iterator[str]:
         yield ""
         yield markdown(curves.sentence(comparison, curve))
         yield ""
-        yield _row([text.replace("$", "\\$") for text in headers])
+        yield row([text.replace("$", "\\$") for text in headers])
         yield "|---|" + "--:|" * (len(headers) - 1)
         for cells in curves.rows(curve):
-            yield _row([text.replace("$", "\\$") for text in cells])
+            yield row([text.replace("$", "\\$") for text in cells])
         yield ""
     for found in comparison.schedule:
         yield markdown(in_words(found))
@@ -189,10 +95,10 @@ def _nodes(comparison: Comparison) -> Iterator[str]:
         return
     yield "## The nodes"
     yield ""
-    yield _row([markdown(text) for text in nodes.headers(comparison)])
+    yield row([markdown(text) for text in nodes.headers(comparison)])
     yield "|--:|---|---|--:|--:|"
-    for row in nodes.rows(comparison):
-        yield _row([markdown(cell) for cell in row])
+    for cells in nodes.rows(comparison):
+        yield row([markdown(cell) for cell in cells])
     yield ""
 
 
@@ -201,14 +107,14 @@ def _chains(comparison: Comparison) -> Iterator[str]:
         total = chain.total.group("all")
         yield f"## {markdown(chain.variant)}: what each change is worth"
         yield ""
-        yield _row(["change", "from", "to", "speed-up (95% CI)"])
+        yield row(["change", "from", "to", "speed-up (95% CI)"])
         yield "|---|---|---|--:|"
         for link in chain.links:
             group = link.group("all")
             gain = figure_of(group) if group and group.headline else NONE
-            yield _row([markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), gain])
+            yield row([markdown(", ".join(link.changes)), markdown(link.baseline), markdown(link.variant), gain])
         gain = figure_of(total) if total and total.headline else NONE
-        yield _row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
+        yield row(["**together**", markdown(chain.root), markdown(chain.variant), gain])
         yield ""
 
 
@@ -217,13 +123,13 @@ def _accuracy(comparison: Comparison) -> Iterator[str]:
         return
     yield "## Accuracy"
     yield ""
-    yield _row(["arm", "task", "metric", "baseline", "arm's score", "change (95% CI)"])
+    yield row(["arm", "task", "metric", "baseline", "arm's score", "change (95% CI)"])
     yield "|---|---|---|--:|--:|--:|"
     for item in comparison.accuracy:
         interval = f" ({item.low:+.3f} to {item.high:+.3f})" if item.low is not None and item.high is not None else ""
         change = f"{item.change:+.3f}{interval}{'' if item.shown else ', no difference shown'}"
         names = [markdown(text) for text in (item.variant, item.task, item.metric)]
-        yield _row([*names, f"{item.before:.3f}", f"{item.after:.3f}", change])
+        yield row([*names, f"{item.before:.3f}", f"{item.after:.3f}", change])
     yield ""
 
 
@@ -283,8 +189,3 @@ def _formulas(comparison: Comparison) -> Iterator[str]:
     yield ""
     for info in comparison.metrics:
         yield f"- {markdown(info.label)} [{markdown(info.unit)}]: {markdown(info.formula)}"
-
-
-def _arms(comparison: Comparison, pair: Pair, case: CaseResult) -> tuple[ArmCase | None, ArmCase | None]:
-    base, other = (comparison.beside(pair, name, case.case) for name in (pair.baseline, pair.variant))
-    return base, other

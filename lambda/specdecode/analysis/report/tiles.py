@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from specdecode.analysis.report.costs import cost_formula
 from specdecode.analysis.report.numbers import Number, dollars, percent, ratio, reach
 from specdecode.analysis.results.comparison import HEADLINE, Comparison, GroupResult, MetricInfo, Pair, Verdict
 from specdecode.analysis.statistics.groups import figure
-from specdecode.experiment.model import EndpointExperiment
 
 MARKS = {
     Verdict.PAYS: "▲",
@@ -23,8 +23,6 @@ CLASSES = {
     Verdict.CANNOT_TELL: "unknown",
     Verdict.MIXED: "unknown",
 }
-COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × seconds of load / output tokens × 1,000,000"
-ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × seconds of load / output tokens × 1,000,000"
 NOTICEABLE = 0.005
 """Relative change of cost that is coloured."""
 
@@ -44,8 +42,7 @@ def tiles(comparison: Comparison, pair: Pair, costs: tuple[float, float] | None)
     groups = [group for name in ("structured", "open-ended") if (group := pair.group(name))]
     found = [_group(group, info) for group in groups]
     if costs:
-        formula = ENDPOINT_COST_FORMULA if isinstance(comparison.experiment, EndpointExperiment) else COST_FORMULA
-        found.append(_cost(*costs, formula=formula))
+        found.append(_cost(*costs, formula=cost_formula(comparison)))
     return [*found, *_equality(pair), _errors(comparison)]
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import NamedTuple
 
 import yaml
 
-from specdecode.analysis.advice.sweep import speculative
-from specdecode.analysis.report import curves, load_drawn, nodes, turns
+from specdecode.analysis.report import case_rows, nodes, turns
 from specdecode.analysis.report.axis import Axis
+from specdecode.analysis.report.costs import cost_formula, cost_sentence, costs
+from specdecode.analysis.report.curve_tables import CurveTable, curve_tables
 from specdecode.analysis.report.drawn import Drawn
-from specdecode.analysis.report.load_drawn import LoadChart
-from specdecode.analysis.report.numbers import NONE, Number, dollars, duration, interval, percent, ratio, times
-from specdecode.analysis.report.tiles import CLASSES, COST_FORMULA, ENDPOINT_COST_FORMULA, MARKS, Tile, tiles
+from specdecode.analysis.report.grid import Grid, grid
+from specdecode.analysis.report.numbers import NONE, Number, interval, ratio, times
+from specdecode.analysis.report.tiles import CLASSES, MARKS, Tile, tiles
 from specdecode.analysis.results.comparison import (
     HEADLINE,
     AccuracyChange,
@@ -26,10 +26,9 @@ from specdecode.analysis.results.comparison import (
     Pair,
 )
 from specdecode.analysis.results.context import Accuracy, Served
-from specdecode.analysis.results.curve_result import Curve
 from specdecode.analysis.results.work_result import Work
 from specdecode.analysis.statistics.groups import figure as group_figure
-from specdecode.analysis.texts.recommend import cost_over, over_load
+from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import Fact, setting, winner
 from specdecode.analysis.texts.wording import best_pair, title
 from specdecode.experiment import endpoints
@@ -37,23 +36,6 @@ from specdecode.experiment.model import EndpointVariant, ServedExperiment, Sweep
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
-
-
-class Grid(NamedTuple):
-    """Results over all cases by draft and number of speculative tokens."""
-
-    ks: tuple[int, ...]
-    rows: dict[str, dict[int, GroupResult]]
-
-
-class CurveTable(NamedTuple):
-    """A curve, what it says in words, its charts and its table."""
-
-    curve: Curve
-    sentence: str
-    charts: list[LoadChart]
-    headers: list[str]
-    rows: list[list[str]]
 
 
 class ReportView:
@@ -129,17 +111,8 @@ class ReportView:
 
     @cached_property
     def curves(self) -> list[CurveTable]:
-        """The answer over the load; empty of a run of one load."""
-        return [
-            CurveTable(
-                curve,
-                curves.sentence(self.comparison, curve),
-                load_drawn.charts(self.comparison.experiment, curve, self.label),
-                curves.headers(curve),
-                curves.rows(curve),
-            )
-            for curve in curves.shown(self.comparison)
-        ]
+        """The answer over the load. Empty for a run of one load."""
+        return curve_tables(self.comparison, self.label)
 
     @property
     def work(self) -> list[Work]:
@@ -159,8 +132,7 @@ class ReportView:
 
     def costs(self, pair: Pair) -> tuple[float, float] | None:
         """Dollars per million output tokens over all compared cases: (baseline, arm)."""
-        before, after = (cost_over(self.comparison, name, pair) for name in (pair.baseline, pair.variant))
-        return (before, after) if before is not None and after is not None else None
+        return costs(self.comparison, pair)
 
     def headline_number(self, case: CaseResult) -> Number:
         """The speed-up of a case with its formula."""
@@ -194,26 +166,9 @@ class ReportView:
         """What the answer says of the first load; empty of a run of one load."""
         return self.comparison.answer.removeprefix(self.headline).strip()
 
-    def cases_by_kind(self, pair: Pair) -> list[tuple[str, GroupResult | None, list[CaseResult]]]:
-        """Structured prompts first, then open-ended ones, each with the group's result."""
-        kinds = (("structured", True), ("open-ended", False))
-        found = [(name, pair.group(name), [c for c in pair.cases if c.structured is kind]) for name, kind in kinds]
-        return [item for item in found if item[2]]
-
-    def remarks(self, pair: Pair) -> dict[str, list[str]]:
-        """Each remark with the cases that it holds for."""
-        found: dict[str, list[str]] = {}
-        for case in pair.cases:
-            for note in case.notes:
-                found.setdefault(note, []).append(case.case)
-        return found
-
-    def sample(self, case: CaseResult) -> str:
-        """How much a case's interval rests on: `8 prompts`, `12 requests of one prompt`, `50 requests`."""
-        if case.distinct_prompts == 1 and case.pairs > 1:
-            return f"{case.pairs} requests of one prompt"
-        unit = "prompt" if case.distinct_prompts else "request"
-        return f"{case.pairs} {unit}{'s' if case.pairs != 1 else ''}"
+    cases_by_kind = staticmethod(case_rows.cases_by_kind)
+    remarks = staticmethod(case_rows.remarks)
+    sample = staticmethod(case_rows.sample)
 
     def by_case(self, pair: Pair) -> dict[str, CaseResult]:
         """A pair's results by case."""
@@ -221,15 +176,8 @@ class ReportView:
 
     @cached_property
     def grid(self) -> Grid:
-        """What was measured of a sweep, by draft and k."""
-        of_one_k = {v.name: s for v in speculative(self.comparison.experiment) if (s := v.speculation)}
-        points = [(s.draft.id, s.num_speculative_tokens) for s in of_one_k.values()]
-        rows: dict[str, dict[int, GroupResult]] = {draft: {} for draft, _ in points}
-        for pair in self.comparison.pairs:
-            speculation, total = of_one_k.get(pair.variant), pair.group("all")
-            if speculation and total and pair.changes == ("speculation",):
-                rows[speculation.draft.id][speculation.num_speculative_tokens] = total
-        return Grid(ks=tuple(sorted({k for _, k in points})), rows=rows)
+        """Results of a sweep by draft and k."""
+        return grid(self.comparison)
 
     def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
         """How a score differs from the baseline's."""
@@ -274,7 +222,7 @@ class ReportView:
     @property
     def cost_formula(self) -> str:
         """How dollars per million output tokens are computed."""
-        return COST_FORMULA if self.served else ENDPOINT_COST_FORMULA
+        return cost_formula(self.comparison)
 
     @property
     def has_costs(self) -> bool:
@@ -283,20 +231,8 @@ class ReportView:
 
     @property
     def cost_sentence(self) -> str:
-        """What the run cost and how much of that was measurement."""
-        cost = self.comparison.cost
-        if cost is None:
-            asked = [v for v in self.variants.values() if isinstance(v, EndpointVariant)]
-            shown = ", ".join(f"{v.name} {dollars(v.price_per_hour)}" for v in asked if v.price_per_hour is not None)
-            return f"What the servers cost per hour, as the experiment says: {shown}."
-        price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
-        if cost.total is None or cost.node_hours is None:
-            return price
-        share = f", {percent(cost.utilization)} of the time paid for" if cost.utilization is not None else ""
-        return (
-            f"{price} This run held one for {duration(cost.node_hours * 3600)}: {dollars(cost.total)}. "
-            f"Measurement took {duration(cost.measured_seconds)}{share}; the rest is compiling, loading and waiting."
-        )
+        """Cost of the run, and how much of it paid for measurement."""
+        return cost_sentence(self.comparison)
 
     def group_speedup(self, group: GroupResult | None) -> Number:
         """A group's speed-up, how far it reaches, and its formula."""
