@@ -98,6 +98,15 @@ def task(
     return state
 
 
+def choice(
+    comment: str, cases: Mapping[str, str], *, default: str, assign: Mapping[str, Any] | None = None
+) -> State:
+    """Go to the state of the first JSONata condition that is true, and assign `assign` on the way; else to `default`."""
+    then = {"Assign": dict(assign)} if assign else {}
+    choices = [{"Condition": f"{{% {condition} %}}", **then, "Next": state} for condition, state in cases.items()]
+    return {"Type": "Choice", "Comment": comment, "Choices": choices, "Default": default}
+
+
 def waiting(
     name: str,
     function: str,

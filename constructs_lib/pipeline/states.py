@@ -22,6 +22,7 @@ from constructs_lib.pipeline.state_kinds import (
     RETRY_DIAGNOSIS,
     TO_DIAGNOSIS,
     State,
+    choice,
     task,
     waiting,
 )
@@ -56,62 +57,67 @@ EXECUTION_TIMEOUT_S = 14 * 24 * 3600
 
 def definition(functions: Mapping[str, str]) -> dict[str, Any]:
     """The whole machine; `functions` maps a step's name (and Diagnose, ReleaseCapacity, Report) to its Lambda's ARN."""
+    return {
+        "Comment": f"Compile, serve and benchmark with and without speculative decoding. {INPUT_HELP}",
+        "QueryLanguage": "JSONata",
+        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
+        "StartAt": "Plan",
+        "States": _before_the_node(functions)
+        | _of_a_wave(functions)
+        | _after_a_wave(functions)
+        | _at_the_end(functions)
+        | _after_failure(functions),
+    }
+
+
+def _before_the_node(functions: Mapping[str, str]) -> dict[str, State]:
+    """Plan, then what the run needs: models, artifacts from CPU nodes, its turn or its node."""
+    answer = "{{% $states.result.Payload.{} %}}"
+    told = ("waves", "accuracy", "adaptive", "ahead", "endpoints", "units")
+    return {
+        "Plan": task(
+            functions["Plan"],
+            comment=STEPS["Plan"],
+            payload={
+                "execution_started": "{% $states.context.Execution.StartTime %}",
+                "input": "{% $states.context.Execution.Input %}",
+            },
+            assign={**{key: answer.format(key) for key in told}, "wave": 0},
+            following="Already running?",
+        ),
+        "Already running?": choice(
+            "Arms that name an endpoint are not staged, compiled or served, and no node is taken for them.",
+            {"$endpoints": "TakeTurn"},
+            default="StageModels",
+        ),
+        **waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke"),
+        **waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?"),
+        "Several nodes?": choice(
+            "Each node's share of the arms is a run of its own, an execution of this machine.",
+            {"$units": "MeasureUnits"},
+            default="Compile before?",
+        ),
+        **waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms"),
+        "Compile before?": choice(
+            "`compile.on: cpu` compiles without the node.", {"$ahead": "CompileOnCpu"}, default="AcquireCapacity"
+        ),
+        **waiting(
+            "CompileOnCpu",
+            functions["Compile"],
+            comment=STEPS["CompileOnCpu"],
+            following="AcquireCapacity",
+            payload={"ahead": True},
+        ),
+        **waiting(
+            "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
+        ),
+        "Compile here?": choice("Not what CPU nodes have compiled.", {"$ahead": "Serve"}, default="Compile"),
+    }
+
+
+def _of_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
+    """The steps that run once for each wave, on the node."""
     states: dict[str, State] = {}
-    states["Plan"] = task(
-        functions["Plan"],
-        comment=STEPS["Plan"],
-        payload={
-            "execution_started": "{% $states.context.Execution.StartTime %}",
-            "input": "{% $states.context.Execution.Input %}",
-        },
-        assign={
-            "waves": "{% $states.result.Payload.waves %}",
-            "accuracy": "{% $states.result.Payload.accuracy %}",
-            "adaptive": "{% $states.result.Payload.adaptive %}",
-            "ahead": "{% $states.result.Payload.ahead %}",
-            "endpoints": "{% $states.result.Payload.endpoints %}",
-            "units": "{% $states.result.Payload.units %}",
-            "wave": 0,
-        },
-        following="Already running?",
-    )
-    states["Already running?"] = {
-        "Type": "Choice",
-        "Comment": "Arms that name an endpoint are not staged, compiled or served, and no node is taken for them.",
-        "Choices": [{"Condition": "{% $endpoints %}", "Next": "TakeTurn"}],
-        "Default": "StageModels",
-    }
-    states |= waiting("TakeTurn", functions["TakeTurn"], comment=STEPS["TakeTurn"], following="Smoke")
-    states |= waiting("StageModels", functions["StageModels"], comment=STEPS["StageModels"], following="Several nodes?")
-    states["Several nodes?"] = {
-        "Type": "Choice",
-        "Comment": "Each node's share of the arms is a run of its own, an execution of this machine.",
-        "Choices": [{"Condition": "{% $units %}", "Next": "MeasureUnits"}],
-        "Default": "Compile before?",
-    }
-    states |= waiting("MeasureUnits", functions["MeasureUnits"], comment=STEPS["MeasureUnits"], following="StopArms")
-    states["Compile before?"] = {
-        "Type": "Choice",
-        "Comment": "`compile.on: cpu` compiles without the node.",
-        "Choices": [{"Condition": "{% $ahead %}", "Next": "CompileOnCpu"}],
-        "Default": "AcquireCapacity",
-    }
-    states |= waiting(
-        "CompileOnCpu",
-        functions["Compile"],
-        comment=STEPS["CompileOnCpu"],
-        following="AcquireCapacity",
-        payload={"ahead": True},
-    )
-    states |= waiting(
-        "AcquireCapacity", functions["AcquireCapacity"], comment=STEPS["AcquireCapacity"], following="Compile here?"
-    )
-    states["Compile here?"] = {
-        "Type": "Choice",
-        "Comment": "Not what CPU nodes have compiled.",
-        "Choices": [{"Condition": "{% $ahead %}", "Next": "Serve"}],
-        "Default": "Compile",
-    }
     for name, following, catch in (
         ("Compile", "Serve", None),
         ("Serve", "Smoke", _caught("ArtifactRefused", "StopBeforeCompile")),
@@ -129,51 +135,51 @@ def definition(functions: Mapping[str, str]) -> dict[str, Any]:
             payload={"wave": "{% $wave %}"},
             catch=catch,
         )
-    states["Accuracy?"] = {
-        "Type": "Choice",
-        "Comment": "Only where the experiment asks for it.",
-        "Choices": [{"Condition": "{% $accuracy %}", "Next": "Accuracy"}],
-        "Default": "StopArms",
-    }
-    states["Sweep?"] = {
-        "Type": "Choice",
-        "Comment": "Only an adaptive sweep decides after each wave what to measure next.",
-        "Choices": [{"Condition": "{% $adaptive %}", "Next": "Advise"}],
-        "Default": "More waves?",
-    }
-    states["Advise"] = task(
-        functions["Advise"],
-        comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
-        assign={"waves": "{% $states.result.Payload.waves %}"},
-        following="More waves?",
+    states["Accuracy?"] = choice(
+        "Only where the experiment asks for it.", {"$accuracy": "Accuracy"}, default="StopArms"
     )
-    states["More waves?"] = {
-        "Type": "Choice",
-        "Comment": "Arms that do not fit on the node together are measured in waves.",
-        "Choices": [
-            {"Condition": f"{{% $wave + 1 < $waves{which} %}}", "Assign": {"wave": "{% $wave + 1 %}"}, "Next": then}
-            for which, then in ((" and $endpoints", "Smoke"), (" and $ahead", "Serve"), ("", "Compile"))
-        ],
-        "Default": "ReleaseCapacity",
-    }
-    states["ReleaseCapacity"] = task(
-        functions["ReleaseCapacity"],
-        comment="Give the node up: to the next run in the queue, or to zero replicas.",
-        following="Report",
-        retry=RETRY_CLEANUP,
-    )
-    states["Report"] = task(
-        functions["Report"],
-        comment="Compare the arms and write the report; its verdict and links are the execution's output.",
-        following="Succeeded",
-    )
-    states["Succeeded"] = {"Type": "Succeed", "Comment": "The output holds the verdict and where the report lies."}
+    return states
+
+
+def _after_a_wave(functions: Mapping[str, str]) -> dict[str, State]:
+    """Whether another wave follows."""
+    first_step = {" and $endpoints": "Smoke", " and $ahead": "Serve", "": "Compile"}
     return {
-        "Comment": f"Compile, serve and benchmark with and without speculative decoding. {INPUT_HELP}",
-        "QueryLanguage": "JSONata",
-        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
-        "StartAt": "Plan",
-        "States": states | _after_failure(functions),
+        "Sweep?": choice(
+            "Only an adaptive sweep decides after each wave what to measure next.",
+            {"$adaptive": "Advise"},
+            default="More waves?",
+        ),
+        "Advise": task(
+            functions["Advise"],
+            comment="Ask the advisor, with all that is measured so far: plan one more wave, or end the sweep.",
+            assign={"waves": "{% $states.result.Payload.waves %}"},
+            following="More waves?",
+        ),
+        "More waves?": choice(
+            "Arms that do not fit on the node together are measured in waves.",
+            {f"$wave + 1 < $waves{which}": step for which, step in first_step.items()},
+            default="ReleaseCapacity",
+            assign={"wave": "{% $wave + 1 %}"},
+        ),
+    }
+
+
+def _at_the_end(functions: Mapping[str, str]) -> dict[str, State]:
+    """Give the node up first, then report: a report needs no node."""
+    return {
+        "ReleaseCapacity": task(
+            functions["ReleaseCapacity"],
+            comment="Give the node up: to the next run in the queue, or to zero replicas.",
+            following="Report",
+            retry=RETRY_CLEANUP,
+        ),
+        "Report": task(
+            functions["Report"],
+            comment="Compare the arms and write the report; its verdict and links are the execution's output.",
+            following="Succeeded",
+        ),
+        "Succeeded": {"Type": "Succeed", "Comment": "The output holds the verdict and where the report lies."},
     }
 
 
