@@ -33,17 +33,17 @@ from constructs_lib.settings.fields import Settings
 CODE = Path(__file__).resolve().parents[2] / "lambda" / "backstop"
 PERIOD = Duration.minutes(BACKSTOP_PERIOD_MINUTES)
 ALL, APART = "all", 3
-"""As in the function's file, which shares no code: key of the policy of all pools; pools that are closed one by one."""
+"""As in lambda/backstop, which shares no code: key of the policy of all pools; pools that are closed one by one."""
 LAUNCHES = ("ec2:RunInstances", "ec2:CreateFleet")
 
 
 class BackstopFunction(Construct):
-    """Looks every ten minutes at the instances of the pools that runs hold, ends those that no healthy run can need.
+    """Looks every ten minutes at the instances of the pools that runs hold. Ends those that no healthy run can need.
 
-    Its code is an asset of its own, of one file. It may end instances with this cluster's and these pools' tags, and
-    attach policies to one role, each of which denies Karpenter to launch instances of one pool, and one of all. Without
-    a `karpenter_role`, where Karpenter is somebody else's, there is neither; a node group it may set to 0. `alarms`:
-    the function failed, or something could not be done.
+    Its code is an asset of its own. It may end instances with the tags of this cluster and these pools. It may attach
+    policies to Karpenter's role: one for each pool and one for all deny the launch of instances. Without a
+    `karpenter_role`, Karpenter belongs to somebody else, and there are no such policies. It may set a node group to 0.
+    `alarms`: the function failed, or something could not be done.
     """
 
     def __init__(
@@ -58,25 +58,48 @@ class BackstopFunction(Construct):
     ) -> None:
         super().__init__(scope, id)
         self.closes: tuple[dict[str, iam.ManagedPolicy], iam.IRole] | None = None
-        """Pool, or ALL -> what closes it to Karpenter; and Karpenter's role."""
-        pools = settings.node_pools
-        closing, compiling = {}, {}
-        if settings.existing_node_group:
-            closing = {names.GROUP_VARIABLE: settings.existing_node_group}
+        """Pool, or ALL -> the policy that closes it to Karpenter; and Karpenter's role."""
         if karpenter_role is not None:
-            no_launch = {pool: self._no_launch(pool, pools=[pool]) for pool in pools}
-            if len(pools) > APART:
-                no_launch[ALL] = self._no_launch(ALL, pools=pools)
-            self.closes = no_launch, karpenter_role
-            arns = ",".join(f"{key}={policy.managed_policy_arn}" for key, policy in no_launch.items())
-            closing = {"KARPENTER_ROLE": karpenter_role.role_name, "NO_LAUNCH_POLICIES": arns}
-            compiling = {"COMPILE_NODEPOOL": names.COMPILE_NODEPOOL}
+            self.closes = self._policies(settings.node_pools), karpenter_role
         group = logs.LogGroup(
             self, "Logs", retention=retention(settings.log_retention_days), removal_policy=RemovalPolicy.DESTROY
         )
-        role = self._role(group, [*pools, *compiling.values()], state_machine, topic, settings)
+        role = self._role(group, state_machine, topic, settings)
+        function = self._function(group, role, self._environment(state_machine, topic, settings))
+        self._call_regularly(function)
+        self.alarms = [self._alarm(function)]
+
+    def _policies(self, pools: list[str]) -> dict[str, iam.ManagedPolicy]:
+        no_launch = {pool: self._no_launch(pool, pools=[pool]) for pool in pools}
+        if len(pools) > APART:
+            no_launch[ALL] = self._no_launch(ALL, pools=pools)
+        return no_launch
+
+    def _environment(self, state_machine: sfn.IStateMachine, topic: sns.ITopic, settings: Settings) -> dict[str, str]:
         longest = settings.longest_run_hours + STUCK_GRACE_HOURS
-        function = lambda_.Function(
+        environment = {
+            "CLUSTER_NAME": settings.eks_cluster,
+            "NODEPOOLS": ",".join(settings.node_pools),
+            "COMPILER_HOURS": str(COMPILER_HOURS + 1),
+            "NAMESPACE": NAMESPACE,
+            "STATE_MACHINE_ARN": state_machine.state_machine_arn,
+            "TOPIC_ARN": topic.topic_arn,
+            "WINDOW_MINUTES": str(BACKSTOP_WINDOW_MINUTES),
+            "HOLDING_HOURS": str(longest),
+            "EXECUTION_HOURS": str(longest + BEFORE_NODE_HOURS),
+            "RUNBOOK": OPERATIONS,
+        }
+        if self.closes:
+            policies, role = self.closes
+            arns = ",".join(f"{key}={policy.managed_policy_arn}" for key, policy in policies.items())
+            environment |= {"KARPENTER_ROLE": role.role_name, "NO_LAUNCH_POLICIES": arns}
+            environment |= {"COMPILE_NODEPOOL": names.COMPILE_NODEPOOL}
+        elif settings.existing_node_group:
+            environment |= {names.GROUP_VARIABLE: settings.existing_node_group}
+        return environment
+
+    def _function(self, group: logs.ILogGroup, role: iam.IRole, environment: dict[str, str]) -> lambda_.Function:
+        return lambda_.Function(
             self,
             "Function",
             description="specdecode: ends forgotten instances, without Kubernetes and without the bucket",
@@ -85,24 +108,13 @@ class BackstopFunction(Construct):
             code=lambda_.Code.from_asset(str(CODE), exclude=["__pycache__", "*.pyc"]),
             handler="backstop.handler",
             role=role,
-            environment={
-                "CLUSTER_NAME": settings.eks_cluster,
-                "NODEPOOLS": ",".join(pools),
-                **compiling,
-                "COMPILER_HOURS": str(COMPILER_HOURS + 1),
-                "NAMESPACE": NAMESPACE,
-                "STATE_MACHINE_ARN": state_machine.state_machine_arn,
-                "TOPIC_ARN": topic.topic_arn,
-                **closing,
-                "WINDOW_MINUTES": str(BACKSTOP_WINDOW_MINUTES),
-                "HOLDING_HOURS": str(longest),
-                "EXECUTION_HOURS": str(longest + BEFORE_NODE_HOURS),
-                "RUNBOOK": OPERATIONS,
-            },
+            environment=environment,
             timeout=Duration.minutes(3),
             memory_size=256,
             log_group=group,
         )
+
+    def _call_regularly(self, function: lambda_.IFunction) -> None:
         nothing = events.RuleTargetInput.from_object({})
         events.Rule(
             self,
@@ -111,26 +123,27 @@ class BackstopFunction(Construct):
             schedule=events.Schedule.rate(PERIOD),
             targets=[targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=PERIOD)],
         )
-        self.alarms = [
-            cw.Alarm(
-                self,
-                "BackstopFailed",
-                alarm_description=described(
-                    "The backstop failed, or could not do something: the last thing that would end a forgotten "
-                    "instance.",
-                    runbook="`specdecode capacity` shows whether a node runs, `specdecode capacity --release` ends it; "
-                    "the function's log says what failed.",
-                ),
-                metric=function.metric_errors(period=PERIOD, statistic="Sum"),
-                comparison_operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=0,
-                evaluation_periods=1,
-                treat_missing_data=cw.TreatMissingData.NOT_BREACHING,
-            )
-        ]
+
+    def _alarm(self, function: lambda_.IFunction) -> cw.Alarm:
+        return cw.Alarm(
+            self,
+            "BackstopFailed",
+            alarm_description=described(
+                "The backstop failed, or could not do something: the last thing that would end a forgotten instance.",
+                runbook="`specdecode capacity` shows whether a node runs, `specdecode capacity --release` ends it; "
+                "the function's log says what failed.",
+            ),
+            metric=function.metric_errors(period=PERIOD, statistic="Sum"),
+            comparison_operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            evaluation_periods=1,
+            treat_missing_data=cw.TreatMissingData.NOT_BREACHING,
+        )
 
     def _no_launch(self, key: str, *, pools: list[str]) -> iam.ManagedPolicy:
-        """Attached to nothing until the backstop needs it. Karpenter 1.14 tags fleets and instances with their pool."""
+        """A policy that is attached to nothing until the backstop attaches it. Karpenter 1.14 tags fleets and instances
+        with their pool.
+        """
         ec2 = [_ec2(self, kind) for kind in ("fleet", "instance")]
         policy = iam.ManagedPolicy(
             self,
@@ -151,7 +164,6 @@ class BackstopFunction(Construct):
     def _role(
         self,
         group: logs.ILogGroup,
-        pools: list[str],
         state_machine: sfn.IStateMachine,
         topic: sns.ITopic,
         settings: Settings,
@@ -163,6 +175,7 @@ class BackstopFunction(Construct):
             description="Ends forgotten instances of the pools that runs hold",
         )
         instances = _ec2(self, "instance")
+        pools = [*settings.node_pools, *([names.COMPILE_NODEPOOL] if self.closes else [])]
         tags: dict[str, object] = {
             f"kubernetes.io/cluster/{settings.eks_cluster}": "owned",
             "karpenter.sh/nodepool": pools,
@@ -190,7 +203,7 @@ class BackstopFunction(Construct):
         return role
 
     def _closing(self, settings: Settings) -> list[tuple[list[str], str, dict[str, object] | None]]:
-        """What keeping the next instance from being launched takes."""
+        """The rights that are needed to stop the launch of the next instance: actions, resource, conditions."""
         if settings.existing_node_group:
             return [(["eks:UpdateNodegroupConfig"], node_group.arn(self, settings), None)]
         if self.closes is None:

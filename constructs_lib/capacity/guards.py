@@ -52,33 +52,8 @@ class GuardFunction(Construct):
             retention=retention(settings.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
-        self.role = iam.Role(
-            self,
-            "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
-            description="Guards deployments and deletions",
-        )
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                resources=[group.log_group_arn],
-            )
-        )
-        allow_network_interfaces(self.role)
-        security_group = ec2.SecurityGroup(
-            self, "SecurityGroup", vpc=vpc, description="Guard function", allow_all_outbound=False
-        )
-        security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        ingress = ec2.CfnSecurityGroupIngress(
-            self,
-            "ToApiServer",
-            description="Guard function to the Kubernetes API",
-            group_id=cluster.cluster_security_group_id,
-            source_security_group_id=security_group.security_group_id,
-            ip_protocol="tcp",
-            from_port=443,
-            to_port=443,
-        )
+        self.role = self._role(group)
+        security_group, ingress = self._way_to_the_cluster(cluster, vpc)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -115,6 +90,40 @@ class GuardFunction(Construct):
             "InvokeItself",
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[self.function.function_arn]),
         )
+
+    def _role(self, group: logs.ILogGroup) -> iam.Role:
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="Guards deployments and deletions",
+        )
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[group.log_group_arn],
+            )
+        )
+        allow_network_interfaces(role)
+        return role
+
+    def _way_to_the_cluster(
+        self, cluster: eks.ICluster, vpc: ec2.IVpc
+    ) -> tuple[ec2.SecurityGroup, ec2.CfnSecurityGroupIngress]:
+        """The function's security group, and the rule that lets it reach the API server."""
+        own = ec2.SecurityGroup(self, "SecurityGroup", vpc=vpc, description="Guard function", allow_all_outbound=False)
+        own.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
+        ingress = ec2.CfnSecurityGroupIngress(
+            self,
+            "ToApiServer",
+            description="Guard function to the Kubernetes API",
+            group_id=cluster.cluster_security_group_id,
+            source_security_group_id=own.security_group_id,
+            ip_protocol="tcp",
+            from_port=443,
+            to_port=443,
+        )
+        return own, ingress
 
     def _allow(self, id: str, *statements: iam.PolicyStatement) -> None:
         """A policy that resources made from now on wait for; one of the role itself would come before the function."""

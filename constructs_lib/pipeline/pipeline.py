@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from aws_cdk import ArnFormat, CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
@@ -49,14 +52,13 @@ class Pipeline(Construct):
             self, "Functions", vpc=vpc, description="Pipeline functions", allow_all_outbound=False
         )
         security_group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "Kubernetes and AWS APIs")
-        guest = settings.existing_cluster is not None
         access = PipelineAccess(
             self,
             "Access",
             cluster=cluster,
             security_group=security_group,
             nodes=settings.nodes,
-            gives_roles=not guest,
+            gives_roles=settings.existing_cluster is None,
         )
         environment = {
             "BUCKET": bucket.bucket_name,
@@ -69,29 +71,17 @@ class Pipeline(Construct):
             "CAPACITY": capacity(settings).model_dump_json(),
             "OPERATIONS_NAMESPACE": NAMESPACE,
         }
-        parts: dict[str, PipelineFunction] = {}
-        for name, spec in FUNCTIONS.items():
-            parts[name] = PipelineFunction(
-                self,
-                name,
-                spec=spec,
-                code=bundle.code,
-                environment=environment,
-                bucket=bucket,
-                vpc=vpc,
-                security_group=security_group,
-                log_retention_days=settings.log_retention_days,
-            )
-            if spec.kubernetes:
-                access.admit(
-                    f"{name}Entry",
-                    parts[name].role,
-                    groups=groups_of(name, guest=guest),
-                )
-        if settings.existing_node_group:
-            for name in (*node_group.SCALERS, "Inspect"):
-                scales = name in node_group.SCALERS
-                node_group.allow(parts[name], "NodeGroup", role=parts[name].role, settings=settings, scales=scales)
+        make = partial(
+            PipelineFunction,
+            self,
+            code=bundle.code,
+            environment=environment,
+            bucket=bucket,
+            vpc=vpc,
+            security_group=security_group,
+            log_retention_days=settings.log_retention_days,
+        )
+        parts = self._functions(make, access, settings)
         self.functions = {name: part.function for name, part in parts.items()}
         self.state_machine = self._state_machine(parts, settings)
         self._plan = parts["Plan"]
@@ -116,6 +106,22 @@ class Pipeline(Construct):
             "Capacity": capacity(settings).model_dump_json(),
         }.items():
             CfnOutput(self, key, value=value).override_logical_id(key)
+
+    def _functions(
+        self, make: Callable[..., PipelineFunction], access: PipelineAccess, settings: Settings
+    ) -> dict[str, PipelineFunction]:
+        """The functions by name, each with its way into the cluster and its rights on a node group."""
+        parts: dict[str, PipelineFunction] = {}
+        guest = settings.existing_cluster is not None
+        for name, spec in FUNCTIONS.items():
+            parts[name] = make(name, spec=spec)
+            if spec.kubernetes:
+                access.admit(f"{name}Entry", parts[name].role, groups=groups_of(name, guest=guest))
+        if settings.existing_node_group:
+            for name in (*node_group.SCALERS, "Inspect"):
+                scales = name in node_group.SCALERS
+                node_group.allow(parts[name], "NodeGroup", role=parts[name].role, settings=settings, scales=scales)
+        return parts
 
     def _state_machine(self, parts: dict[str, PipelineFunction], settings: Settings) -> sfn.StateMachine:
         used = {name: part.function.function_arn for name, part in parts.items() if name not in {"Watchdog", "Inspect"}}

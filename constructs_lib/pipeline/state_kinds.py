@@ -98,10 +98,8 @@ def task(
     return state
 
 
-def choice(
-    comment: str, cases: Mapping[str, str], *, default: str, assign: Mapping[str, Any] | None = None
-) -> State:
-    """Go to the state of the first JSONata condition that is true, and assign `assign` on the way; else to `default`."""
+def choice(comment: str, cases: Mapping[str, str], *, default: str, assign: Mapping[str, Any] | None = None) -> State:
+    """Go to the state of the first JSONata condition that is true, and assign `assign`; else go to `default`."""
     then = {"Assign": dict(assign)} if assign else {}
     choices = [{"Condition": f"{{% {condition} %}}", **then, "Next": state} for condition, state in cases.items()]
     return {"Type": "Choice", "Comment": comment, "Choices": choices, "Default": default}

@@ -1,4 +1,4 @@
-"""When the watchdog runs, and the alarms that tell when it does not, or when money is spent without a run."""
+"""When the watchdog runs, and the alarms for a watchdog that does not run and for a node that no run holds."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ DRAIN_PERIODS = CLAIM_GRACE_MINUTES // WATCHDOG_PERIOD_MINUTES
 class WatchdogSchedule(Construct):
     """Runs the function every five minutes and whenever an execution of the machine ends badly.
 
-    `alarms`: no heartbeat for fifteen minutes (missing data counts as breaching: whoever makes this sends a first one
-    before `missing_heartbeat`, the alarm, exists), for each of `pools` (none where nodes are not ours) a node that has
-    existed for fifteen minutes beyond what the lease is worth, a run that has held a node for longer than
-    `longest_run_hours`, and something that the watchdog could not do.
+    `pools`: the pools whose nodes come and go with runs; empty if the nodes are not ours.
+    `missing_heartbeat`: the alarm for no heartbeat in fifteen minutes. Missing data counts as breaching, so a first
+    heartbeat must be sent before this alarm is created.
+    `alarms`: that one; for each pool, a node that no run holds for fifteen minutes; a run that has held a node for
+    longer than `longest_run_hours`; something that the watchdog could not do.
     """
 
     def __init__(
@@ -44,6 +45,16 @@ class WatchdogSchedule(Construct):
         pools: Sequence[str],
     ) -> None:
         super().__init__(scope, id)
+        self._call(function, state_machine)
+        self.missing_heartbeat = self._no_heartbeat()
+        self.alarms = [
+            self.missing_heartbeat,
+            *(self._node_without_lease(pool) for pool in pools),
+            self._stuck_run(longest_run_hours, ours=bool(pools)),
+            self._problems(),
+        ]
+
+    def _call(self, function: lambda_.IFunction, state_machine: sfn.IStateMachine) -> None:
         # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
         nothing = events.RuleTargetInput.from_object({})
         target = targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=Duration.minutes(15))
@@ -68,61 +79,64 @@ class WatchdogSchedule(Construct):
             ),
             targets=[target],
         )
-        self.alarms = [
-            self._alarm(
-                "NoHeartbeat",
-                metric=HEARTBEAT,
-                statistic="Sum",
-                description=described(
-                    "The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
-                    runbook="`specdecode capacity --release` runs it by hand and shows its error; its log group has "
-                    "the rest.",
-                ),
-                operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
-                threshold=1,
-                periods=3,
-                missing=cw.TreatMissingData.BREACHING,
+
+    def _no_heartbeat(self) -> cw.Alarm:
+        return self._alarm(
+            "NoHeartbeat",
+            metric=HEARTBEAT,
+            statistic="Sum",
+            description=described(
+                "The pipeline's watchdog has not run for 15 minutes: capacity may be left running.",
+                runbook="`specdecode capacity --release` runs it by hand and shows its error; its log group has "
+                "the rest.",
             ),
-            *(self._node_without_lease(pool) for pool in pools),
-            self._alarm(
-                "StuckRun",
-                metric="LeaseAge",
-                statistic="Maximum",
-                description=described(
-                    f"A run has held its node for {longest_run_hours} h.",
-                    runbook="`specdecode capacity` shows which run has held which node for how long; "
-                    "`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives its node "
-                    "up. "
-                    + (
-                        f"{STUCK_GRACE_HOURS} h after this the backstop ends its instance, and no other run's."
-                        if pools
-                        else "The instance is yours: nothing here ends it."
-                    ),
-                ),
-                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=longest_run_hours * 3600,
-                periods=1,
-                missing=cw.TreatMissingData.IGNORE,
+            operator=cw.ComparisonOperator.LESS_THAN_THRESHOLD,
+            threshold=1,
+            periods=3,
+            missing=cw.TreatMissingData.BREACHING,
+        )
+
+    def _stuck_run(self, hours: int, *, ours: bool) -> cw.Alarm:
+        """`ours`: the nodes come and go with runs, so that the backstop may end them."""
+        after = (
+            f"{STUCK_GRACE_HOURS} h after this the backstop ends its instance, and no other run's."
+            if ours
+            else "The instance is yours: nothing here ends it."
+        )
+        return self._alarm(
+            "StuckRun",
+            metric="LeaseAge",
+            statistic="Maximum",
+            description=described(
+                f"A run has held its node for {hours} h.",
+                runbook="`specdecode capacity` shows which run has held which node for how long; "
+                "`specdecode status RUN_ID` shows its step; `specdecode stop RUN_ID` ends it and gives its node up. "
+                f"{after}",
             ),
-            self._alarm(
-                "WatchdogProblems",
-                metric="WatchdogProblems",
-                statistic="Maximum",
-                description=described(
-                    "The watchdog could not do something: a queue's document is damaged, or a service denies or fails.",
-                    runbook="`specdecode capacity --release` runs it again and says what. A damaged document is kept "
-                    "in the bucket below state/damaged/; find out who wrote it.",
-                ),
-                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=0,
-                periods=1,
-                missing=cw.TreatMissingData.IGNORE,
+            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=hours * 3600,
+            periods=1,
+            missing=cw.TreatMissingData.IGNORE,
+        )
+
+    def _problems(self) -> cw.Alarm:
+        return self._alarm(
+            "WatchdogProblems",
+            metric="WatchdogProblems",
+            statistic="Maximum",
+            description=described(
+                "The watchdog could not do something: a queue's document is damaged, or a service denies or fails.",
+                runbook="`specdecode capacity --release` runs it again and says what. A damaged document is kept "
+                "in the bucket below state/damaged/; find out who wrote it.",
             ),
-        ]
-        self.missing_heartbeat = self.alarms[0]
+            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            periods=1,
+            missing=cw.TreatMissingData.IGNORE,
+        )
 
     def _node_without_lease(self, pool: str) -> cw.Alarm:
-        """One for each pool: nodes of several that go one after the other are no node that stays."""
+        """Each pool has an alarm of its own. Else short-lived nodes of several pools would look like one that stays."""
         return self._alarm(
             f"NodeWithoutLease-{pool}",
             metric="NodesWithoutLease",

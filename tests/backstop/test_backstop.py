@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,17 +15,15 @@ from specdecode import giving_back
 
 from tests.specdecode.steps.aws_fake import client_error
 
-FILE = Path(__file__).resolve().parents[2] / "lambda" / "backstop" / "backstop.py"
-SPEC = importlib.util.spec_from_file_location("backstop", FILE)
-backstop = importlib.util.module_from_spec(SPEC)
-sys.modules["backstop"] = backstop
-SPEC.loader.exec_module(backstop)
+FOLDER = Path(__file__).resolve().parents[2] / "lambda" / "backstop"
+sys.path.append(str(FOLDER))  # as Lambda does
+backstop, judging, services = (importlib.import_module(name) for name in ("backstop", "judging", "services"))
 
 NOW = datetime(2026, 11, 22, 3, tzinfo=UTC)
 WINDOW = timedelta(minutes=giving_back.BACKSTOP_WINDOW_MINUTES)
 HOLDING = timedelta(hours=60)
 EXECUTION = timedelta(hours=108)
-LIMITS = backstop.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION, compiler=timedelta(hours=25))
+LIMITS = judging.Limits(window=WINDOW, holding=HOLDING, execution=EXECUTION, compiler=timedelta(hours=25))
 NO_LAUNCH = "arn:aws:iam::1:policy/no-launch-"
 POOL = {"kubernetes.io/cluster/specdecode": "owned", "karpenter.sh/nodepool": "trn2"}
 OLD, YOUNG = timedelta(hours=5), timedelta(minutes=29)
@@ -144,7 +142,7 @@ class Aws:
 
     @property
     def alive(self) -> list[str]:
-        return sorted(name for name, held in self.instances.items() if held["state"] in backstop.ALIVE)
+        return sorted(name for name, held in self.instances.items() if held["state"] in services.ALIVE)
 
 
 OPERATIONS = {
@@ -547,10 +545,11 @@ def test_without_ec2_it_fails(aws):
 
 
 def test_it_imports_nothing_that_it_could_share():
-    tree = ast.parse(FILE.read_text())
+    files = sorted(FOLDER.glob("*.py"))
     imported = {
         name
-        for node in ast.walk(tree)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text()))
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)
@@ -559,15 +558,16 @@ def test_it_imports_nothing_that_it_could_share():
             else []
         )
     }
-    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) == {"boto3", "botocore"}
+    own = {file.stem for file in files}
+    assert {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names) - own == {"boto3", "botocore"}
 
 
 def test_it_looks_as_often_as_the_watchdog_counts():
-    assert giving_back.WATCHDOG_PERIOD_MINUTES * 60 == backstop.PERIOD_S
+    assert giving_back.WATCHDOG_PERIOD_MINUTES * 60 == judging.PERIOD_S
     assert giving_back.BACKSTOP_WINDOW_MINUTES == 2 * giving_back.CLAIM_GRACE_MINUTES
 
 
 def test_silence_is_silence_however_short_the_window():
-    limits = backstop.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, compiler=HOLDING)
-    found = backstop.judge(backstop.Watched(), (), now=NOW, limits=limits)
+    limits = judging.Limits(window=timedelta(seconds=6), holding=HOLDING, execution=EXECUTION, compiler=HOLDING)
+    found = judging.judge(judging.Watched(), (), now=NOW, limits=limits)
     assert "no run goes on" in found.why
