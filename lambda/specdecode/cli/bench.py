@@ -4,61 +4,36 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from specdecode.cli import bench_options as options
 from specdecode.cli.bench_arms import KnownOfArms, of_arms
+from specdecode.cli.bench_options import KnownOfServers, Results, Sending, Sent, Targets
+from specdecode.cli.option_groups import flat
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain
-from specdecode.experiment.model import Load
 from specdecode.experiment.most_tokens import MostTokens
+
+if TYPE_CHECKING:
+    from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 
 def register(app: typer.Typer) -> None:
     """Add this part's commands to `app`."""
-    app.command(no_args_is_help=True)(bench)
+    app.command(no_args_is_help=True)(flat(bench))
 
 
 def bench(
-    targets: options.Targets,
-    model: options.Models = None,
-    case: options.Cases = None,
-    prompt: options.OwnPrompts = None,
-    prompts: options.PromptFiles = None,
-    endpoint: options.Api = options.EndpointOption.CHAT,
-    input_tokens: options.InputTokens = 64,
-    output_tokens: options.OutputTokens = 600,
-    ignore_eos: options.IgnoreEos = False,
-    temperature: options.Temperature = 0.0,
-    seed: options.Seed = 11111,
-    requests: options.Requests = 16,
-    concurrency: options.Concurrency = "1",
-    rate: options.Rate = None,
-    arrivals: options.Spacing = options.Arrivals.POISSON,
-    duration: options.Duration = None,
-    ramp: options.Ramp = 0,
-    warmup: options.Warmup = 1,
-    load: options.LoadOrder = Load.INTERLEAVED,
-    timeout: options.Timeout = 1200,
-    price_per_hour: options.PricePerHour = None,
-    speculative_tokens: options.SpeculativeTokens = None,
-    most_tokens_per_step: options.MostTokensPerStep = None,
-    tokenizer: options.Tokenizer = None,
-    accounting: options.Accounting = options.AccountingOption.USAGE,
-    slo_ttft_ms: options.SloTtftMs = None,
-    slo_tpot_ms: options.SloTpotMs = None,
-    slo_e2e_s: options.SloE2eS = None,
-    slo_share: options.SloShare = 0.95,
-    max_error_rate: options.MaxErrorRate = 0.1,
-    out: options.Out = None,
-    resume: options.Resume = False,
-    upload: options.Upload = None,
-    publish: options.Publish = False,
+    targets: Targets,
+    sent: Sent,
+    sending: Sending,
+    known: KnownOfServers,
+    results: Results,
     region: Region = None,
     profile: Profile = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Load one or several servers that already run with the same requests, and compare them.
 
@@ -74,70 +49,97 @@ def bench(
     Exit codes: 0 all measured, 1 a server or too many requests failed, 2 bad input.
     """
     from specdecode import aws
-    from specdecode.benchmark.adhoc import BadRequest, adhoc_spec, cases_of, endpoints_of
+    from specdecode.benchmark.adhoc import BadRequest, endpoints_of
     from specdecode.benchmark.launch import EXIT_BAD_INPUT, launch
     from specdecode.benchmark.outcome import Options
     from specdecode.benchmark.results import BadResults, claim_folder, release_folder
     from specdecode.benchmark.s3 import S3Folder
-    from specdecode.cli.bench_results import WantedResults, deliver
+    from specdecode.cli.bench_results import deliver
 
     try:
         endpoints = endpoints_of(targets, environ=os.environ)
-        known = KnownOfArms(
-            models=of_arms("--model", model or [], endpoints, str, what="a model's name"),
-            prices=of_arms("--price-per-hour", price_per_hour or [], endpoints, float, what="a number of dollars"),
-            drafted=of_arms(
-                "--speculative-tokens", speculative_tokens or [], endpoints, int, what="a number of tokens"
-            ),
-            most=of_arms("--most-tokens-per-step", most_tokens_per_step or [], endpoints, MostTokens, what="k or k+1"),
-        )
-        if upload is not None:
-            S3Folder(upload)
-        if upload is not None or publish:
+        spec = _spec(endpoints, sent, sending, known, results)
+        if results.upload is not None:
+            S3Folder(results.upload)
+        if results.upload is not None or results.publish:
             aws.choose(region=region, profile=profile)
-        spec = adhoc_spec(
-            run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
-            arms=known.arms(endpoints),
-            model=known.models.get(None),
-            workload={
-                "cases": cases_of(named=case or [], prompts=prompt or [], files=prompts or []),
-                "requests": requests,
-                "concurrency": concurrency.split(","),
-                "rate": rate.split(",") if rate is not None else None,
-                "warmup_requests": warmup,
-                "load": load,
-                "input_tokens": input_tokens,
-                "output_tokens": output_tokens,
-                "ignore_eos": ignore_eos,
-                "temperature": temperature,
-                "endpoint": endpoint.value,
-                "timeout_s": timeout,
-                "seed": seed,
-                "slo": {"ttft_s": _ms(slo_ttft_ms), "tpot_s": _ms(slo_tpot_ms), "e2e_s": slo_e2e_s, "share": slo_share},
-            },
-            tokenizer=tokenizer,
-            accounting=accounting.value,
-        )
-        spec = claim_folder(out or Path("results") / spec.run_id, spec, resume=resume)
+        folder = results.out or Path("results") / spec.run_id
+        spec = claim_folder(folder, spec, resume=results.resume)
         places = Options(
-            folder=out or Path("results") / spec.run_id,
-            upload=upload,
-            duration_s=duration,
-            arrivals=arrivals.value,
-            ramp_s=ramp,
+            folder=folder,
+            upload=results.upload,
+            duration_s=sending.duration,
+            arrivals=sending.arrivals.value,
+            ramp_s=sending.ramp,
         )
     except (BadRequest, BadResults, ValueError) as error:
         complain(f"specdecode bench: {error}")
         raise typer.Exit(EXIT_BAD_INPUT) from None
-    code, outcome = launch(spec, endpoints, places, max_error_rate=max_error_rate)
+    code, outcome = launch(spec, endpoints, places, max_error_rate=results.max_error_rate)
     if outcome is None:
-        if not release_folder(places.folder):
-            complain(f"`specdecode report {places.folder}` compares it; the same command with --resume goes on")
+        if not release_folder(folder):
+            complain(f"`specdecode report {folder}` compares it; the same command with --resume goes on")
         raise typer.Exit(code)
-    deliver(spec, places.folder, WantedResults(upload=upload, publish=publish, as_json=as_json))
-    complain(f"results: {places.folder}")
+    deliver(spec, folder, results)
+    complain(f"results: {folder}")
     raise typer.Exit(code)
 
 
-def _ms(milliseconds: float | None) -> float | None:
+def _spec(
+    endpoints: Mapping[str, Any], sent: Sent, sending: Sending, known: KnownOfServers, results: Results
+) -> BenchmarkSpec:
+    """What is to be measured. Raises BadRequest or ValueError, which name what is wrong with which option."""
+    from specdecode.benchmark.adhoc import adhoc_spec
+
+    arms = _known(endpoints, sent, known)
+    return adhoc_spec(
+        run_id=time.strftime("bench-%Y%m%d-%H%M%S", time.gmtime()),
+        arms=arms.arms(endpoints),
+        model=arms.models.get(None),
+        workload=_workload(sent, sending, results),
+        tokenizer=known.tokenizer,
+        accounting=known.accounting.value,
+    )
+
+
+def _known(endpoints: Mapping[str, Any], sent: Sent, known: KnownOfServers) -> KnownOfArms:
+    dollars, tokens = "a number of dollars", "a number of tokens"
+    return KnownOfArms(
+        models=of_arms("--model", sent.model or [], endpoints, str, what="a model's name"),
+        prices=of_arms("--price-per-hour", known.price_per_hour or [], endpoints, float, what=dollars),
+        drafted=of_arms("--speculative-tokens", known.speculative_tokens or [], endpoints, int, what=tokens),
+        most=of_arms(
+            "--most-tokens-per-step", known.most_tokens_per_step or [], endpoints, MostTokens, what="k or k+1"
+        ),
+    )
+
+
+def _workload(sent: Sent, sending: Sending, results: Results) -> dict[str, Any]:
+    """The fields of the experiment's `workload`."""
+    from specdecode.benchmark.adhoc import cases_of
+
+    return {
+        "cases": cases_of(named=sent.case or [], prompts=sent.prompt or [], files=sent.prompts or []),
+        "requests": sending.requests,
+        "concurrency": sending.concurrency.split(","),
+        "rate": sending.rate.split(",") if sending.rate is not None else None,
+        "warmup_requests": sending.warmup,
+        "load": sending.load,
+        "input_tokens": sent.input_tokens,
+        "output_tokens": sent.output_tokens,
+        "ignore_eos": sent.ignore_eos,
+        "temperature": sent.temperature,
+        "endpoint": sent.endpoint.value,
+        "timeout_s": sending.timeout,
+        "seed": sent.seed,
+        "slo": {
+            "ttft_s": _seconds(results.slo_ttft_ms),
+            "tpot_s": _seconds(results.slo_tpot_ms),
+            "e2e_s": results.slo_e2e_s,
+            "share": results.slo_share,
+        },
+    }
+
+
+def _seconds(milliseconds: float | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from specdecode import names
@@ -12,6 +11,7 @@ from specdecode.analysis.report.terminal import over_load
 from specdecode.analysis.texts.setting import objective
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
+from specdecode.cli.bench_options import Results
 from specdecode.cli.bench_table import figures_table
 from specdecode.cli.output import complain, say, say_document
 from specdecode.cli.report_recorded import recorded, sets_of
@@ -24,16 +24,7 @@ from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
 
 
-@dataclass(frozen=True, kw_only=True)
-class WantedResults:
-    """What the command line asks for beside the results folder."""
-
-    upload: str | None
-    publish: bool
-    as_json: bool
-
-
-def deliver(spec: BenchmarkSpec, folder: Path, wanted: WantedResults) -> None:
+def deliver(spec: BenchmarkSpec, folder: Path, wanted: Results) -> None:
     """Write every figure into the folder, say them, and send them where they are wanted."""
     run = recorded(folder)
     experiment, context = run.experiment, run.context

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from specdecode.analysis.report.gate import gate_junit, gate_markdown, gate_text
-from specdecode.analysis.results.gate_result import Decision
+from specdecode.analysis.results.gate_result import Decision, Gate
 from specdecode.analysis.several_runs.gate import Unfit
 from specdecode.analysis.several_runs.gate import gate as judge
 from specdecode.analysis.several_runs.gate_questions import BETWEEN_RUNS, Thresholds
 from specdecode.cli import completion
+from specdecode.cli.option_groups import flat
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_FAILED, EXIT_UNDECIDED, EXIT_USAGE, complain, say, say_json, stop_with
 from specdecode.cli.report_sources import find_each
@@ -25,9 +27,70 @@ BETWEEN = re.compile(r"(?<=[^./,])\.\.")
 MOST_SHARE = 0.99
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The limits, and what is held to them."""
+
+    min_speedup: Annotated[
+        float | None, typer.Option(min=0.01, max=1000, help="Smallest speed-up of every arm over its baseline: 1.2.")
+    ] = None
+    max_regression: Annotated[
+        str | None,
+        typer.Option(metavar="PERCENT", help="Most that an arm's own throughput may fall from BEFORE to AFTER: 3%."),
+    ] = None
+    arm: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Hold only this arm to the limits. Repeatable.")
+    ] = None
+    load: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="N", min=0, help="Hold only this load to the limits (requests at a time, or a second). Repeatable."
+        ),
+    ] = None
+    each_case: Annotated[bool, typer.Option("--each-case", help="Hold every case to the limits by itself, too.")] = (
+        False
+    )
+    between_runs: Annotated[
+        str, typer.Option(metavar="PERCENT", help="What runs are assumed to vary by until repeats show it.")
+    ] = f"{BETWEEN_RUNS:.1%}"
+
+    def thresholds(self) -> Thresholds:
+        """The limits as the gate takes them. Raises Unfit for a text that is no percentage."""
+        return Thresholds(
+            min_speedup=self.min_speedup,
+            max_regression=None if self.max_regression is None else _share("--max-regression", self.max_regression),
+            arms=tuple(self.arm or ()),
+            loads=tuple(self.load or ()),
+            each_case=self.each_case,
+            between_runs=_share("--between-runs", self.between_runs),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The files that the answer is written to."""
+
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML to this file.")] = None
+    summary: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add a summary in Markdown to this file ($GITHUB_STEP_SUMMARY).")
+    ] = None
+
+    def write(self, judged: Gate) -> None:
+        """Write them. Ends the command if one cannot be written."""
+        try:
+            if self.junit is not None:
+                self.junit.write_text(gate_junit(judged), encoding="utf-8")
+            if self.summary is not None:
+                with self.summary.open("a", encoding="utf-8") as file:
+                    file.write(gate_markdown(judged))
+        except OSError as error:
+            complain(f"{error.filename}: {error.strerror}")
+            raise typer.Exit(EXIT_USAGE) from None
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to `app`."""
-    app.command()(gate)
+    app.command()(flat(gate))
 
 
 def gate(
@@ -39,32 +102,8 @@ def gate(
             autocompletion=completion.runs,
         ),
     ],
-    min_speedup: Annotated[
-        float | None, typer.Option(min=0.01, max=1000, help="Smallest speed-up of every arm over its baseline: 1.2.")
-    ] = None,
-    max_regression: Annotated[
-        str | None,
-        typer.Option(metavar="PERCENT", help="Most that an arm's own throughput may fall from BEFORE to AFTER: 3%."),
-    ] = None,
-    arm: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Hold only this arm to the limits. Repeatable.")
-    ] = None,
-    load: Annotated[
-        list[float] | None,
-        typer.Option(
-            metavar="N", min=0, help="Hold only this load to the limits (requests at a time, or a second). Repeatable."
-        ),
-    ] = None,
-    each_case: Annotated[
-        bool, typer.Option("--each-case", help="Hold every case to the limits by itself, too.")
-    ] = False,
-    between_runs: Annotated[
-        str, typer.Option(metavar="PERCENT", help="What runs are assumed to vary by until repeats show it.")
-    ] = f"{BETWEEN_RUNS:.1%}",
-    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML to this file.")] = None,
-    summary: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add a summary in Markdown to this file ($GITHUB_STEP_SUMMARY).")
-    ] = None,
+    asked: Asked,
+    written: Written,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -85,14 +124,7 @@ def gate(
     before, after = _sides(runs)
     deployment = Deployment(stack=stack, region=region, profile=profile)
     try:
-        limits = Thresholds(
-            min_speedup=min_speedup,
-            max_regression=None if max_regression is None else _share("--max-regression", max_regression),
-            arms=tuple(arm or ()),
-            loads=tuple(load or ()),
-            each_case=each_case,
-            between_runs=_share("--between-runs", between_runs),
-        )
+        limits = asked.thresholds()
         found = find_each([*before, *after], deployment=deployment)
         judged = judge(found[len(before) :], limits, against=found[: len(before)])
     except Unfit as error:
@@ -101,15 +133,7 @@ def gate(
         say_json({"outcome": judged.outcome.value, **judged.model_dump(mode="json")})
     else:
         say(gate_text(judged), end="")
-    try:
-        if junit is not None:
-            junit.write_text(gate_junit(judged), encoding="utf-8")
-        if summary is not None:
-            with summary.open("a", encoding="utf-8") as file:
-                file.write(gate_markdown(judged))
-    except OSError as error:
-        complain(f"{error.filename}: {error.strerror}")
-        raise typer.Exit(EXIT_USAGE) from None
+    written.write(judged)
     raise typer.Exit(ENDS[judged.outcome])
 
 

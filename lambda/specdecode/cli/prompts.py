@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from specdecode import s3_keys
 from specdecode.cli.options import STACK, Profile, Region, Stack
 from specdecode.cli.output import EXIT_USAGE, say, say_json, show, stop_with
+from specdecode.cli.prompts_view import as_yaml, categories_table, entry, lines, summary, text_of
 from specdecode.experiment import credentials
 from specdecode.experiment.prompt_sets import set_names, shipped
-from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, PromptsOf, about_tokens, read_set, set_name
+from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
@@ -59,7 +59,7 @@ def show_set(
     if as_json:
         say_json([row.model_dump(mode="json", exclude_defaults=True) for row in rows])
     else:
-        say("\n".join(_text(row) for row in rows))
+        say("\n".join(text_of(row) for row in rows))
 
 
 def check(
@@ -89,7 +89,7 @@ def check(
     if as_json:
         say_json({**summary(found), "too_long": [{"id": row.id, "at_least": tokens} for row, tokens in beyond]})
     else:
-        show(categories_table(found), "\n".join(_lines(found)))
+        show(categories_table(found), "\n".join(lines(found)))
     if beyond:
         named = "\n".join(
             f"  {row.id}: at least {tokens} tokens with {'its answers' if row.turns[1:] else 'its answer'}"
@@ -128,98 +128,12 @@ def add(
     if as_json:
         say_json({**summary(found), "url": store.url(key), "experiment": entry(found)})
         return
-    say(f"{store.url(key)}\n\nIn an experiment:\n\n" + "\n".join(_yaml(found)))
-
-
-def entry(found: PromptSet) -> dict[str, Any]:
-    """How an experiment's `workload.prompts` names the set."""
-    reference = PromptsOf(set=found.name, sha256=found.sha256, category=found.categories[0]).reference
-    return {
-        "set": reference,
-        "categories": list(found.categories),
-        **({"structured": list(found.structured)} if found.structured else {}),
-        "per_category": _fewest(found),
-    }
-
-
-def summary(found: PromptSet) -> dict[str, Any]:
-    """What is known of a set, for scripts."""
-    return {
-        "name": found.name,
-        "version": found.version,
-        "licence": found.licence,
-        "sha256": found.sha256,
-        "prompts": len(found.rows),
-        "skipped": found.skipped,
-        "labels": [{"category": name, "in_file": label} for name, label in found.labels],
-        "categories": {
-            category: {
-                "prompts": len(own := found.of(category)),
-                "long": sum(row.is_long for row in own),
-                "several_turns": sum(len(row.turns) > 1 for row in own),
-                "words": [min(row.fewest_tokens for row in own), max(row.fewest_tokens for row in own)],
-                "tokens_about": [round(min(about)), round(max(about))],
-                "characters": [min(len(row.text) for row in own), max(len(row.text) for row in own)],
-            }
-            for category in found.categories
-            for about in [[about_tokens(row.text) for row in found.of(category)]]
-        },
-    }
-
-
-def categories_table(found: PromptSet) -> Table:
-    """The categories of a set, with numbers and lengths."""
-    about = ", ".join(part for part in (f"version {found.version}" if found.version else "", found.licence) if part)
-    table = Table(title=f"{found.name}" + (f" ({about})" if about else ""), caption=f"SHA-256 {found.sha256}")
-    for column in ("category", "prompts", "long", "several turns", "words", "tokens, about"):
-        table.add_column(column, justify="left" if column == "category" else "right")
-    for category, each in summary(found)["categories"].items():
-        low, high = each["tokens_about"]
-        words = f"{each['words'][0]}-{each['words'][1]}"
-        counts = (each["prompts"], each["long"], each["several_turns"])
-        table.add_row(category, *map(str, counts), words, f"{low}-{high}")
-    return table
-
-
-def _lines(found: PromptSet) -> list[str]:
-    passed = f"Passed over: {found.skipped} of the conversations, as nobody asks anything, or a question is empty"
-    skipped = [passed] if found.skipped else []
-    labels = [f"Category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
-    if repeats := sum(len(own) - len({row.asks for row in own}) for own in map(found.of, found.categories)):
-        labels.append(
-            f"Repeated: {repeats} of the prompts, word for word in one category; an interval counts them once"
-        )
-    several = [row for row in found.rows if len(row.turns) > 1]
-    turns = sum(len(row.turns) for row in several)
-    said = f"{len(several)} conversations of {turns} turns, each of which is a request" if several else ""
-    return [*skipped, *labels, *([said] if said else [])]
+    say(f"{store.url(key)}\n\nIn an experiment:\n\n" + "\n".join(as_yaml(found)))
 
 
 def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[PromptRow, int]]:
     sizes = ((row, row.fewest_tokens_with(row.output_tokens or output_tokens)) for row in found.rows)
     return sorted(((row, size) for row, size in sizes if size > room), key=lambda item: -item[1])
-
-
-def _fewest(found: PromptSet) -> int:
-    """Requests of the smallest category: so many of each can be measured without repeating one."""
-    return min(sum(len(row.turns) for row in found.of(category)) for category in found.categories)
-
-
-def _yaml(found: PromptSet) -> list[str]:
-    given = entry(found)
-    return [
-        "    workload:",
-        "      prompts:",
-        f"        - set: {given['set']}",
-        *(f"          {key}: [{', '.join(given[key])}]" for key in ("categories", "structured") if key in given),
-        f"          per_category: {given['per_category']}",
-    ]
-
-
-def _text(row: PromptRow) -> str:
-    parts = [f"── {row.id} ({row.category})", *([f"[system] {row.system}"] if row.system else [])]
-    parts += [f"[{message.get('role')}] {message.get('content')}" for message in row.history]
-    return "\n".join([*parts, *(f"[turn {number}] {turn}" for number, turn in enumerate(row.turns, 1)), ""])
 
 
 def _read(path: Path, name: str | None) -> PromptSet:

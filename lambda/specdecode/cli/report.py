@@ -166,22 +166,8 @@ def advise(
     if experiment is None:
         comparison = find(reference, deployment=deployment)
         experiment, measured = comparison.experiment, [comparison, *measured]
-    if not any(variant.speculation for variant in experiment.variants):
-        raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
-    unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
-    if unlike:
-        told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
-        raise stop_with(
-            f"nothing can be learned for {experiment.name} from runs that measured otherwise:\n{told}", EXIT_USAGE
-        )
+    _check_advisable(experiment, measured, in_flight or [])
     advice = advise_sweep(experiment, measured, group=group.value)
-    speculative = [variant.name for variant in experiment.variants if variant.speculation]
-    if strange := [name for name in in_flight or () if name not in speculative]:
-        raise stop_with(
-            f"--in-flight {', '.join(strange)}: no such arm with speculation in {experiment.name}. It has "
-            f"{', '.join(speculative)}",
-            EXIT_USAGE,
-        )
     asked = at_once > 1 or bool(in_flight)
     batch = (
         advise_batch(experiment, measured, count=at_once, group=group.value, in_flight=in_flight or ()) if asked else ()
@@ -191,6 +177,25 @@ def advise(
         say_json(document)
     else:
         say(show.advice_text(document), end="")
+
+
+def _check_advisable(experiment: Experiment, measured: list[Comparison], in_flight: list[str]) -> None:
+    """Ends the command if there is nothing to advise on, the runs measured something else, or an arm is unknown."""
+    speculative = [variant.name for variant in experiment.variants if variant.speculation]
+    if not speculative:
+        raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)
+    unlike = {item.run_id: found for item in measured if (found := not_learnable(experiment, item.experiment))}
+    if unlike:
+        told = "\n".join(f"{run}: {'; '.join(found[:5])}" for run, found in unlike.items())
+        raise stop_with(
+            f"nothing can be learned for {experiment.name} from runs that measured something else:\n{told}", EXIT_USAGE
+        )
+    if strange := [name for name in in_flight if name not in speculative]:
+        raise stop_with(
+            f"--in-flight {', '.join(strange)}: no such arm with speculation in {experiment.name}. It has "
+            f"{', '.join(speculative)}",
+            EXIT_USAGE,
+        )
 
 
 def runs(

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import random
-import ssl
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,44 +28,13 @@ from specdecode.kubernetes.errors import (
     from_response,
 )
 from specdecode.kubernetes.resources import KubeObject, path
+from specdecode.kubernetes.transport import Response, Transport
 
 ATTEMPTS = 5
 BACKOFF_S = 0.5
 BACKOFF_MAX_S = 8.0
 PAGE = 250
 """Objects asked for at a time."""
-
-
-@dataclass(frozen=True)
-class Response:
-    """What the client reads of an answer."""
-
-    status: int
-    data: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
-"""method, path with query, headers, body -> answer; raises urllib3.exceptions.HTTPError if there was none."""
-
-
-def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
-    """A transport that verifies the API server by the cluster's own CA and never retries by itself.
-
-    Written for urllib3 1.26 and 2 alike: Lambda's runtime brings whichever it ships with boto3 today. 1.26 knows no
-    `ca_cert_data`, both take an `ssl_context`.
-    """
-    pool = urllib3.PoolManager(
-        ssl_context=ssl.create_default_context(cadata=ca_pem),
-        retries=False,
-        timeout=urllib3.Timeout(connect=5.0, read=timeout_s),
-    )
-
-    def send(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> Response:
-        answer = pool.request(method, endpoint.rstrip("/") + target, headers=dict(headers), body=body)
-        return Response(status=answer.status, data=answer.data, headers=dict(answer.headers))
-
-    return send
 
 
 def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:

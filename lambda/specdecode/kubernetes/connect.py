@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 
 from specdecode import aws, names
-from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.client import Kubernetes
 from specdecode.kubernetes.token import LIFETIME_S, eks_token
+from specdecode.kubernetes.transport import https_transport
 
 SEES = {names.NAMESPACE_RIGHTS: (), names.GROUP_RIGHTS: ("Node", "ResourceSlice")}
 """Rights in somebody else's cluster -> kinds outside a namespace that they show; all where there are none of these."""

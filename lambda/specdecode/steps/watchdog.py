@@ -12,8 +12,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
 from specdecode import names
 from specdecode.kubernetes.resources import WORKLOAD_KINDS
 from specdecode.kubernetes.teardown import delete_workloads
@@ -22,44 +20,13 @@ from specdecode.runs.lease import Claim, Lease
 from specdecode.runs.lease_store import LeaseDamaged, LeaseStore
 from specdecode.steps import executions, logs, nodes, units
 from specdecode.steps.guarded import Guarded
+from specdecode.steps.reconciled import Reconciled, publish
 from specdecode.steps.replicas import follow_lease, set_replicas
 from specdecode.steps.runtime import Runtime, StepInput, run_step
 
 UNITS = "the units of runs that have ended"
 EXECUTIONS, NODE, QUEUE = "the running executions", "the node", "the queue of the servers that already run"
 COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "the metrics"
-
-POOL = "NodePool"
-"""Dimension of the metrics of one pool."""
-
-
-class Reconciled(BaseModel):
-    """What the watchdog found and did."""
-
-    model_config = ConfigDict(frozen=True)
-
-    ended: tuple[str, ...] = ()
-    """Runs that held or waited though their execution no longer runs."""
-    stopped: tuple[str, ...] = ()
-    """Units that were stopped since the run that they are of no longer runs."""
-    cleaned: tuple[str, ...] = ()
-    """Values of the run label whose workloads were deleted because no claim stands for them."""
-    replicas: int | None = None
-    """Of the NodePools now; None where they were left as they are, since nobody can say who holds the node."""
-    nodes: int | None = None
-    """NodeClaims of the pools; each is an instance that bills. None where they cannot be counted."""
-    too_many: dict[str, int] | None = None
-    """NodePool -> its nodes beyond those that the lease is worth; None where nobody can say."""
-    deleted: tuple[str, ...] = ()
-    """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
-    ages_s: dict[str, float] = {}
-    """NodePool -> how long its node has been held; 0 where nobody holds it."""
-    holding: int = 0
-    """Runs that hold a node."""
-    waiting: int = 0
-    """Runs that wait for one."""
-    problems: tuple[str, ...] = ()
-    """What could not be done, each with its reason."""
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
@@ -100,7 +67,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         problems=tuple(parts.problems),
     )
     with parts.part(METRICS):
-        _publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
+        publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
     return found.model_copy(update={"problems": tuple(parts.problems)})
 
 
@@ -230,38 +197,6 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
     """0 while nobody holds the node, and more from the first moment on, whatever the clocks say (LeaseStore)."""
     since = {claim.pool: claim.held_since for claim in lease.holders if claim.held_since}
     return {pool: max(1.0, (now - since[pool]).total_seconds()) if pool in since else 0.0 for pool in slots}
-
-
-def _publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
-    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about."""
-    counts = {
-        "WatchdogHeartbeat": 1 if beats else None,
-        "Nodes": found.nodes,
-        "NodesWithoutLease": None if found.too_many is None else sum(found.too_many.values()),
-        "RunsHolding": found.holding,
-        "RunsWaiting": found.waiting,
-        "RunsReleasedByWatchdog": len(found.ended),
-        "WatchdogProblems": len(found.problems),
-    }
-    data: list[dict[str, Any]] = [
-        {"MetricName": name, "Value": value, "Unit": "Count"} for name, value in counts.items() if value is not None
-    ]
-    data.append({"MetricName": "LeaseAge", "Value": max(found.ages_s.values()), "Unit": "Seconds"})
-    # Of each pool by itself, for the backstop, which ends no other run's instance.
-    for name, unit, values in (
-        ("LeaseAge", "Seconds", found.ages_s),
-        ("NodesWithoutLease", "Count", found.too_many or {}),
-    ):
-        data += [
-            {
-                "MetricName": name,
-                "Value": value,
-                "Unit": unit,
-                "Dimensions": [{"Name": POOL, "Value": rt.pools.name(slot)}],
-            }
-            for slot, value in values.items()
-        ]
-    rt.clients("cloudwatch").put_metric_data(Namespace=rt.environ["OPERATIONS_NAMESPACE"], MetricData=data)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from datetime import timedelta
 import pytest
 from specdecode import names
 from specdecode.experiment import Capacity
-from specdecode.kubernetes.client import ATTEMPTS, Response
+from specdecode.kubernetes.client import ATTEMPTS
 from specdecode.kubernetes.errors import ClusterUnavailable, Conflict, QuotaExceeded
 from specdecode.kubernetes.evidence import LOG_BUDGET_S, collect_logs, collect_status
 from specdecode.kubernetes.resources import KubeObject
 from specdecode.kubernetes.teardown import run_selector
+from specdecode.kubernetes.transport import Response
 from specdecode.runs.state import load_state
 from specdecode.steps import accuracy, release, watchdog
 from specdecode.steps.diagnose import examine

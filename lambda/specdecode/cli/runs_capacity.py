@@ -1,0 +1,64 @@
+"""`specdecode capacity`: who holds which node, who waits, and which nodes run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from specdecode import names
+from specdecode.cli import runs_release
+from specdecode.cli.options import STACK, Profile, Region, Stack
+from specdecode.cli.output import complain, say, say_json
+from specdecode.cli.runs_deployment import Deployment
+from specdecode.cli.runs_view import clock, pod_line
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
+
+def capacity(
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Stop the run that holds the node; bring nodes that nobody holds to zero."),
+    ] = False,
+    stack: Stack = STACK,
+    region: Region = None,
+    profile: Profile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who holds which node since when, who waits, and which nodes run; with --release, free one.
+
+    Where several runs hold a node each, --release names them and stops none: `specdecode stop RUN` does.
+    """
+    deployment = Deployment(stack=stack, region=region, profile=profile)
+    if release:
+        runs_release.free(deployment)
+    seen = deployment.cluster()
+    if as_json:
+        say_json(seen.model_dump(mode="json"))
+        return
+    now = datetime.now(UTC)
+    lease = seen.lease
+    for claim in lease.holders:
+        held = (now - (claim.held_since or claim.queued_at)).total_seconds()
+        say(f"holder    {claim.run_id} for {clock(held)}{_where(claim.pool, seen.slots)}")
+    if not lease.holders:
+        say("holder    nobody")
+    for claim in lease.queue:
+        waited = clock((now - claim.queued_at).total_seconds())
+        say(f"waiting {lease.position(claim.run_id)} {claim.run_id} for {waited}{_where(claim.pool, seen.slots)}")
+    for number, claim in enumerate(seen.turns.claims):
+        doing = f"waiting {number} for" if number else "loads"
+        say(f"endpoints {claim.run_id} {doing} servers that already run")
+    say(f"replicas  {seen.replicas if seen.replicas is not None else 'no NodePool'}")
+    say(f"nodes     {', '.join(seen.nodes) or 'none'}")
+    for pod in seen.pods:
+        say(f"pod       {pod_line(pod)}")
+    for problem in seen.problems:
+        complain(f"problem: {problem}")
+
+
+def _where(pool: str, slots: tuple[str, ...]) -> str:
+    """Which node is held or waited for, where a deployment has more than one of each kind."""
+    return f" ({pool})" if len(slots) > len(names.held_pools(1)) else ""
