@@ -1,4 +1,4 @@
-"""The CDK app: context -> settings -> stacks. `cdk` runs it, and so does `python app.py`, which only synthesizes."""
+"""The CDK app: context -> settings -> stacks. `cdk` runs it. `python app.py` only synthesizes."""
 
 import json
 import os
@@ -22,9 +22,9 @@ ROOT = Path(__file__).resolve().parent
 
 
 def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
-    """Put both stacks into `app`; on a cluster that exists, SpecDecodeStack alone.
+    """Put both stacks into `app`; for a cluster that exists, SpecDecodeStack alone.
 
-    Raises SettingsError where the settings have a run start that may not.
+    Raises SettingsError if the settings start a run that may not start.
     """
     scheduled = scheduled_run(settings)
     platform = None
@@ -34,13 +34,13 @@ def compose(app: cdk.App, *, settings: Settings, bundle: Bundle) -> None:
 
 
 def context_of_cdk_json() -> dict[str, Any]:
-    """What the CDK CLI would read from cdk.json: the feature flags, without which other templates come out."""
+    """The feature flags that the CDK CLI reads from cdk.json. Without them other templates come out."""
     context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text())["context"]
     return context
 
 
 def main() -> int:
-    """Synthesize both stacks; 2 if the settings cannot work, 3 if the bundle cannot be built."""
+    """Synthesize both stacks. Exit status 2 if the settings cannot work, 3 if the bundle cannot be built."""
     of_cli = os.environ.get("CDK_OUTDIR") or None
     # The CLI's context has precedence over the one that is given here.
     app = cdk.App(context=context_of_cdk_json(), outdir=of_cli or "cdk.out")

@@ -1,6 +1,6 @@
-"""The run of a deployment's schedule: planned and priced at synth, and refused there if it may cost too much.
+"""The scheduled run: planned and priced at synth, and refused there if it may cost too much.
 
-Beside the app, since neither stacks nor constructs know what a run costs.
+It lies beside the app, since neither stacks nor constructs know what a run costs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from constructs_lib.settings.schedule_rules import has_begun
 
 
 def scheduled_run(settings: Settings, *, now: datetime | None = None) -> ScheduledRun | None:
-    """What the settings have started by itself; None without a schedule, and once its block has begun.
+    """The run that the settings schedule. None without a schedule, or if its block has begun.
 
-    Raises SettingsError where the experiment cannot run, could cost more than is accepted or in a month more than the
-    budget, or may not have ended when it is started again.
+    Raises SettingsError if the experiment cannot run, could cost more than is accepted, could cost more in a month than
+    the budget, or may not have ended when the next run starts.
     """
     if settings.schedule is None or has_begun(settings, now=now or datetime.now(UTC)):
         return None
@@ -55,7 +55,7 @@ def scheduled_run(settings: Settings, *, now: datetime | None = None) -> Schedul
 
 
 def _window(plan: Plan, capacity: Capacity, settings: Settings) -> list[tuple[str, bool]]:
-    """What is too long for the block that the run starts with, and whether it is certain."""
+    """The steps that are too long for the block that the run starts with, and whether that is certain."""
     assert settings.capacity_start is not None  # noqa: S101 (the settings' rules refuse a block without its start)
     hours = max((unit.node_hours for unit in plan.units), key=lambda unit: unit.high, default=plan.node_hours)
     at_least = check_window(Range(low=hours.low, high=hours.low), capacity, now=settings.capacity_start)
@@ -86,7 +86,9 @@ def _problems(settings: Settings, experiment: Experiment, bill: Bill) -> Iterato
 
 
 def _bound(settings: Settings, bill: Bill) -> str:
-    """What it costs at most. Nodes that are simply there cost as long as they are there: only the hours are bounded."""
+    """What it costs at most, in words. For nodes that are simply there only the hours are bounded: they cost the same
+    without runs.
+    """
     most = bill.added
     if not settings.makes_nodes:
         a_run = f"a run holds a node of yours for {bill.longest_hours:.1f} h at most; what it costs is not bounded here"

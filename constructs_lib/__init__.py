@@ -1,7 +1,8 @@
-"""The constructs of which the stacks are composed: one a file, keyword-only, each saying what it creates and why.
+"""The constructs that the stacks are made of: one a file, arguments by keyword only. Each says what it creates and why.
 
-Import this before `aws_cdk`, whose Node process starts at once: that would print a page about Node's version on every
-synth. `specdecode` lies in lambda/: where only requirements.txt was installed, it is found there.
+Import this package before `aws_cdk`. The import of `aws_cdk` starts a Node process that would print a long warning
+about Node's version on every synth. `specdecode` lies in lambda/: if only requirements.txt was installed, it is found
+there.
 """
 
 import os

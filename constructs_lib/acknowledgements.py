@@ -1,4 +1,4 @@
-"""cdk-nag findings that stay, each acknowledged beside the construct that has it, with its reason."""
+"""cdk-nag findings that stay. Each is acknowledged beside its construct, with the reason."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a deployment prints: where to look, how to get in, and what it costs while nothing runs."""
+"""The outputs of a deployment: where to look, how to get in, and what it costs at rest."""
 
 from aws_cdk import CfnOutput
 from aws_cdk import aws_s3 as s3
@@ -11,7 +11,7 @@ from constructs_lib.settings.fields import Settings
 
 
 class Outputs(Construct):
-    """The stack's outputs, under plain names: `specdecode` and the rehearsal read them."""
+    """The stack's outputs, under plain names. `specdecode` and the rehearsal read them."""
 
     def __init__(
         self,

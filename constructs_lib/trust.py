@@ -1,4 +1,4 @@
-"""Trust in a service of AWS, for resources of this account and region only."""
+"""Trust in an AWS service, for resources of this account and region only."""
 
 from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
@@ -6,11 +6,11 @@ from constructs import Construct
 
 
 def for_this_account(scope: Construct, service: str, *, resources: str, arn_of: str = "") -> iam.IPrincipal:
-    """`service` as a principal, when it acts for `resources` of this account and region.
+    """`service` as a principal, but only when it acts for `resources` of this account and region.
 
-    Else another account's resource could be told to use the role: the service would be a confused deputy
-    (docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html). `resources` is the end of their ARN with a `*` for
-    names that are not known yet; `arn_of` is the service in the ARN, where it is another.
+    Without that condition a resource of another account could make the service use the role: the service would be a
+    confused deputy (docs.aws.amazon.com/IAM/latest/UserGuide/confused-deputy.html). `resources` is the end of their
+    ARN, with `*` for names that are not known yet. `arn_of` is the service's name in the ARN, if it differs.
     """
     stack = Stack.of(scope)
     source = f"arn:{Aws.PARTITION}:{arn_of or service}:{stack.region}:{Aws.ACCOUNT_ID}:{resources}"

@@ -1,1 +1,1 @@
-"""The composition roots: which constructs make a stack, and in what order. No resource details."""
+"""The stacks: which constructs they have, in which order. No resource details."""

@@ -8,9 +8,9 @@ from constructs_lib.settings.fields import Settings
 
 
 class ProjectStack(Stack):
-    """A stack in the settings' region, in whatever account the credentials are for unless one is set.
+    """A stack in the settings' region. Its account is the settings', or that of the credentials.
 
-    Its zones are the settings': asking AWS for them would make the synth need credentials.
+    Its zones are the settings': to ask AWS for them, the synth would need credentials.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings, description: str) -> None:

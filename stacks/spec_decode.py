@@ -34,7 +34,7 @@ from stacks.base import ProjectStack
 
 
 class Platform(Protocol):
-    """What is taken of the cluster stack."""
+    """The parts of the cluster stack that this stack uses."""
 
     cluster: eks.Cluster
     vpc: ec2.IVpc
@@ -42,10 +42,11 @@ class Platform(Protocol):
 
 
 class SpecDecodeStack(ProjectStack):
-    """Depends on the cluster stack by what it takes of it, so that deploying this one deploys both.
+    """The bucket, the pods' rights and the pipeline. It depends on the cluster stack, so that its deployment deploys
+    both.
 
-    Without a `platform` it stands alone, on the cluster that the settings name; what must be in it before is
-    `constructs_lib.cluster.administrator_objects`. Where the nodes there are simply there, there is no backstop.
+    Without a `platform` it runs on the cluster that the settings name. That cluster must first have the objects of
+    `constructs_lib.cluster.administrator_objects`. If its nodes are simply there, there is no backstop.
     """
 
     def __init__(

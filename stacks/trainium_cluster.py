@@ -1,4 +1,4 @@
-"""TrainiumClusterStack: the network, the cluster, and everything that can bring up a trn2 node."""
+"""TrainiumClusterStack: the network, the cluster, and everything that can launch a trn2 node."""
 
 from constructs import Construct
 from specdecode import names
@@ -26,7 +26,7 @@ from stacks.base import ProjectStack
 
 
 class TrainiumClusterStack(ProjectStack):
-    """Costs what it costs whether used or not: two system nodes, the control plane, NAT. No node of a run."""
+    """Costs the same whether runs go on or not: two system nodes, the control plane, NAT. It has no node for runs."""
 
     def __init__(self, scope: Construct, id: str, *, bundle: Bundle, settings: Settings) -> None:
         super().__init__(scope, id, settings=settings, description="EKS with Karpenter for Trainium2")

@@ -1,1 +1,1 @@
-"""Nodes: where they come from, what drives their devices, and what keeps one from being left behind."""
+"""Nodes: where they come from, what drives their devices, and what ends a node that is left behind."""

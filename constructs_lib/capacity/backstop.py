@@ -1,4 +1,6 @@
-"""The backstop: a function that ends forgotten instances, and shares nothing with what may be broken (ADR 133)."""
+"""The backstop: a function that ends forgotten instances. It shares nothing with the parts that may be broken (ADR
+133).
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from constructs_lib.settings.fields import Settings
 
 
 class ClaimTemplates(Construct):
-    """One template a size, in the namespace of the pods that name it."""
+    """One template for each size, in the namespace of the pods that name it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""NodePools of ours in the Karpenter of a cluster that exists: the objects, and the rights that they need (ADR 194)."""
+"""Our NodePools in the Karpenter of a cluster that exists: the objects, and the rights that they need (ADR 194)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from constructs_lib.pipeline import access
 from constructs_lib.settings.fields import Settings
 
 LABELS = {"app.kubernetes.io/name": "specdecode"}
-"""On all of them: preflight tells ours from others of the same name by it."""
+"""Label on all of these objects. By it preflight tells our objects from others of the same name."""
 OF_CLUSTER: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
     {"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
 ]
-"""What a run looks at to see whether its node has come. Rules cannot confine a list to the nodes of one pool."""
+"""Rights to see whether a run's node has come. A rule cannot limit a list to the nodes of one pool."""
 EVENTS: list[dict[str, Any]] = [{"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}]
-"""In the namespace `default`, where Kubernetes keeps events about nodes and what else is in no namespace."""
+"""Rights in the namespace `default`: Kubernetes keeps events about nodes and other cluster-wide objects there."""
 
 
 def nodes(settings: Settings) -> Iterator[Manifest]:
-    """EC2NodeClasses, the price where one is needed, and NodePools of no nodes; none without `karpenter_node_role`."""
+    """EC2NodeClasses, the price if one is needed, and NodePools of no nodes. Empty without `karpenter_node_role`."""
     if settings.karpenter_node_role is None:
         return
     ground = _ground(settings)
@@ -38,7 +38,7 @@ def nodes(settings: Settings) -> Iterator[Manifest]:
 
 
 def rights(settings: Settings) -> Iterator[Manifest]:
-    """Roles outside the namespace: to scale these NodePools, and to see them, their classes, and all nodes."""
+    """Roles outside the namespace: to scale these NodePools, and to see them, their classes and all nodes."""
     if settings.karpenter_node_role is None:
         return
     ground = _ground(settings)

@@ -9,7 +9,9 @@ from constructs_lib.cluster.manifest import apply
 GROUP = "specdecode:guard"
 NAME = "specdecode-guard"
 POOLS = (*names.held_pools(names.MOST_NODES), names.STAGING_NODEPOOL, names.COMPILE_NODEPOOL)
-"""Also those that this deployment has not: an update may take pools away, and the guards look at them first."""
+"""The pools that the guards may see. It includes pools that this deployment no longer has: an update may take pools
+away, and the guards look at them first.
+"""
 RULES = [
     {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "resourceNames": [*POOLS], "verbs": ["get"]},
     {"apiGroups": ["karpenter.k8s.aws"], "resources": ["ec2nodeclasses"], "verbs": ["get"]},

@@ -1,4 +1,4 @@
-"""Guards: custom resources that keep a deployment from ending a run, and a deletion from leaving an instance.
+"""Guards: custom resources that refuse a deployment that would end a run, and a deletion that would leave an instance.
 
 Why it is so: ADR 40.
 """
@@ -30,8 +30,8 @@ PYTHON_3_11 = "The functions run the very bytes that the pods run, and the engin
 class GuardFunction(Construct):
     """The Lambda function behind the guards of a stack, and its way into the cluster.
 
-    It runs in the private subnets and stands in Kubernetes as a member of `groups`. `resource` makes a custom resource
-    of it. Deletion can take longer than a Lambda: the function then invokes itself, for which it has the right.
+    It runs in the private subnets. In Kubernetes it is a member of `groups`. `resource` makes a custom resource of it.
+    A deletion can take longer than a Lambda may run: the function then invokes itself, and it has the right to do so.
     """
 
     def __init__(
@@ -126,7 +126,9 @@ class GuardFunction(Construct):
         return own, ingress
 
     def _allow(self, id: str, *statements: iam.PolicyStatement) -> None:
-        """A policy that resources made from now on wait for; one of the role itself would come before the function."""
+        """Add a policy. Resources that are made after this call wait for it. It is no part of the role: the role is
+        made before the function.
+        """
         self._needs.append(iam.Policy(self, id, roles=[self.role], statements=list(statements)))
 
     def stops_executions_of(self, machine: sfn.IStateMachine) -> None:
@@ -181,7 +183,7 @@ class GuardFunction(Construct):
         self._allow("DetachPolicy", statement)
 
     def resource(self, id: str, *, guard: str, properties: dict[str, Any] | None = None) -> CustomResource:
-        """A custom resource of this function; it works as long as the resource exists."""
+        """A custom resource of this function. It guards as long as it exists."""
         resource = CustomResource(
             self,
             id,

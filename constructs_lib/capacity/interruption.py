@@ -1,4 +1,4 @@
-"""The queue by which Karpenter hears that EC2 takes a node back."""
+"""The queue that tells Karpenter when EC2 takes a node back."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
@@ -19,7 +19,7 @@ RULES = {
 
 
 class InterruptionQueue(Construct):
-    """An encrypted queue that only TLS reaches, and the five EventBridge rules that feed it."""
+    """An encrypted queue that accepts TLS only, and the five EventBridge rules that write to it."""
 
     def __init__(self, scope: Construct, id: str, *, queue_name: str) -> None:
         super().__init__(scope, id)

@@ -19,12 +19,12 @@ REPOSITORY = "oci://public.ecr.aws/karpenter"
 
 
 class Karpenter(Construct):
-    """Installs the CRDs, then the controller of the same version with the gates that this project needs.
+    """Installs the CRDs, then the controller of the same version with the feature gates that this project needs.
 
-    `staticCapacity` for the trn2 NodePool, `reservedCapacity` for Capacity Blocks, `nodeOverlay` where an on-demand
-    price must be given because AWS publishes none. Helm never upgrades CRDs, hence the chart of their own.
+    The gates: `staticCapacity` for the trn2 NodePool, `reservedCapacity` for Capacity Blocks, and `nodeOverlay` for an
+    on-demand price that AWS does not publish. The CRDs have a chart of their own because Helm never upgrades CRDs.
 
-    `watched` is what must not change while a run has the node; `role` the controller's.
+    `watched` must not change while a run has the node. `role` is the controller's.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Karpenter's controller policies, statement by statement as its v1.14 getting-started template has them.
+"""Karpenter's controller policies, each statement as in its v1.14 getting-started template.
 
 Source: aws/karpenter-provider-aws, website/content/en/v1.14/getting-started/getting-started-with-karpenter/
-cloudformation.yaml. The cluster name is literal: it is part of condition keys. The template's zonal-shift policy is
-left out, because `settings.enableZonalShift` is off.
+cloudformation.yaml. The cluster name is literal because it is part of condition keys. The template's zonal-shift policy
+is left out, because `settings.enableZonalShift` is off.
 """
 
 from aws_cdk import Aws
@@ -14,7 +14,7 @@ WHY_WILDCARDS = (
     "Karpenter's own v1.14 policies: what it creates has no name yet and is confined by conditions on the cluster's "
     "tags; the calls on * are read-only and have no resource type."
 )
-"""Reason of the acknowledged findings, checked statement by statement in the tests."""
+"""Reason of the acknowledged findings. The tests check it statement by statement."""
 
 LAUNCH_ACTIONS = ["ec2:RunInstances", "ec2:CreateFleet"]
 TAGGED_KINDS = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
@@ -44,7 +44,7 @@ def _statement(
 
 
 def node_lifecycle(cluster_name: str) -> list[iam.PolicyStatement]:
-    """Launch, tag and terminate instances: only such that carry this cluster's and a NodePool's tag."""
+    """Launch, tag and terminate instances, but only those with the tags of this cluster and of a NodePool."""
     pool: dict[str, object] = {"aws:RequestTag/karpenter.sh/nodepool": "*"}
     pooled: dict[str, object] = {"aws:ResourceTag/karpenter.sh/nodepool": "*"}
     named: dict[str, object] = {"aws:RequestTag/eks:eks-cluster-name": cluster_name}
@@ -161,7 +161,7 @@ def interruption(*, queue_arn: str) -> list[iam.PolicyStatement]:
 
 
 def resource_discovery() -> list[iam.PolicyStatement]:
-    """Read-only calls. Those on `*` are such that AWS gives no resource type for."""
+    """Read-only calls. Those on `*` have no resource type in AWS."""
     kinds = (
         "CapacityReservations",
         "Images",

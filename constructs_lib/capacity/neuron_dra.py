@@ -1,4 +1,4 @@
-"""The Neuron DRA driver: it publishes the node's devices as a ResourceSlice, and claims are allocated from it."""
+"""The Neuron DRA driver: it publishes the node's devices as a ResourceSlice, and claims take devices from there."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_eks_v2 as eks
@@ -10,13 +10,13 @@ from constructs_lib.settings.versions import NEURON_CHART
 
 NAMESPACE = "neuron-dra-driver"
 NAMESPACES = (NAMESPACE, "neuron-healthcheck-system")
-"""The chart writes into both and creates neither."""
+"""The namespaces that the chart writes into. It creates neither."""
 
 
 class NeuronDra(Construct):
     """neuron-helm-chart with the DRA driver on, and the device plugin and the node problem detector off.
 
-    `watched` is what must not change while a run has the node.
+    `watched` must not change while a run has the node.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, needs: tuple[IDependable, ...]) -> None:

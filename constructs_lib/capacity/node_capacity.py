@@ -1,4 +1,4 @@
-"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for a shape of node.
+"""The nodes that runs hold: an EC2NodeClass and static NodePools of no nodes, for one shape of node.
 
 Why it is so: ADR 41.
 """
@@ -15,16 +15,17 @@ from constructs_lib.settings.fields import Settings
 
 
 class NodeCapacity(Construct):
-    """What Karpenter needs to launch a node when a run scales its pool, and nothing that launches it now.
+    """What Karpenter needs to launch a node when a run scales its pool. It launches no node by itself.
 
-    Each node has a pool of its own: which node a pool of several loses when it is scaled down is Karpenter's choice.
+    Each node has a pool of its own. If a pool had several nodes, Karpenter would choose which of them goes when the
+    pool is scaled down.
 
-    The pool is static because no released Karpenter launches a node for a Neuron ResourceClaim; that of a node without
-    devices is static too, so that a check of the account tries what the other needs. Nothing but the
-    pipeline may end the node: it never expires, is never consolidated, and drift is budgeted to zero nodes. A drain
-    that the pipeline or EC2 does start ends after ten minutes whatever the pods say.
+    The pools are static because no released Karpenter launches a node for a Neuron ResourceClaim. The pool of a node
+    without devices is static too, so that a check of the account tries the same path. Only the pipeline may end the
+    node: it never expires, it is never consolidated, and the disruption budget for drift is zero nodes. A drain that
+    the pipeline or EC2 starts ends after ten minutes, whatever the pods do.
 
-    `watched` is what must not be applied anew while a run has the node: it would set the replicas back to 0.
+    `watched` must not be applied again while a run has the node: that would set the replicas back to 0.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What AWS lets functions do with the managed node group that runs scale, and what they see of its nodes (ADR 194)."""
+"""The rights of functions on the managed node group that runs scale, and on its nodes (ADR 194)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from constructs_lib.pipeline import access
 from constructs_lib.settings.fields import Settings
 
 SCALERS = ("AcquireCapacity", "ReleaseCapacity", "Watchdog")
-"""Functions of the pipeline that set its size; Inspect sees it."""
+"""Functions of the pipeline that set its size. Inspect only looks at it."""
 SEE: list[dict[str, Any]] = [
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
     {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
@@ -24,7 +24,7 @@ SEE: list[dict[str, Any]] = [
 
 
 def arn(scope: Construct, settings: Settings) -> str:
-    """Of the group; EKS ends it with an id that only it knows."""
+    """The group's ARN. EKS ends it with an id that only EKS knows."""
     return Stack.of(scope).format_arn(
         service="eks",
         resource="nodegroup",
@@ -34,7 +34,7 @@ def arn(scope: Construct, settings: Settings) -> str:
 
 
 def allow(scope: Construct, id: str, *, role: iam.IRole, settings: Settings, scales: bool = True) -> iam.Policy:
-    """Let `role` look at the group, and, unless it only looks, at its instances, and set its size."""
+    """Let `role` look at the group. If `scales`, also look at its instances and set its size."""
     group = arn(scope, settings)
     changes = ["eks:UpdateNodegroupConfig"] if scales else []
     statements = [iam.PolicyStatement(actions=["eks:DescribeNodegroup", *changes], resources=[group])]
@@ -47,11 +47,11 @@ def allow(scope: Construct, id: str, *, role: iam.IRole, settings: Settings, sca
 
 
 def instance_tags(settings: Settings) -> dict[str, str]:
-    """By which EC2 knows its instances."""
+    """The tags that EKS puts on the group's instances."""
     return dict(zip(names.GROUP_TAGS, (settings.eks_cluster, str(settings.existing_node_group)), strict=True))
 
 
 def rights(settings: Settings) -> Iterator[Manifest]:
-    """The one role outside the namespace that the administrator gives: to see nodes and their devices."""
+    """The only role outside the namespace that the administrator gives: to see nodes and their devices."""
     if settings.existing_node_group:
         yield from access.role_and_binding("ClusterRole", "specdecode-reader", access.READER_GROUP, SEE)

@@ -14,13 +14,15 @@ from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.neuron_amis import STAGING_AMI
 
 LOADING_MIB_PER_S, LOADING_IOPS = 1000, 4000
-"""Of a gp3 volume that weights are loaded from: it has 125 MiB/s unless asked, and 0.25 MiB/s for each of its IOPS at
-most (docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html). About 0.06 USD an hour more than the least."""
+"""IOPS and throughput of a gp3 volume that weights are loaded from. Without them it has 125 MiB/s; it can have 0.25
+MiB/s for each of its IOPS at most (docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html). They cost about 0.06
+USD an hour.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """Where the nodes stand, and as whom. `foreign`: in somebody else's Karpenter, where our names have a prefix."""
+    """Network and role of the nodes. `foreign`: in a Karpenter of somebody else, where our names have a prefix."""
 
     node_role: str
     """Name of the IAM role of the nodes."""
@@ -29,12 +31,14 @@ class Ground:
     foreign: bool = False
 
     def name(self, name: str) -> str:
-        """Of an object of ours there."""
+        """Name of an object of ours there."""
         return names.node_pool(name, foreign=self.foreign)
 
 
 def class_name(shape: NodeShape, settings: Settings) -> str:
-    """Of a shape's EC2NodeClass in a Karpenter of ours. The generation is in it: another one is another object."""
+    """Name of a shape's EC2NodeClass. In a Karpenter of ours it holds the engine generation, so that another generation
+    is another object.
+    """
     return f"{shape.pool}-{settings.engine_generation.replace('.', '-')}" if shape.has_devices else shape.pool
 
 
@@ -63,7 +67,9 @@ def node_pools(shape: NodeShape, ground: Ground, settings: Settings) -> list[Man
 
 
 def price(shape: NodeShape, ground: Ground, settings: Settings) -> Manifest | None:
-    """Karpenter holds an offering without a known price unavailable, and its table has no trn2. None: it needs none."""
+    """The price of a node as an object for Karpenter. None if it needs none. Karpenter treats an offering without a
+    known price as unavailable, and its own table has no trn2.
+    """
     if not shape.has_devices or settings.reserved:
         return None
     return {
@@ -78,7 +84,7 @@ def price(shape: NodeShape, ground: Ground, settings: Settings) -> Manifest | No
 
 
 def _accelerated(settings: Settings) -> dict[str, Any]:
-    """Of the EC2NodeClass of a node with devices."""
+    """The part of an EC2NodeClass that only a node with devices has."""
     spec: dict[str, Any] = {"amiSelectorTerms": [{"alias": f"al2023@{settings.ami}"}]}
     if settings.node_storage == "instance-store":
         spec["instanceStorePolicy"] = "RAID0"
@@ -91,7 +97,7 @@ def _accelerated(settings: Settings) -> dict[str, Any]:
 
 
 def _ordinary(shape: NodeShape) -> dict[str, Any]:
-    """Of the EC2NodeClass of a node without devices."""
+    """The part of an EC2NodeClass that only a node without devices has."""
     return {
         "amiSelectorTerms": [{"alias": f"al2023@{STAGING_AMI}"}],
         "blockDeviceMappings": [root_volume(shape.root_gib)],
@@ -138,7 +144,7 @@ def one_of(key: str, *values: str) -> dict[str, Any]:
 
 
 def metadata_options() -> dict[str, Any]:
-    """IMDSv2 with hop limit 1: pods have IRSA, and no way to the node's credentials."""
+    """Instance metadata: IMDSv2 with hop limit 1. Pods use IRSA and cannot reach the node's credentials."""
     return {
         "httpEndpoint": "enabled",
         "httpProtocolIPv6": "disabled",
@@ -148,7 +154,7 @@ def metadata_options() -> dict[str, Any]:
 
 
 def root_volume(gib: int, *, iops: int = 3000, mib_per_s: int = 125) -> dict[str, Any]:
-    """An encrypted gp3 root volume; unless asked, with what gp3 has at no extra price."""
+    """An encrypted gp3 root volume. Without further arguments it has what gp3 offers at no extra price."""
     return {
         "deviceName": "/dev/xvda",
         "ebs": {

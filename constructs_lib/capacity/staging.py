@@ -1,4 +1,4 @@
-"""Ordinary CPU nodes on which models are brought to S3, and large ones that compile, before a trn2 node is paid for."""
+"""Ordinary CPU nodes that bring models to S3, and large ones that compile, before a trn2 node is paid for."""
 
 from typing import Any
 
@@ -17,16 +17,14 @@ from constructs_lib.settings.neuron_amis import STAGING_AMI
 
 
 class StagingCapacity(Construct):
-    """Two dynamic NodePools: a pod brings its node, which goes a minute after its last pod. Neither costs anything
-    without pods.
+    """Two dynamic NodePools. A pod makes Karpenter launch a node, and the node goes a minute after its last pod.
+    Without pods they cost nothing.
 
-    Both have a taint: a pod of another kind that nothing has room for (CoreDNS, say) would else bring up such a node,
-    since Karpenter takes any NodePool that suits, and keep it from being empty.
-
-    Instances have NVMe disks, so that a model fits: Karpenter chooses one for staging by the pod's ephemeral-storage
-    request. Those that compile are of one type, whose price is known, and there are COMPILERS of them at most.
-
-    `watched` is what Karpenter has to find Ready.
+    Both have a taint. Without it a pod of another kind that fits nowhere else (CoreDNS, for example) would make
+    Karpenter launch such a node, since Karpenter takes any NodePool that fits, and would keep the node from being
+    empty. The instances have NVMe disks, so that a model fits. For staging, Karpenter chooses one by the pod's
+    ephemeral-storage request. For compiling there is one type, whose price is known, and COMPILERS nodes at most.
+    `watched` are the objects that Karpenter must report as Ready.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ def addon(
     values: dict[str, Any] | None = None,
     role_arn: str | None = None,
 ) -> eks.CfnAddon:
-    """A pinned add-on. The L1, because the L2 takes no role for the service account."""
+    """A pinned add-on. It is the L1 construct, because the L2 takes no role for the service account."""
     return eks.CfnAddon(
         scope,
         id,
@@ -34,9 +34,10 @@ def addon(
 
 
 class Addons(Construct):
-    """vpc-cni and kube-proxy before the first node (without a CNI no node becomes Ready), coredns after it.
+    """vpc-cni and kube-proxy come before the first node (without a CNI no node becomes Ready), coredns after it.
 
-    vpc-cni has network policies on: without, the project's NetworkPolicies would be accepted and ignored.
+    Network policies are on in vpc-cni. Without that, the API would accept the project's NetworkPolicies and nothing
+    would enforce them.
     """
 
     def __init__(

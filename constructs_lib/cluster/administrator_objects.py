@@ -52,12 +52,13 @@ ROLES = (
     ("Role", "deployer", DEPLOYER_GROUP, DEPLOY),
     ("ClusterRole", "deployer", DEPLOYER_GROUP, VOLUMES),
 )
-"""Kind, name, group and rules. The pipeline has none outside the namespace but for NodePools of ours
-(constructs_lib/capacity/foreign_karpenter.py) and to see nodes; the deployment has the two volumes."""
+"""Kind, name, group and rules. Outside the namespace the pipeline may only scale our NodePools
+(constructs_lib/capacity/foreign_karpenter.py) and see nodes. The deployment may make the two volumes.
+"""
 
 
 def objects(settings: Settings) -> list[Manifest]:
-    """All of it, in the order in which it is to be applied."""
+    """All objects, in the order in which they must be applied."""
     roles = [
         manifest
         for kind, part, group, rules in ROLES

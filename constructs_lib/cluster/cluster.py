@@ -18,14 +18,14 @@ NODE_POLICIES = (
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
 )
-"""What every node's role needs (Karpenter's own getting-started template for v1.14)."""
+"""The policies that every node's role needs (Karpenter's own getting-started template for v1.14)."""
 
 
 class Cluster(Construct):
-    """EKS in node-group mode: API authentication only, secrets under a KMS key, every control-plane log on.
+    """EKS with a node group: API authentication only, secrets under a KMS key, every control-plane log on.
 
-    The endpoint is private unless the settings name address ranges. No self-managed add-on is installed: they are all
-    pinned in `Addons`. Manifests are applied one object a resource, so `kubectl apply --prune` is off.
+    The endpoint is private unless the settings name address ranges. No self-managed add-on is installed: all add-ons
+    are pinned in `Addons`. `kubectl apply --prune` is off, because each manifest is a resource of its own.
     """
 
     def __init__(self, scope: Construct, id: str, *, vpc: ec2.IVpc, settings: Settings) -> None:
@@ -87,7 +87,7 @@ class Cluster(Construct):
             self.cluster.node.find_child("KubectlReadyBarrier").node.add_dependency(group)
 
     def _system_nodes(self, settings: Settings, subnets: ec2.SubnetSelection) -> eks.Nodegroup:
-        """Two nodes, for Karpenter's two replicas (one a host) and the add-ons' controllers."""
+        """Two nodes: for Karpenter's two replicas (one on each) and for the controllers of the add-ons."""
         template = ec2.LaunchTemplate(
             self,
             "SystemTemplate",

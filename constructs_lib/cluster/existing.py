@@ -1,4 +1,4 @@
-"""An EKS cluster that exists, as the settings describe it, and the way of a deployment into it.
+"""An EKS cluster that exists, as the settings describe it, and the deployment's way into it.
 
 Why it is so: ADR 181.
 """
@@ -17,10 +17,10 @@ from constructs_lib.settings.fields import Settings
 
 
 class ImportedCluster(Construct):
-    """Nothing of the cluster is made or changed: only the functions that apply our objects, and their way in.
+    """The functions that apply our objects, and their way into the cluster. The cluster itself is not changed.
 
-    They stand in the cluster as members of DEPLOYER_GROUP, whose rights its administrator has given
-    (constructs_lib/cluster/administrator_objects.py). `needs` is what must be there before an object is applied.
+    In Kubernetes the functions are members of DEPLOYER_GROUP. The cluster's administrator has given its rights
+    (constructs_lib/cluster/administrator_objects.py). `needs` must exist before an object is applied.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

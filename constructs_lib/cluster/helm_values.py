@@ -1,4 +1,4 @@
-"""The values of each Helm chart that is installed, as typed models: what is not a field here cannot be set."""
+"""The values of each Helm chart that is installed, as typed models. A value without a field here cannot be set."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class HelmModel(BaseModel):
-    """Unknown keys are errors: Helm would take them and do nothing."""
+    """Unknown keys are errors. Helm itself would accept them and do nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -11,13 +11,14 @@ from constructs_lib.acknowledgements import acknowledge, acknowledge_managed, ac
 from constructs_lib.settings.fields import Settings
 
 MEMORY = Size.gibibytes(2)
-"""Of the function that runs kubectl and Helm."""
+"""Memory of the function that runs kubectl and Helm."""
 
 
 def settle(provider: IConstruct, *, settings: Settings) -> list[logs.CfnLogGroup]:
-    """Bring `provider` to our log retention, acknowledge the policies that the CDK writes; its groups.
+    """Give the functions of `provider` our log retention and acknowledge the policies that the CDK writes. Returns
+    their log groups.
 
-    A manifest that is applied before a group exists has Lambda make one without retention.
+    If a manifest is applied before its function's group exists, Lambda makes a group without retention.
     """
     groups = [construct for construct in provider.node.find_all() if isinstance(construct, logs.CfnLogGroup)]
     for construct in groups:

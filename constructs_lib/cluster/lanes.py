@@ -11,15 +11,20 @@ from aws_cdk import CfnResource, Stack
 from constructs import IConstruct
 
 WIDTH = 4
-"""Two functions run for each object that kubectl or Helm applies (CDK's framework and its handler), and a new account
-may have no more than 10 at once (docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html). Lambda repeats the
-call of the framework, and nobody that of the handler: TooManyRequestsException (one-observability-demo#175)."""
+"""Custom resources of a stack that CloudFormation makes at once.
+
+For each object that kubectl or Helm applies, two functions run: CDK's framework and its handler. A new account may run
+no more than 10 functions at once (docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html). Lambda repeats a
+refused call of the framework, but nothing repeats that of the handler: TooManyRequestsException
+(one-observability-demo#175).
+"""
 
 
 def put_in_lanes(stack: Stack) -> None:
-    """Let each custom resource of `stack` wait for the fourth before it: at most four are made at once. Call it last.
+    """Let each custom resource of `stack` wait for the fourth one before it, so that at most four are made at once.
+    Call it last.
 
-    They stand in the order in which they were written, each after what it depends on, so that no circle comes of it.
+    The resources keep the order in which they were written, each after those it depends on. So no circle can arise.
     """
     ordered: list[CfnResource] = []
     seen: set[str] = set()

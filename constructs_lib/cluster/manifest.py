@@ -11,9 +11,10 @@ Manifest = dict[str, Any]
 def apply(
     scope: Construct, id: str, *, cluster: eks.ICluster, manifest: Manifest, needs: tuple[IDependable, ...] = ()
 ) -> eks.KubernetesManifest:
-    """Apply one object, after `needs`; it is deleted before them.
+    """Apply one object after `needs`. It is deleted before them.
 
-    It is created in `scope`'s stack, not in the cluster's: `cluster.add_manifest` would turn the stacks' order round.
+    It is created in `scope`'s stack, not in the cluster's: `cluster.add_manifest` would reverse the order of the
+    stacks.
     """
     resource = eks.KubernetesManifest(scope, id, cluster=cluster, manifest=[manifest])
     resource.node.add_dependency(*needs)

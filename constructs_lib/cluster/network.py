@@ -1,4 +1,6 @@
-"""The VPC: one that exists, or ours: nodes behind NAT, S3 by a gateway endpoint, flow logs kept as every other log."""
+"""The VPC: yours, or one that is made. A VPC that is made has nodes behind NAT, a gateway endpoint for S3, and flow
+logs.
+"""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
@@ -23,13 +25,13 @@ _SERVICES = {
 
 
 class Network(Construct):
-    """With `vpc_id` in the settings that VPC and its subnets, and no resource at all: whose it is decides about routes,
-    endpoints and flow logs. Nothing is looked up, the settings say all that a template needs (ADR 181).
+    """With `vpc_id` in the settings: that VPC and its subnets, and no resource at all. Its owner decides about routes,
+    endpoints and flow logs. Nothing is looked up: the settings hold all that a template needs (ADR 181).
 
-    Else a public and a private subnet in every zone.
-    The zones are the settings': the stack's `availability_zones` returns them, so that no lookup is needed. They are
-    ids, for which CloudFormation's subnets have a property of their own.
-    Private subnets take a quarter of the address range each at most: the VPC CNI gives every pod an address of its own.
+    Without: a public and a private subnet in every zone. The zones are ids from the settings: the stack's
+    `availability_zones` returns them, so that no lookup is needed. CloudFormation's subnets have a property of their
+    own for ids. Private subnets take a quarter of the address range each at most, because the VPC CNI gives every pod
+    an address.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

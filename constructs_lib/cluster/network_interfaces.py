@@ -1,4 +1,4 @@
-"""The one right that a Lambda function needs to stand in a VPC."""
+"""The only right that a Lambda function needs to run in a VPC."""
 
 from aws_cdk import aws_iam as iam
 
@@ -8,9 +8,9 @@ from constructs_lib.acknowledgements import acknowledge_wildcards
 def allow_network_interfaces(role: iam.Role) -> None:
     """Allow what AWSLambdaVPCAccessExecutionRole allows, without its rights on every log group.
 
-    On `*`: EC2 checks it before any interface exists, and Describe* has no resource type. But only while Lambda itself
-    acts: calls of a function's code carry `lambda:SourceFunctionArn`, those of the service do not
-    (docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html, where a Deny is written with that key).
+    The resource is `*`: EC2 checks the right before any interface exists, and Describe* has no resource type. But it
+    holds only while Lambda itself acts: calls of a function's code carry `lambda:SourceFunctionArn`, calls of the
+    service do not (docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html, where a Deny is written with that key).
     """
     role.add_to_policy(
         iam.PolicyStatement(

@@ -11,11 +11,11 @@ from constructs_lib.settings.fields import Settings
 
 
 class Workspace(Construct):
-    """The namespace, under the `restricted` pod security standard, its quota, and its network policies: deny all but
-    the needed.
+    """The namespace with the `restricted` Pod Security Standard, its quota, and its network policies, which deny all
+    but what is needed.
 
-    The policies are those that `specdecode manifests` prints: one file is the source of both. With interface endpoints
-    of services that pods call there are two more, since their addresses are the VPC's.
+    `specdecode manifests` prints the same policies: both read one file. With interface endpoints of services that pods
+    call, there are two more policies, because these endpoints have addresses of the VPC.
     """
 
     def __init__(self, scope: Construct, id: str, *, cluster: eks.ICluster, settings: Settings) -> None:
@@ -33,13 +33,13 @@ def workspace() -> Manifest:
 
 
 def network_policies(settings: Settings) -> list[Manifest]:
-    """Who may talk to whom there."""
+    """The namespace's network policies."""
     endpoints = vpc_endpoints(settings.vpc_cidr) if {*PODS_CALL} & {*settings.interface_endpoints} else []
     return [*kubernetes_objects("network-policies.yaml"), *endpoints]
 
 
 def vpc_endpoints(vpc_cidr: str) -> list[Manifest]:
-    """Let the pods that otherwise reach public addresses alone reach interface endpoints in the VPC, by HTTPS."""
+    """Let pods that may reach public addresses only also reach interface endpoints in the VPC, by HTTPS."""
     pods = {"carriers": (names.COMPONENT_LABEL, ["staging", "compile"]), "monitored": (names.MONITORED_LABEL, ["true"])}
     return [
         {

@@ -1,4 +1,4 @@
-"""Alarms on runs and results. Those on the watchdog and on idle nodes are the pipeline's own."""
+"""Alarms on runs and results. The pipeline has the alarms on the watchdog and on idle nodes."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from constructs import Construct
 from specdecode import names
 
 ERROR_RATE = 0.05
-"""Share of failed requests in any block above which its speed figures are no fair sample (the report says so too)."""
+"""Share of failed requests in a block. Above it the block's speed figures are no fair sample (the report says so too).
+"""
 REGRESSION = 0.9
-"""Speed-up relative to the last good run of the same experiment below which something got worse."""
+"""Speed-up relative to the last good run of the same experiment. Below it something got worse."""
 
 OPERATIONS = "docs/operations.md#when-it-fails"
-"""Where a person who was woken reads on."""
+"""The page for the person who gets the alarm."""
 
 
 def described(what: str, *, runbook: str) -> str:
-    """An alarm's description: what it saw, what to do first, where more is written."""
+    """An alarm's description: what happened, what to do first, where to read more."""
     return f"{what} Runbook: {runbook} More: {OPERATIONS}"
 
 
 class ResultAlarms(Construct):
-    """`alarms`: a run that failed, a block with failed requests, a speed-up that fell against the last good run.
+    """`alarms`: a run that failed, a block with failed requests, a speed-up that fell since the last good run.
 
-    The last two use Metrics Insights, since the arms and test cases of future experiments are not known here and an
-    alarm cannot watch a SEARCH.
+    The last two use Metrics Insights: the arms and test cases of future experiments are not known here, and an alarm
+    cannot watch a SEARCH.
     """
 
     def __init__(self, scope: Construct, id: str, *, state_machine: sfn.IStateMachine) -> None:

@@ -1,4 +1,4 @@
-"""Where alarms and budget notices go, and the monthly budget."""
+"""The topic for alarms and budget notices, and the monthly budget."""
 
 from aws_cdk import Annotations, Aws, CfnOutput
 from aws_cdk import aws_budgets as budgets
@@ -13,7 +13,7 @@ from constructs_lib.settings.fields import Settings
 from constructs_lib.settings.zones import WITHOUT_BUDGETS
 
 THRESHOLDS = (("ACTUAL", 80), ("FORECASTED", 100))
-"""Percent of the budget at which a notice is sent."""
+"""Percent of the budget. A notice is sent when it is reached."""
 
 
 NOBODY = (
@@ -23,9 +23,9 @@ NOBODY = (
 
 
 class Alerts(Construct):
-    """An SNS topic, mailed if the settings name an address, and the account's monthly budget that writes to it.
+    """An SNS topic that sends mail if the settings name an address, and the account's monthly budget that writes to it.
 
-    Where CloudFormation has no budgets there is none, and the synth says so.
+    In a region whose CloudFormation has no budgets there is none, and the synth says so.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

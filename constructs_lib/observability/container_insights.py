@@ -15,7 +15,7 @@ SERVICE_ACCOUNT = "cloudwatch-agent"
 
 
 class Observability(Construct):
-    """The add-on with Container Insights on; application signals and the Neuron monitor off.
+    """The add-on with Container Insights on. Application signals and the Neuron monitor are off.
 
     The Neuron monitor does not support environments that use the Neuron DRA driver, so no figure of this project
     depends on it.

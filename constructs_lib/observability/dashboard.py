@@ -16,14 +16,16 @@ from constructs_lib.pipeline.watchdog import NAMESPACE
 from constructs_lib.settings.fields import Settings
 
 NAME = "Qwen-LLMPerf"
-"""The public sample's `Qwen/LLMPerf`: a dashboard's name may hold letters, digits, `-` and `_` only."""
+"""The name that the public sample `Qwen/LLMPerf` gets here: a dashboard's name may hold letters, digits, `-` and `_`
+only.
+"""
 
 
 class Dashboard(Construct):
-    """One dashboard: all arms in one widget per metric and test case, trends, the pipeline and the cluster.
+    """One dashboard: for each metric and test case a widget with all arms, then trends, the pipeline and the cluster.
 
-    Raises ValueError at synth if CloudWatch would refuse the body (nothing else would tell before a deployment).
-    `settings` names the dashboard of a second installation in the same account and region apart.
+    Raises ValueError at synth if CloudWatch would refuse the body; without this check only a deployment would show it.
+    With `settings` a second installation in the same account and region gets a dashboard of another name.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ OTHER_METRICS = (
     ("InputTokens", "Input tokens of a request"),
     ("TokensPerStep", "Tokens per engine step"),
 )
-"""With those above the seven that every test case has a widget of."""
+"""The rest of the seven metrics that every test case has a widget for."""
 OWN_METRICS = (
     ("AcceptanceRate", "Draft acceptance rate (accepted / drafted)"),
     ("CostPerMillionOutputTokens", "$ per million output tokens"),
@@ -38,20 +38,23 @@ LOAD_METRICS = (
     ("TTFT", "Time to first token, s"),
     ("RequestOutputThroughput", "Output throughput of a request, tokens/s"),
 )
-"""Shown load by load, of runs that measure several."""
+"""Metrics of runs at several loads, shown load by load."""
 OVER_LOAD = ("Experiment", "Variant", "Load")
-"""Dimensions of a figure of all test cases at one load; of one case `TestCase` is among them."""
+"""Dimensions of a figure of all test cases at one load. A figure of one case also has `TestCase`."""
 START = "-P3D"
-"""A run that ended on Friday is still there on Monday."""
+"""Time range of the dashboard: long enough that on Monday a run of Friday is still there."""
 TREND = {"start": "-P3M", "period": 3600}
-"""A trend has a range of its own. One point an hour is one a run, and is kept for 455 days (CloudWatch User Guide,
-"Metrics retention"); points of five minutes go after 63 days."""
+"""Time range of a trend. Each point is an hour, so about one run, and is kept for 455 days (CloudWatch User Guide,
+"Metrics retention"). Points of five minutes are kept for 63 days only.
+"""
 CASE = "__TESTCASE__"
 """Text that the dashboard variable `TestCase` replaces."""
 EXPERIMENT = "__EXPERIMENT__"
-"""The same of the experiment that is shown over the load: arms of two would have the same names."""
+"""Text that the dashboard variable `Experiment` replaces. Loads are shown for one experiment: arms of two experiments
+would have the same names.
+"""
 NODE_HOURS = "RUNNING_SUM(FILL(nodes, 0) * PERIOD(nodes) / 3600)"
-"""The watchdog counts nodes every five minutes; their mean over a period times its length is node-hours."""
+"""Node-hours. The watchdog counts nodes every five minutes; the mean of a period times its length is node-hours."""
 LEASE_HOURS = "lease / 3600"
 
 HOW_TO_READ = """## Does speculative decoding pay?
@@ -78,7 +81,7 @@ def body(
     alarm_arns: list[str],
     cases: Sequence[str],
 ) -> dict[str, Any]:
-    """The whole dashboard. `cases`: values of the dimension `TestCase` that are known; others can be chosen."""
+    """The whole dashboard. `cases`: known values of the dimension `TestCase`. The reader can choose others."""
     canvas = Canvas(region=region)
     canvas.text(HOW_TO_READ, height=5)
     speedup, same = search("Speedup", statistic="Average"), search("OutputsIdentical", statistic="Minimum")
@@ -114,7 +117,7 @@ def body(
 
 
 def _case(canvas: Canvas, case: str) -> None:
-    """One widget for each metric with a bar for each arm: all on one axis."""
+    """One widget for each metric. It has a bar for each arm, on one axis."""
     for metrics, height in ((MAIN_METRICS, 5), (OTHER_METRICS, 4)):
         canvas.graphs(
             *(bars(_title(title), search(metric, case=case), BY_ARM) for metric, title in metrics), height=height

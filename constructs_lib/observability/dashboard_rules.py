@@ -1,4 +1,4 @@
-"""What CloudWatch demands of a dashboard's body; it is checked at synth, since no emulator and no `cdk synth` does."""
+"""What CloudWatch demands of a dashboard's body. It is checked at synth: no emulator and no `cdk synth` checks it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RELATIVE = re.compile(r"^-P(\d+[DWM]|T\d+[MH])$")
 
 
 def problems(body: Mapping[str, Any]) -> list[str]:
-    """Everything that is wrong with the body; empty: CloudWatch would take it."""
+    """Everything that is wrong with the body. Empty if CloudWatch would accept it."""
     widgets = body.get("widgets", [])
     found = [] if 0 < len(widgets) <= MAX_WIDGETS else [f"{len(widgets)} widgets; 1 to {MAX_WIDGETS} are allowed"]
     for number, widget in enumerate(widgets):

@@ -1,4 +1,4 @@
-"""Widgets of a CloudWatch dashboard as plain data, and where they are placed.
+"""Widgets of a CloudWatch dashboard as plain data, and their places.
 
 Source of the format: Amazon CloudWatch API Reference, "Dashboard body structure and syntax".
 """
@@ -65,7 +65,7 @@ def search(
     statistic: str = STATISTIC,
     dimensions: Sequence[str] = SAMPLE,
 ) -> str:
-    """A SEARCH over the arms of one experiment or of all; it finds metrics that have exactly these dimensions."""
+    """A SEARCH over the arms of one experiment or of all. It finds metrics that have exactly these dimensions."""
     given = {"MetricName": metric, "TestCase": case, "Experiment": experiment}
     terms = [f'{name}="{value}"' for name, value in given.items() if value]
     schema = ",".join((names.METRIC_NAMESPACE, *dimensions))
@@ -88,9 +88,9 @@ def graph(title: str, *expressions: tuple[str, str]) -> Widget:
 
 
 def bars(title: str, expression: str, label: str, *, note: float | None = None) -> Widget:
-    """One bar for each series, of the whole time range; `note` draws a line there.
+    """One bar for each series, over the whole time range. `note` draws a line.
 
-    Without `setPeriodToTimeRange` a bar is of the most recent period only (aws-cdk-lib 2.x, GraphWidgetProps), which is
+    Without `setPeriodToTimeRange` a bar shows the most recent period only (aws-cdk-lib 2.x, GraphWidgetProps), which is
     empty five minutes after a run.
     """
     found = {**graph(title, (expression, label)), "view": "bar", "setPeriodToTimeRange": True}

@@ -33,11 +33,7 @@ def retention(days: int) -> logs.RetentionDays:
 
 
 def made_by_aws(cluster_name: str) -> list[str]:
-    """Log groups that EKS and the agents of Container Insights write to, and make where they are missing.
-
-    docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html and
-    docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Container-Insights-reference.html
-    """
+    """Log groups that EKS and the agents of Container Insights write to. If a group is missing, they make it."""
     insights = [f"/aws/containerinsights/{cluster_name}/{name}" for name in _INSIGHTS]
     return [f"/aws/eks/{cluster_name}/cluster", *insights]
 

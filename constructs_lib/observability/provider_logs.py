@@ -1,4 +1,6 @@
-"""Log groups for the functions that the CDK adds to a stack by itself: without one, Lambda keeps their lines."""
+"""Log groups for the functions that the CDK adds to a stack by itself. Without a group, Lambda makes one that never
+expires.
+"""
 
 from aws_cdk import CfnResource, RemovalPolicy, Stack
 from aws_cdk import aws_logs as logs
@@ -9,11 +11,11 @@ PROVIDERS = (
     "AWSCDKCfnUtilsProviderCustomResourceProvider",
     "Custom::S3AutoDeleteObjectsCustomResourceProvider",
 )
-"""CfnJson's, and that of buckets that are emptied on deletion: the CDK's ids in a stack."""
+"""The CDK's ids of these functions in a stack: that of CfnJson, and that of buckets that are emptied on deletion."""
 
 
 def keep_provider_logs(stack: Stack, *, days: int) -> None:
-    """Give each of those functions that `stack` has a log group of the template. Call it last."""
+    """Give each of these functions in `stack` a log group of the template. Call it last."""
     for name in PROVIDERS:
         provider = stack.node.try_find_child(name)
         handler = provider.node.find_child("Handler") if provider else None

@@ -13,9 +13,9 @@ from specdecode import names
 from constructs_lib.settings.fields import Settings
 
 READER_GROUP = "specdecode:reader"
-"""Kubernetes group of every function; the writers are in names.PIPELINE_GROUP beside it."""
+"""Kubernetes group of every function. Those that write are also in names.PIPELINE_GROUP."""
 WATCHDOG_GROUP = "specdecode:watchdog"
-"""Kubernetes group of the watchdog alone, beside those."""
+"""Kubernetes group of the watchdog alone, beside the other two."""
 LOOKERS = ("Inspect", "Diagnose")
 """Functions that only look."""
 
@@ -55,7 +55,7 @@ RENEW_SESSIONS: list[dict[str, Any]] = [
 
 
 def scale_pools(nodes: int, *, foreign: bool = False) -> list[dict[str, Any]]:
-    """The rules by which the pipeline scales the pools of a deployment of `nodes` nodes, and no other pool."""
+    """The rules that let the pipeline scale the pools of a deployment of `nodes` nodes, and no other pool."""
     return [
         {
             "apiGroups": ["karpenter.sh"],
@@ -85,7 +85,9 @@ def role_and_binding(kind: str, name: str, group: str, rules: list[dict[str, Any
 
 
 def groups_of(function: str, *, guest: bool) -> list[str]:
-    """The Kubernetes groups of a function, by its name in FUNCTIONS. A `guest` in somebody's cluster ends no nodes."""
+    """The Kubernetes groups of a function, by its name in FUNCTIONS. In a cluster of somebody else (`guest`) it ends no
+    nodes.
+    """
     writes = [] if function in LOOKERS else [names.PIPELINE_GROUP]
     gives = any(function in takers for takers in names.POD_ROLES.values())
     return [
@@ -97,7 +99,7 @@ def groups_of(function: str, *, guest: bool) -> list[str]:
 
 
 def rights(settings: Settings) -> dict[str, str]:
-    """The variable by which a function knows what it may do outside the namespace of a cluster that exists."""
+    """The environment variable that tells a function what it may do outside the namespace of a cluster that exists."""
     if not settings.existing_cluster:
         return {}
     if settings.existing_node_group:
@@ -108,7 +110,7 @@ def rights(settings: Settings) -> dict[str, str]:
 class PipelineAccess(Construct):
     """Roles in Kubernetes, the way to the API server, and an access entry for each function's role.
 
-    In a cluster that exists its administrator has given the roles (constructs_lib/cluster/administrator_objects.py).
+    In a cluster that exists, its administrator has given the roles (constructs_lib/cluster/administrator_objects.py).
     """
 
     def __init__(

@@ -23,12 +23,12 @@ from constructs_lib.pipeline.watchdog import NAMESPACE
 RUNS = "runs/*"
 MARKS = ("models/*/COMPLETE.json", "compiled/*/COMPLETE.json")
 CAPACITY, ENDPOINTS = s3_keys.CAPACITY_KEY, s3_keys.ENDPOINTS_KEY
-"""The queue of the node, and that of the servers that already run."""
+"""The queue for the node, and the queue for servers that already run."""
 
 
 @dataclass(frozen=True)
 class FunctionSpec:
-    """A function: its module in specdecode.steps, what of the bucket it reads and writes, whom it talks to."""
+    """A function: its module in specdecode.steps, what it reads and writes in the bucket, which services it calls."""
 
     module: str
     purpose: str
@@ -36,7 +36,7 @@ class FunctionSpec:
     writes: tuple[str, ...] = (RUNS,)
     kubernetes: bool = True
     metrics: str | None = None
-    """The one CloudWatch namespace that it may publish to."""
+    """The only CloudWatch namespace that it may publish to."""
     timeout_s: int = 120
     memory_mib: int = 512
 
@@ -103,9 +103,9 @@ FUNCTIONS: dict[str, FunctionSpec] = {
 
 
 class PipelineFunction(Construct):
-    """A Lambda (python3.11, x86_64, the bundle's bytes) with its own role and log group, traced.
+    """A Lambda (python3.11, x86_64, the bundle's bytes) with a role and a log group of its own, traced.
 
-    With `kubernetes` it runs in the VPC's private subnets behind `security_group`.
+    With `kubernetes` it runs in the VPC's private subnets, with `security_group`.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class PipelineFunction(Construct):
         self.role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
 
     def allow(self, *actions: str, resources: list[str]) -> None:
-        """Let the function do more than its spec says."""
+        """Give the function a right beyond its spec."""
         self._allow(list(actions), resources)
 
     def _allow_bucket(self, bucket: s3.IBucket, spec: FunctionSpec) -> None:

@@ -1,4 +1,4 @@
-"""The pipeline: a state machine over Lambda functions, and the watchdog that does not need it."""
+"""The pipeline: a state machine of Lambda functions, and a watchdog that works without the machine."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from constructs_lib.trust import for_this_account
 class Pipeline(Construct):
     """Step Functions machine, its functions and their rights, and the watchdog with its alarms.
 
-    `state_machine`, `functions` (by step name) and `alarms` are there for dashboards and alarm actions;
-    `watchdog_needs` is all that its function works with, for whoever calls it before the rest is there.
+    `state_machine`, `functions` (by step name) and `alarms` are for dashboards and alarm actions. `watchdog_needs` must
+    exist before the watchdog's function is called.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Pipeline(Construct):
         )
 
     def refuses_runs_unheard_of(self, topic: sns.ITopic) -> None:
-        """No run starts without a confirmed subscription of `topic`."""
+        """Refuse every run as long as `topic` has no confirmed subscription."""
         self._plan.function.add_environment("ALERTS_TOPIC", topic.topic_arn)
         self._plan.allow("sns:ListSubscriptionsByTopic", resources=[topic.topic_arn])
 
@@ -170,8 +170,10 @@ class Pipeline(Construct):
         acknowledge_wildcards(watchdog.role, executions, reason="Executions of this one machine, whatever their names.")
 
     def _allow_release(self, release: PipelineFunction) -> None:
-        """To see whether another run goes on, when the lease cannot be read. A policy of its own, on which the function
-        does not wait: the machine is made after it.
+        """The right to see whether another run goes on, used if the lease cannot be read.
+
+        It is a policy of its own, and the function does not wait for it, because the machine is made after the
+        function.
         """
         statement = iam.PolicyStatement(
             actions=["states:ListExecutions"], resources=[self.state_machine.state_machine_arn]
@@ -179,7 +181,9 @@ class Pipeline(Construct):
         iam.Policy(self, "ReleaseMayListRuns", roles=[release.role], statements=[statement])
 
     def _allow_units(self, function: PipelineFunction) -> None:
-        """To start units, executions of the machine that the function is a step of: a policy of its own too."""
+        """The right to start units, which are executions of the function's own machine. It is a policy of its own for
+        the same reason.
+        """
         units = self._executions(names.unit_run_id("*", "*"))
         may = {"states:StartExecution": self.state_machine.state_machine_arn, "states:DescribeExecution": units}
         statements = [iam.PolicyStatement(actions=[action], resources=[arn]) for action, arn in may.items()]

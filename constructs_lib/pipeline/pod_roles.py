@@ -1,4 +1,4 @@
-"""What pods may do at most: roles that the pipeline's functions take, each time with a session policy (ADR 131)."""
+"""The most that pods may do: roles that the pipeline's functions assume, each time with a session policy (ADR 131)."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ READS: dict[str, tuple[str, ...]] = {
     "compile": ("models/", "compiled/"),
     "results": ("runs/",),
 }
-"""Role -> prefixes that it reads. A writer reads its own prefix: it must see what is there already."""
+"""Role -> prefixes that it reads. A writer reads its own prefix, to see what is there already."""
 
 WRITES: dict[str, tuple[str, ...]] = {
     "staging": ("models/", "prompts/"),
@@ -29,7 +29,7 @@ WRITES: dict[str, tuple[str, ...]] = {
 
 
 class PodRoles(Construct):
-    """A role for every entry of names.POD_ROLES, which its functions may take and nobody else: no pod can."""
+    """A role for every entry of names.POD_ROLES. Only the functions of that entry may assume it: no pod can."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ def _allow(role: iam.Role, *actions: str, resources: list[str]) -> None:
 def _allow_bucket(role: iam.Role, name: str, *, bucket: s3.IBucket, key: kms.IKey | None) -> None:
     """Read the role's prefixes and write its own.
 
-    The names of all objects are listable: for a missing object S3 answers 404 only to one who may list without a
-    condition on the prefix, else 403, by which staging could not tell "not there yet" from "forbidden".
+    It may list the names of all objects. For a missing object S3 answers 404 only if the caller may list without a
+    condition on the prefix, else 403; staging could then not tell "not there yet" from "forbidden".
     """
     objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in READS[name]]
     written = [bucket.arn_for_objects(f"{prefix}*") for prefix in WRITES[name]]
@@ -86,6 +86,6 @@ def _allow_bucket(role: iam.Role, name: str, *, bucket: s3.IBucket, key: kms.IKe
 
 
 def _allow_token(role: iam.Role) -> None:
-    """Read the Hugging Face token, if somebody stored one; a secret's ARN ends with six random characters."""
+    """Read the Hugging Face token, if one was stored. A secret's ARN ends with six random characters."""
     arn = f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{names.HF_TOKEN_SECRET}-??????"
     _allow(role, "secretsmanager:GetSecretValue", resources=[arn])

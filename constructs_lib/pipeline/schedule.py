@@ -1,4 +1,4 @@
-"""A run that starts by itself, by EventBridge Scheduler, and the alarm that says when it could not (ADR 113)."""
+"""A run that EventBridge Scheduler starts, and the alarm for a run that could not be started (ADR 113)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from constructs import Construct
 from constructs_lib.observability.alarms import described
 
 BLOCK_RETRIES = 3
-"""The node of a block is paid for: an hour that nobody uses costs more than a start that is made twice."""
+"""Attempts to start the run of a block. The block's node is paid for: an unused hour costs more than a second attempt.
+"""
 LONGEST_TRY = Duration.minutes(15)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRun:
-    """What starts, when, and what it may cost. Whoever makes it has seen that the settings allow that."""
+    """The scheduled run: what starts, when, and what it may cost. The caller has checked that the settings allow it."""
 
     experiment: str
     request: dict[str, Any]
@@ -37,7 +38,7 @@ class ScheduledRun:
 
 
 class RunSchedule(Construct):
-    """One schedule in a group of its own, its role, and `alarms`. The role may start this state machine, no more."""
+    """One schedule in a group of its own, its role, and `alarms`. The role may only start this state machine."""
 
     def __init__(self, scope: Construct, id: str, *, run: ScheduledRun, state_machine: sfn.IStateMachine) -> None:
         super().__init__(scope, id)

@@ -1,4 +1,4 @@
-"""The two kinds of states that do something: a task that answers at once, and a step that is asked until it is done."""
+"""The kinds of states: a task that answers at once, a choice, and a step that is called again until it is done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEVER_AGAIN = (
     "LeaseDamaged",
     "StateDamaged",
 )
-"""Errors with which a step says that trying again cannot help."""
+"""Errors of a step that another try cannot mend."""
 
 RETRY = [
     {"ErrorEquals": list(NEVER_AGAIN), "MaxAttempts": 0},
@@ -54,7 +54,7 @@ RETRY_CLEANUP = [
     }
 ]
 RETRY_DIAGNOSIS = [{**RETRY[1], "MaxAttempts": 2}]
-"""Fewer: the node is held meanwhile, and a diagnosis that timed out takes five minutes each time."""
+"""Fewer attempts: the node is held meanwhile, and a diagnosis that times out takes five minutes each time."""
 TO_DIAGNOSIS = {
     "ErrorEquals": ["States.ALL"],
     "Assign": {"failure": "{% $states.errorOutput %}"},
@@ -115,7 +115,7 @@ def waiting(
     retry: list[dict[str, Any]] = RETRY,
     catch: list[dict[str, Any]] | None = None,
 ) -> dict[str, State]:
-    """A step that is asked again until it is done: the task, the question, the wait."""
+    """A step that is called again until it is done: a task, a choice and a wait."""
     asked, wait = f"{name} done?", f"{name}: wait"
     return {
         name: task(function, comment=comment, payload=payload, following=asked, retry=retry, catch=catch),

@@ -50,7 +50,7 @@ STEPS = {
     "Accuracy": "Have lm-eval question the arms while they serve; if it fails, the run goes on and the report says so.",
     "StopArms": "Delete the wave's workloads and wait until no pod and no device claim is left.",
 }
-"""The steps that wait, but Plan, which does not, in the order in which they run."""
+"""The steps in the order in which they run. All but Plan are called again until they are done."""
 
 EXECUTION_TIMEOUT_S = 14 * 24 * 3600
 
@@ -188,7 +188,7 @@ def _caught(error: str, following: str) -> list[dict[str, Any]]:
 
 
 def _after_failure(functions: Mapping[str, str]) -> dict[str, State]:
-    """Diagnose, stop, release, fail: each is retried, and none that fails keeps the next from running."""
+    """Diagnose, stop, release, fail. Each is retried, and if one fails the next still runs."""
     error = {"error": "{% $failure %}", "execution_started": "{% $states.context.Execution.StartTime %}"}
     stop = "StopArmsAfterFailure"
     states = {

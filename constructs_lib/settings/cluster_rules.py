@@ -1,4 +1,4 @@
-"""What the settings of a cluster that exists must satisfy. Pure checks, one line a problem."""
+"""What the settings of a cluster that exists must satisfy. Pure checks that return one line a problem."""
 
 import re
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ OF_EKS = {
     "cluster_oidc_issuer": "identity.oidc.issuer",
     "vpc_id": "resourcesVpcConfig.vpcId",
 }
-"""Setting -> where `aws eks describe-cluster` has it."""
+"""Setting -> its place in the answer of `aws eks describe-cluster`."""
 OF_OURS = ("endpoint_public_cidrs", "admin_role_arns", "system_instance_type")
-"""Settings of a cluster that is made."""
+"""Settings for a cluster that is made only."""
 OF_NODES = ("neuron_ami", "node_storage", "capacity_zones", "trn2_zones", "capacity_reservation_id")
-"""Settings of nodes that are made."""
+"""Settings for nodes that are made only."""
 OF_KARPENTER = ("karpenter_node_role", "existing_node_group", "node_security_groups")
-"""Settings of nodes that are made in a cluster that exists."""
+"""Settings for nodes that are made in a cluster that exists only."""
 
 
 def problems(settings: Settings) -> Iterator[str]:
-    """A cluster that exists needs all that EKS says of it, and nothing of one that is made."""
+    """A cluster that exists needs all settings of OF_EKS, and none of OF_OURS."""
     if not settings.existing_cluster:
         for key in (*OF_EKS, *OF_KARPENTER):
             if key != "vpc_id" and getattr(settings, key):
-                yield f"{key}: say whose it is with existing_cluster"
+                yield f"{key}: it is for a cluster that exists; set existing_cluster too"
         return
     missing = [key for key in OF_EKS if not getattr(settings, key)]
     if missing:
@@ -54,7 +54,7 @@ def _is_set(settings: Settings, key: str) -> bool:
 
 
 def command(settings: Settings) -> str:
-    """What prints the settings of the cluster as JSON."""
+    """The command that prints the settings of the cluster as JSON."""
     parts = ",".join(f"{key}:cluster.{where}" for key, where in OF_EKS.items())
     return (
         f"aws eks describe-cluster --region {settings.region} --name {settings.existing_cluster} "

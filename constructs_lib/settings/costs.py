@@ -1,4 +1,4 @@
-"""What a deployment with given settings costs, and on what terms it gets the node."""
+"""What a deployment with given settings costs, and where its nodes come from."""
 
 from specdecode.experiment import Capacity
 from specdecode.experiment.standing import Part, standing_parts, standing_price
@@ -7,7 +7,7 @@ from constructs_lib.settings.fields import Settings
 
 
 def resting_parts(settings: Settings) -> tuple[Part, ...]:
-    """Everything that is billed while no run holds a node. Of a VPC of yours, nothing is: it is paid for already."""
+    """Everything that is billed while no run holds a node. A VPC of yours adds nothing: it is paid for already."""
     made = settings.vpc_id is None
     return standing_parts(
         system_node_type=settings.system_instance_type,
@@ -25,7 +25,7 @@ def resting_cost(settings: Settings) -> float:
 
 
 def capacity(settings: Settings) -> Capacity:
-    """What the deployment tells the pipeline and the command line of the node."""
+    """The facts about the node that the deployment gives to the pipeline and to the command line."""
     return Capacity(
         node=settings.node_type,
         nodes=settings.nodes,

@@ -20,7 +20,7 @@ from constructs_lib.settings.reading import SettingsError, read_settings
 
 
 def facts(settings: Settings) -> DeploymentFacts:
-    """What of `settings` can be checked against the account."""
+    """The facts in `settings` that can be checked against the account."""
     return DeploymentFacts(
         region=settings.region,
         account=settings.account,
@@ -50,7 +50,7 @@ def facts(settings: Settings) -> DeploymentFacts:
 
 
 def existing(settings: Settings) -> ExistingCluster | None:
-    """What was said of a cluster that exists."""
+    """The settings of a cluster that exists. None if the deployment makes its own."""
     if not settings.existing_cluster:
         return None
     return ExistingCluster(
@@ -63,7 +63,7 @@ def existing(settings: Settings) -> ExistingCluster | None:
 
 
 def document(settings: Settings) -> str:
-    """The facts as JSON, without what has no value."""
+    """The facts as JSON, without fields that have no value."""
     return facts(settings).model_dump_json(exclude_none=True)
 
 

@@ -1,4 +1,6 @@
-"""What a deployment can choose: the fields, and what follows from them. `reading` fills them, `rules` checks them."""
+"""What a deployment can choose: the fields, and values that follow from them. `reading` fills them, `rules` checks
+them.
+"""
 
 from __future__ import annotations
 
@@ -139,7 +141,9 @@ class Settings(ScheduleSettings, PlaceSettings):
 
     @property
     def node_price(self) -> float:
-        """USD per hour of the trn2 node. Raises LookupError where nobody has said it, which the rules refuse."""
+        """USD per hour of the trn2 node. Raises LookupError if neither the settings nor AWS name a price; the rules
+        refuse that.
+        """
         published = self.shape.price_in(self.region)
         if self.price_per_node_hour is None and published is None:
             raise LookupError(f"no price of a {self.node_type} in {self.region} is known")
@@ -147,7 +151,9 @@ class Settings(ScheduleSettings, PlaceSettings):
 
     @property
     def node_pools(self) -> list[str]:
-        """NodePools whose nodes runs hold, as Karpenter knows them, or a node group; none if nodes are simply there."""
+        """NodePools whose nodes runs hold, by their names in Karpenter, or the node group. Empty if nodes are simply
+        there.
+        """
         if self.existing_node_group:
             return [self.existing_node_group]
         foreign = self.existing_cluster is not None
@@ -165,5 +171,5 @@ class Settings(ScheduleSettings, PlaceSettings):
 
     @property
     def neuron_driver(self) -> str:
-        """Kernel driver of that AMI. Raises KeyError for one that is not listed, which the rules refuse."""
+        """Kernel driver of that AMI. Raises KeyError if the AMI is not listed; the rules refuse that."""
         return NEURON_AMIS[self.ami].driver

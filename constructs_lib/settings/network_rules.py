@@ -1,4 +1,6 @@
-"""What the settings of the network must satisfy: ours, or one that exists. Pure checks, one line a problem."""
+"""What the settings of the network must satisfy, for a VPC of yours and for one that is made. Pure checks, one line a
+problem.
+"""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Where a deployment stands: region, network, cluster. The part of the settings that says so."""
+"""The part of the settings that says where a deployment is: region, network, cluster."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ class PlaceSettings(BaseModel):
 
     @property
     def describes_nodes(self) -> bool:
-        """Whether the nodes that runs hold are of NodePools of ours, in a Karpenter of ours or in the cluster's own."""
+        """Whether runs hold nodes of NodePools of ours, in a Karpenter of ours or in the cluster's own."""
         return self.existing_cluster is None or self.karpenter_node_role is not None
 
     @property
     def makes_nodes(self) -> bool:
-        """Whether nodes come and go with runs: those, or a node group's. Else they are simply there."""
+        """Whether nodes come and go with runs (our NodePools or a node group). Else they are simply there."""
         return self.describes_nodes or self.existing_node_group is not None
 
     @property

@@ -14,7 +14,7 @@ from constructs_lib.settings.zones import REGION_ZONES, problem_of
 LOG_RETENTION_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288)
 """The retentions that CloudWatch Logs takes."""
 MOST_PUBLIC_ADDRESSES = 2**24
-"""Addresses that may reach the Kubernetes API from outside: a /8, the largest range that one owner has."""
+"""Most addresses that may reach the Kubernetes API from outside: a /8, the largest range that one owner has."""
 
 
 def problems_across(settings: Settings, *, now: datetime) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _region_and_zones(settings: Settings) -> Iterator[str]:
 
 
 def _public_addresses(cidrs: Iterable[str]) -> Iterator[str]:
-    """Ranges are counted together: 0.0.0.0/1 and 128.0.0.0/1 are everybody, and so nearly are all but one of 256."""
+    """Ranges are counted together: 0.0.0.0/1 and 128.0.0.0/1 together are everybody."""
     networks = []
     for cidr in cidrs:
         try:

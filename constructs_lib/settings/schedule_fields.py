@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 from specdecode.names import DEFAULT_PRESET
 
 BLOCK = "block"
-"""The schedule of one run: when the Capacity Block begins."""
+"""Value of `schedule` for one run that starts when the Capacity Block begins."""
 
 
 class ScheduleSettings(BaseModel):

@@ -34,5 +34,5 @@ def problems(settings: Settings) -> Iterator[str]:
 
 
 def has_begun(settings: Settings, *, now: datetime) -> bool:
-    """Whether the one time of a block's schedule is past: there is nothing to schedule any more."""
+    """Whether the Capacity Block has begun, so that there is nothing to schedule any more."""
     return settings.schedule == BLOCK and settings.capacity_start is not None and settings.capacity_start <= now

@@ -1,7 +1,7 @@
-"""Everything that is pinned, as data, with where each pin comes from. Nothing here imports CDK.
+"""Everything that is pinned, as data, with the source of each pin. Nothing here imports CDK.
 
-An EKS add-on build can be withdrawn; what a region offers is listed by
-`aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name NAME`.
+AWS can withdraw an EKS add-on build. `aws eks describe-addon-versions --kubernetes-version 1.35 --addon-name NAME`
+lists what a region offers.
 """
 
 KARPENTER_CHART = "1.14.1"

@@ -8,14 +8,15 @@ from constructs import Construct
 from constructs_lib.settings.fields import Settings
 
 KEEP_OLD_VERSIONS_DAYS = 14
-"""Days that an overwritten or deleted object can be had back. It is paid for as long: 0.023 USD per GB and month."""
+"""Days for which an overwritten or deleted object can be restored. They are billed: 0.023 USD per GB and month."""
 
 
 class ArtifactBucket(Construct):
-    """A private bucket that only TLS reaches, with access logs in a bucket of their own.
+    """A private bucket that accepts TLS only, with access logs in a bucket of their own.
 
-    Models, compiled artifacts and reports stay; raw files of runs expire if the settings say so. `retain` keeps the
-    bucket when the stack goes: an artifact is hours of a $36 node. What is overwritten can be had back for two weeks.
+    Models, compiled artifacts and reports stay. Raw files of runs expire if the settings say so. With `retain` the
+    bucket stays when the stack is deleted: an artifact costs hours of a $36 node. Overwritten objects can be restored
+    for two weeks.
     """
 
     def __init__(self, scope: Construct, id: str, *, settings: Settings) -> None:

@@ -21,10 +21,11 @@ BUILD = ROOT / "build" / "bundle"
 PLATFORM = "x86_64-manylinux_2_17"
 """Lambda's Python 3.11 and its image are Amazon Linux 2, glibc 2.26 (Lambda developer guide, "Supported runtimes")."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The oldest time that a zip can hold: every entry has it."""
+"""The oldest time that a zip can hold. Every entry has it."""
 IGNORED = ("__pycache__", ".pyc", ".egg-info")
 KEPT = 4
-"""Earlier bundles, and sets of dependencies, that stay beside the newest: every change of a source makes one."""
+"""Number of bundles, and of sets of dependencies, that are kept beside the newest. Every change of a source makes one.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +37,14 @@ class Bundle:
 
 
 class BundleError(RuntimeError):
-    """The dependencies could not be fetched; the message says what was tried and what failed."""
+    """The dependencies could not be fetched. The message says what was tried and what failed."""
 
 
 def build_bundle(*, output: Path = BUILD, root: Path = ROOT) -> Bundle:
-    """Build the bundle below `output`, or return the one that is there for the same sources.
+    """Build the bundle below `output`, or return the one that exists for the same sources.
 
-    The dependencies are installed once for each content of the lock requirements/lambda.txt; only that needs the
-    network, and only files with the hashes of the lock are taken.
+    The dependencies are installed once for each content of the lock requirements/lambda.txt. Only that needs the
+    network, and only files with the hashes of the lock are accepted.
     """
     sources = sorted(_sources(root))
     requirements = root / "requirements" / "lambda.txt"
@@ -101,7 +102,7 @@ def _dependencies(requirements: Path, output: Path) -> Path:
 
 
 def _prune(output: Path, pattern: str, *, keep: Path) -> None:
-    """Remove what is older than the KEPT newest that match; whoever else builds may remove the same."""
+    """Remove all matches but the KEPT newest. Another build may remove the same files at the same time."""
     others = [(path.stat().st_mtime, path) for path in output.glob(pattern) if path != keep]
     for _, path in sorted(others, reverse=True)[KEPT:]:
         if path.is_dir():
@@ -111,7 +112,9 @@ def _prune(output: Path, pattern: str, *, keep: Path) -> None:
 
 
 def _write(target: Path, entries: list[tuple[str, Path]]) -> None:
-    """Write a zip that depends on names and contents only; it appears whole or not at all, whoever else builds it."""
+    """Write a zip that depends on names and contents only. It appears whole or not at all, even if another build writes
+    it too.
+    """
     partial = target.with_suffix(f".{os.getpid()}.partial")
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, path in entries:

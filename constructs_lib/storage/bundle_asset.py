@@ -8,7 +8,7 @@ from constructs_lib.storage.bundle import Bundle
 
 
 class BundleAsset(Construct):
-    """`.code` for Lambda functions; `.uri`, `.sha256` and `.object_arn` for what fetches it from S3."""
+    """`.code` is for Lambda functions. `.uri`, `.sha256` and `.object_arn` are for readers of the object in S3."""
 
     def __init__(self, scope: Construct, id: str, *, bundle: Bundle) -> None:
         super().__init__(scope, id)

@@ -1,4 +1,4 @@
-"""The pods' service accounts: those of pods that mount the bucket have a role that reads what is mounted."""
+"""The pods' service accounts. Pods that mount the bucket have a role that reads the mounted prefixes."""
 
 from typing import Any
 
@@ -71,8 +71,8 @@ def _account(name: str, **metadata: Any) -> dict[str, Any]:
 def _allow_bucket(irsa: IrsaRole, component: str, *, bucket: s3.IBucket, key: kms.IKey | None) -> None:
     """Read the component's prefixes.
 
-    The names of all objects are listable: for a missing object S3 answers 404 only to one who may list without a
-    condition on the prefix, else 403, by which Mountpoint could not tell "not there yet" from "forbidden".
+    It may list the names of all objects. For a missing object S3 answers 404 only if the caller may list without a
+    condition on the prefix, else 403; Mountpoint could then not tell "not there yet" from "forbidden".
     """
     objects = [bucket.arn_for_objects(f"{prefix}*") for prefix in READS[component]]
     irsa.allow("s3:GetObject", resources=objects)

@@ -19,21 +19,20 @@ MOUNT_OPTIONS = (
     f"maximum-throughput-gbps {TRN2.link_gbps:g}",
     f"max-threads {4 * COPY_STREAMS}",  # 16 operations at once would be one arm's copy
 )
-"""Options of Mountpoint (doc/CONFIGURATION.md of 1.23) beside region and prefix.
-
-How far it reads ahead is no option: an unstable environment variable sets that, which the driver does not pass on.
+"""Options of Mountpoint (doc/CONFIGURATION.md of 1.23) beside region and prefix. How far it reads ahead is no option:
+only an unstable environment variable sets it, and the driver does not pass that on.
 """
 SIZE = "10Ti"
-"""Kubernetes wants a size and the driver ignores it."""
+"""A size is required by Kubernetes and ignored by the driver."""
 
 
 class Volumes(Construct):
     """The Mountpoint for S3 CSI add-on (a cluster that exists has it), and the volumes that it mounts.
 
-    Credentials are the pod's own (its service account's role), so the add-on needs no role. The Mountpoint pods, one a
-    volume, ask for CPU and memory: without, they are the first to be evicted from a full node. They have no limit of
-    memory: one that is killed at it does not come back under the pods that use it (awslabs/mountpoint-s3, issue 1556),
-    and what it needs is bounded by the files that are read at once (ADR 178).
+    Credentials are those of the pod's service account, so the add-on needs no role. The Mountpoint pods, one a volume,
+    request CPU and memory: without requests they are the first to be evicted from a full node. They have no memory
+    limit: a pod that is killed at its limit does not come back for the pods that use it (awslabs/mountpoint-s3, issue
+    1556). The files that are read at once bound the memory that it needs (ADR 178).
     """
 
     def __init__(

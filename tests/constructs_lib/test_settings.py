@@ -98,7 +98,7 @@ def test_a_reservation_makes_the_node_reserved() -> None:
         ({"availability_zones": "use2-az1"}, ("two zones",)),
         ({"availability_zones": "use2-az1,usw2-az2"}, ("usw2-az2", "not in us-east-2")),
         ({"availability_zones": "use2-az1,us-east-2b"}, ("us-east-2b", "name", "describe-availability-zones")),
-        ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "no zone's id")),
+        ({"availability_zones": "use2-az1,zone-b"}, ("zone-b", "not a zone id")),
         (
             {
                 "region": "us-east-1",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from specdecode.cli.bench_arms import KnownOfArms, of_arms
-from specdecode.cli.bench_options import KnownOfServers, Results, Sending, Sent, Targets
+from specdecode.cli.bench_options import ResultOptions, SendingOptions, SentOptions, ServerOptions, Targets
 from specdecode.cli.option_groups import flat
 from specdecode.cli.options import Profile, Region
 from specdecode.cli.output import complain
@@ -28,10 +28,10 @@ def register(app: typer.Typer) -> None:
 
 def bench(
     targets: Targets,
-    sent: Sent,
-    sending: Sending,
-    known: KnownOfServers,
-    results: Results,
+    sent: SentOptions,
+    sending: SendingOptions,
+    known: ServerOptions,
+    results: ResultOptions,
     region: Region = None,
     profile: Profile = None,
 ) -> None:
@@ -86,7 +86,11 @@ def bench(
 
 
 def _spec(
-    endpoints: Mapping[str, Any], sent: Sent, sending: Sending, known: KnownOfServers, results: Results
+    endpoints: Mapping[str, Any],
+    sent: SentOptions,
+    sending: SendingOptions,
+    known: ServerOptions,
+    results: ResultOptions,
 ) -> BenchmarkSpec:
     """What is to be measured. Raises BadRequest or ValueError, which name what is wrong with which option."""
     from specdecode.benchmark.adhoc import adhoc_spec
@@ -102,7 +106,7 @@ def _spec(
     )
 
 
-def _known(endpoints: Mapping[str, Any], sent: Sent, known: KnownOfServers) -> KnownOfArms:
+def _known(endpoints: Mapping[str, Any], sent: SentOptions, known: ServerOptions) -> KnownOfArms:
     dollars, tokens = "a number of dollars", "a number of tokens"
     return KnownOfArms(
         models=of_arms("--model", sent.model or [], endpoints, str, what="a model's name"),
@@ -114,7 +118,7 @@ def _known(endpoints: Mapping[str, Any], sent: Sent, known: KnownOfServers) -> K
     )
 
 
-def _workload(sent: Sent, sending: Sending, results: Results) -> dict[str, Any]:
+def _workload(sent: SentOptions, sending: SendingOptions, results: ResultOptions) -> dict[str, Any]:
     """The fields of the experiment's `workload`."""
     from specdecode.benchmark.adhoc import cases_of
 

@@ -37,7 +37,7 @@ Targets = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sent:
+class SentOptions:
     """The prompts, the answers and the API."""
 
     PANEL: ClassVar = "What is sent"
@@ -78,7 +78,7 @@ class Sent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sending:
+class SendingOptions:
     """The load: how many requests, how close together."""
 
     PANEL: ClassVar = "How it is sent"
@@ -109,7 +109,7 @@ class Sending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownOfServers:
+class ServerOptions:
     """Facts that the servers themselves may not tell."""
 
     PANEL: ClassVar = "What is known of the servers"
@@ -147,7 +147,7 @@ class KnownOfServers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
+class ResultOptions:
     """Where the figures go, and what counts as success."""
 
     PANEL: ClassVar = "Results"

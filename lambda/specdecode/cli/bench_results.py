@@ -11,7 +11,7 @@ from specdecode.analysis.report.terminal import over_load
 from specdecode.analysis.texts.setting import objective
 from specdecode.benchmark.s3 import S3Error, S3Folder
 from specdecode.benchmark.tokens import token_counter
-from specdecode.cli.bench_options import Results
+from specdecode.cli.bench_options import ResultOptions
 from specdecode.cli.bench_table import figures_table
 from specdecode.cli.output import complain, say, say_document
 from specdecode.cli.report_recorded import recorded, sets_of
@@ -24,7 +24,7 @@ from specdecode.measures.publish import metric_data, places
 from specdecode.measures.publish import publish as publish_data
 
 
-def deliver(spec: BenchmarkSpec, folder: Path, wanted: Results) -> None:
+def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
     """Write every figure into the folder, say them, and send them where they are wanted."""
     run = recorded(folder)
     experiment, context = run.experiment, run.context

@@ -28,7 +28,7 @@ MOST_SHARE = 0.99
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LimitOptions:
     """The limits, and what is held to them."""
 
     min_speedup: Annotated[
@@ -67,7 +67,7 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class OutputOptions:
     """The files that the answer is written to."""
 
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit's XML to this file.")] = None
@@ -102,8 +102,8 @@ def gate(
             autocompletion=completion.runs,
         ),
     ],
-    asked: Asked,
-    written: Written,
+    asked: LimitOptions,
+    written: OutputOptions,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
