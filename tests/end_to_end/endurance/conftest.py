@@ -16,7 +16,8 @@ from collections.abc import Iterator
 import boto3
 import pytest
 from botocore.config import Config
-from specdecode.kubernetes.client import Kubernetes, https_transport
+from specdecode.kubernetes.client import Kubernetes
+from specdecode.kubernetes.transport import https_transport
 from specdecode.runs.store import Store
 
 from rehearsal import services, tools
