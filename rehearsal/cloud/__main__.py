@@ -1,7 +1,7 @@
 """`python -m rehearsal.cloud --socket FD --state-dir DIR`: serve the embedded AWS until SIGTERM.
 
-The socket is bound by the parent, so that its port is known (to the Kubernetes double, for one) before this starts and
-nobody else can take it. SPECDECODE_KUBE_URL, _CA, _TOKEN and _ISSUER describe the cluster's API.
+The parent binds the socket. So it knows the port before this process starts (the Kubernetes double needs it), and no
+other process can take the port. SPECDECODE_KUBE_URL, _CA, _TOKEN and _ISSUER describe the cluster's API.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rehearsal.cloud.kubernetes import Kubernetes
 def settings(*, port: int, state_dir: Path) -> dict[str, str]:
     """The emulator's environment, read when its modules are imported.
 
-    Everything is in memory, on loopback, without Docker even where a daemon runs, and IAM policies are enforced.
+    Everything is in memory and on loopback. Docker is not used, even if a daemon runs. IAM policies are enforced.
     """
     return {
         "AUTH": "true",
@@ -63,7 +63,9 @@ def serve(descriptor: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="rehearsal.cloud", description=__doc__)
     parser.add_argument("--socket", type=int, required=True, help="file descriptor of a bound TCP socket")
-    parser.add_argument("--state-dir", type=Path, required=True, help="folder for the functions' files; may be deleted")
+    parser.add_argument(
+        "--state-dir", type=Path, required=True, help="folder for the functions' files; you may delete it afterwards"
+    )
     arguments = parser.parse_args()
     state_dir: Path = arguments.state_dir.resolve()
     state_dir.mkdir(parents=True, exist_ok=True)

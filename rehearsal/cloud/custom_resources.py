@@ -1,4 +1,6 @@
-"""Custom resources: ours and CDK's own run their real Lambda; those whose Lambda cannot run here are carried out."""
+"""Custom resources: ours and CDK's own run their real Lambda. If a Lambda cannot run here, this module does its
+work.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def empty_bucket(name: str) -> None:
 def handling(kubernetes: Kubernetes, invoke: Callable[..., Answer]) -> Callable[..., Answer]:
     """Wrap the emulator's invocation of a custom resource's Lambda.
 
-    Three kinds never reach it: kubectl and helm (their layers' binaries and registries are not here), and the two of
-    CDK that use parts of the JavaScript SDK which the emulator's Node worker does not have.
+    Some resources never reach their Lambda: kubectl and helm (the binaries and registries of their layers are not
+    here), and two of CDK that use parts of the JavaScript SDK which the emulator's Node worker does not have.
     """
 
     def invoke_custom_resource(

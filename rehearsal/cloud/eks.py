@@ -1,7 +1,7 @@
 """EKS in CloudFormation: clusters whose API is the double, access entries, add-ons, pod identities.
 
-The records live in the emulator (so that `aws eks describe-…` answers); what changes inside a cluster is also told to
-the double, which authenticates by the access entries and acts as the add-ons do.
+The emulator keeps the records, so that `aws eks describe-…` answers. Changes inside a cluster also go to the double. It
+authenticates by the access entries, and acts as the add-ons do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def checked(response: tuple[Any, ...]) -> None:
 
 
 def endpoint_of_double(kubernetes: Kubernetes, create: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the emulator's CreateCluster: endpoint, CA and OIDC issuer are the double's."""
+    """Wrap the emulator's CreateCluster: endpoint, CA and OIDC issuer become those of the double."""
 
     def create_cluster(body: dict[str, Any], creator_arn: str | None = None) -> Any:
         response = create(body, creator_arn)
@@ -143,7 +143,7 @@ def addon(kubernetes: Kubernetes) -> Handlers:
 
 
 def pod_identity() -> Handlers:
-    """AWS::EKS::PodIdentityAssociation: a record; the node double knows IRSA only."""
+    """AWS::EKS::PodIdentityAssociation: a record only, since the double's node knows IRSA only."""
 
     def create(_logical_id: str, props: Properties, _stack: str) -> Created:
         cluster = props["ClusterName"]

@@ -1,4 +1,4 @@
-"""Lambda functions: what their runtime has installed, and how their failures are named."""
+"""Lambda functions: the packages of their runtime, and the names of their failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "dateutil", "jmespath", "s3transfer", "six", "urllib3")
-"""What the python3.11 runtime of AWS Lambda has besides the standard library (its SDK and what that needs)."""
+"""The packages of AWS Lambda's python3.11 runtime besides the standard library: the SDK and its dependencies."""
 
 
 def runtime_folder(folder: Path) -> Path:
@@ -30,15 +30,16 @@ def runtime_folder(folder: Path) -> Path:
 
 
 def with_runtime(script: str, folder: Path) -> str:
-    """The emulator's Python worker, made to see the function's zip and `folder`, not the emulator's own packages."""
+    """The emulator's Python worker, changed so that it sees the function's zip and `folder`, but not the emulator's own
+    packages.
+    """
     visible = f'[p for p in sys.path if not p.endswith("site-packages")] + [{json.dumps(str(folder))}]'
     return f"import sys\nsys.path[:] = {visible}\n{script}"
 
 
 def extracting_once(original: Any, folder: Path) -> SimpleNamespace:
-    """The `zipfile` module for the emulator's workers: equal zips are extracted once, then linked.
-
-    All our functions are one zip; each worker would write its 650 files again, and compile them again.
+    """The `zipfile` module for the emulator's workers: equal zips are extracted once, then linked. All our functions
+    are one zip. Without this, each worker would write and compile its 650 files again.
     """
     lock = threading.Lock()
 
@@ -55,9 +56,8 @@ def extracting_once(original: Any, folder: Path) -> SimpleNamespace:
 
 
 def error_type(message: str, trace: str) -> str | None:
-    """Class name of the exception that a traceback ends with; None when there is none.
-
-    `message` is the exception's text: what stands before it in the traceback's last part is the class.
+    """Class name of the exception at the end of a traceback; None if there is none. `message` is the exception's text.
+    The class stands before it in the last part of the traceback.
     """
     _, found, last = trace.rpartition("Traceback (most recent call last):\n")
     if not found:
@@ -68,7 +68,7 @@ def error_type(message: str, trace: str) -> str | None:
 
 
 def naming_errors(execute: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Wrap the emulator's invocation: a handler's exception keeps its class name, which Retry and Catch match on."""
+    """Wrap the emulator's invocation: a handler's exception keeps its class name. Retry and Catch compare this name."""
 
     def execute_function(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
         result = execute(function, event, request_id)

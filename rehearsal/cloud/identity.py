@@ -1,4 +1,4 @@
-"""Condition keys of IAM that the emulator leaves out or gives in another form."""
+"""Condition keys of IAM that the emulator lacks or has in another form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ Principal = tuple[str, dict[str, Any]]
 
 
 def one_audience(principal: Callable[..., Principal]) -> Callable[..., Principal]:
-    """Wrap the emulator's reading of a token: a list with one audience, as EKS signs it, counts as that audience."""
+    """Wrap the emulator's reading of a token. EKS writes the audience as a list of one; the list counts as that
+    audience.
+    """
 
     def web_identity_principal(*arguments: Any) -> Principal:
         provider, keys = principal(*arguments)
@@ -24,7 +26,9 @@ def one_audience(principal: Callable[..., Principal]) -> Callable[..., Principal
 
 
 def with_instances(read: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Wrap the emulator's reading of a request's condition keys: instances have tags, an attached policy its ARN."""
+    """Wrap the emulator's reading of a request's condition keys: instances get their tags, an attached policy gets its
+    ARN.
+    """
 
     def request_context(service: str, action: str, body: bytes, params: dict[str, Any]) -> dict[str, Any]:
         context = read(service, action, body, params)
@@ -45,7 +49,7 @@ def with_instances(read: Callable[..., dict[str, Any]]) -> Callable[..., dict[st
 
 
 def launched_instance(resource: Callable[..., str]) -> Callable[..., str]:
-    """Wrap the emulator's naming of a request's resource: what is launched is an instance, not its image."""
+    """Wrap the emulator's choice of a request's resource: RunInstances concerns an instance, not its image."""
 
     def extract_resource_arn(service: str, *arguments: Any, **named: Any) -> str:
         arn = resource(service, *arguments, **named)

@@ -1,7 +1,7 @@
-"""CDK's kubectl and helm custom resources, carried out on the double instead of by their Lambda.
+"""CDK's kubectl and helm custom resources. The double does the work of their Lambda.
 
-In AWS a Lambda with the kubectl layer runs `kubectl apply` / `helm upgrade` from these very properties; the layer's
-binaries and the registries they pull charts from are the only things left out here.
+In AWS a Lambda with the kubectl layer runs `kubectl apply` / `helm upgrade` from the same properties. Only the layer's
+binaries and the registries of the charts are left out here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Properties = Mapping[str, Any]
 def handle(
     kubernetes: Kubernetes, request: str, kind: str, properties: Properties, old: Properties | None
 ) -> dict[str, Any]:
-    """Carry out one request (`Create`, `Update`, `Delete`) and return the resource's attributes.
+    """Do one request (`Create`, `Update`, `Delete`) and return the resource's attributes.
 
     Raises KubernetesError with the API's message, or ValueError for a kind of resource that is not supported.
     """

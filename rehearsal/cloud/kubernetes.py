@@ -1,4 +1,4 @@
-"""A small client of the Kubernetes API double, for what CloudFormation does to a cluster."""
+"""A small client of the Kubernetes API double, for the changes that CloudFormation makes in a cluster."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Kubernetes:
     def path(self, obj: JSON) -> str:
         """URL path of an object, its plural looked up by discovery as kubectl does.
 
-        Raises KubernetesError when the kind is not served (a CRD that is not installed).
+        Raises KubernetesError if the server does not have the kind (its CRD is not installed).
         """
         api_version, kind = obj["apiVersion"], obj["kind"]
         base = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
@@ -86,14 +86,14 @@ class Kubernetes:
         return f"{base}{scope}/{resource['name']}/{urllib.parse.quote(obj['metadata']['name'])}"
 
     def apply(self, obj: JSON, *, manager: str) -> None:
-        """Server-side apply, taking over fields that others own."""
+        """Server-side apply. It takes over fields that others own."""
         query = urllib.parse.urlencode({"fieldManager": manager, "force": "true"})
         self.request("PATCH", f"{self.path(obj)}?{query}", obj, content_type="application/apply-patch+yaml")
 
     def delete(self, obj: JSON, *, timeout_s: float = 120) -> None:
         """Delete and wait until it is gone (finalizers), as `kubectl delete --ignore-not-found` does.
 
-        Raises KubernetesError when it still exists after `timeout_s` seconds.
+        Raises KubernetesError if it still exists after `timeout_s` seconds.
         """
         deadline = time.monotonic() + timeout_s
         try:

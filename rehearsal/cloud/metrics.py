@@ -1,4 +1,4 @@
-"""CloudWatch on a bad day: it throttles what is put, for as long as a rehearsal's test wants it to."""
+"""A fault of CloudWatch: it throttles PutMetricData as long as a test wants it."""
 
 from __future__ import annotations
 

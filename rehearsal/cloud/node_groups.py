@@ -1,7 +1,7 @@
-"""Managed node groups of EKS whose size is changed: instances of the emulator's EC2, and nodes of the double.
+"""Changes of the size of EKS managed node groups: instances of the emulator's EC2, and nodes of the double.
 
-The emulator has no UpdateNodegroupConfig and launches nothing for a group. Here a group that was changed once has as
-many instances as it is to have: what is missing is launched and joins after a while, what somebody ended leaves.
+The emulator has no UpdateNodegroupConfig and launches nothing for a group. Here a group that was changed once is kept
+at its size. Missing instances are launched and join after a while. If somebody ended an instance, its node leaves.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 ROUTE = re.compile(r"/clusters/([A-Za-z0-9_-]+)/node-groups/([A-Za-z0-9_-]+)/update-config")
 ARN = re.compile(r"/clusters/([A-Za-z0-9_-]+)/node-groups/([A-Za-z0-9_-]+)(?:/update-config)?")
 CHANGE_S, JOIN_S, POLL_S = 1.0, 2.0, 0.2
-"""How long EKS makes a change (seconds), a node takes to join (minutes), and between two looks at the instances."""
+"""Seconds that a change takes, that a node takes to join (minutes on AWS), and between two looks at the instances."""
 Answer = tuple[int, dict[str, str], bytes]
 Handle = Callable[..., Awaitable[Answer]]
 
 
 def scaling(kubernetes: Kubernetes, handle: Handle) -> Handle:
-    """Wrap the emulator's dispatch of EKS: UpdateNodegroupConfig is answered, as strictly as EKS does."""
+    """Wrap the emulator's dispatch of EKS: answer UpdateNodegroupConfig, as strictly as EKS does."""
     groups = NodeGroups(kubernetes)
 
     async def handle_request(method: str, path: str, headers: Any, body: bytes, query: Any) -> Answer:
@@ -43,7 +43,7 @@ def scaling(kubernetes: Kubernetes, handle: Handle) -> Handle:
 
 
 def node_group_arn(resource: Callable[..., str]) -> Callable[..., str]:
-    """Wrap the emulator's naming of a request's resource: a node group is one, and not its cluster."""
+    """Wrap the emulator's choice of a request's resource: it is the node group, not its cluster."""
 
     def extract_resource_arn(service: str, method: str, path: str, *arguments: Any, **named: Any) -> str:
         found = ARN.fullmatch(path) if service == "eks" else None
@@ -54,7 +54,7 @@ def node_group_arn(resource: Callable[..., str]) -> Callable[..., str]:
 
 
 class NodeGroups:
-    """Keeps the groups that were changed at their size, in a thread of its own for each."""
+    """Keeps each changed group at its size, in a thread for each group."""
 
     def __init__(self, kubernetes: Kubernetes) -> None:
         self._kubernetes = kubernetes
@@ -89,7 +89,7 @@ class NodeGroups:
 
     def _keep(self, cluster: str, group: dict[str, Any]) -> None:
         nodes: dict[str, str] = {}
-        """Instance -> its node."""
+        """Instance id -> name of its node."""
         while True:
             time.sleep(POLL_S)
             try:

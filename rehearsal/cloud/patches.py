@@ -51,7 +51,7 @@ def _http_patches() -> tuple[Patch, ...]:
         Patch(
             module="ministack.app",
             attribute="pin_request_origin",
-            why="it serves plain HTTP on loopback, where bucket policies that demand TLS would deny everything",
+            why="it serves plain HTTP on loopback; bucket policies that demand TLS would deny everything",
             replace=lambda pin: lambda source, _secure: pin(source, True),
         ),
     )
@@ -68,7 +68,7 @@ def _function_patches(runtime: Path) -> tuple[Patch, ...]:
         Patch(
             module="ministack.core.lambda_runtime",
             attribute="_PYTHON_WORKER_SCRIPT",
-            why="functions see the emulator's own packages, which would hide one that the bundle lacks",
+            why="functions see the emulator's own packages, so a package that the bundle lacks would not be noticed",
             replace=lambda script: functions.with_runtime(script, runtime),
         ),
         Patch(
@@ -115,7 +115,7 @@ def _metric_patches(runtime: Path) -> tuple[Patch, ...]:
         Patch(
             module="ministack.services.cloudwatch",
             attribute="_put_metric_data",
-            why="it never throttles, so that nobody could see what becomes of metrics that it does not take",
+            why="it never throttles, so no test could see what happens to metrics that it refuses",
             replace=lambda put: metrics.throttling(put, runtime.parent / metrics.SWITCH),
         ),
     )
@@ -132,19 +132,19 @@ def _access_patches() -> tuple[Patch, ...]:
         Patch(
             module="ministack.core.iam_actions",
             attribute="extract_resource_arn",
-            why="RunInstances is decided for the image alone, so that no policy about instances would be asked",
+            why="RunInstances is decided for the image alone, so policies about instances would have no effect",
             replace=identity.launched_instance,
         ),
         Patch(
             module="ministack.services.sts",
             attribute="_web_identity_principal",
-            why="a token that lists its one audience, as those of EKS do, meets no condition on it",
+            why="EKS tokens have their audience as a list, which meets no condition on the audience",
             replace=identity.one_audience,
         ),
         Patch(
             module="ministack.core.iam_actions",
             attribute="extract_resource_arn",
-            why="what is done with a node group is decided for its cluster",
+            why="requests on a node group are decided for its cluster",
             replace=node_groups.node_group_arn,
         ),
     )
@@ -161,7 +161,7 @@ def _cluster_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
         Patch(
             module="ministack.services.eks",
             attribute="handle_request",
-            why="a node group cannot be changed, and has no instances and no nodes",
+            why="a node group cannot be changed, and it has neither instances nor nodes",
             replace=lambda handle: node_groups.scaling(kubernetes, handle),
         ),
     )
@@ -172,13 +172,13 @@ def _deployment_patches(kubernetes: Kubernetes) -> tuple[Patch, ...]:
         Patch(
             module="ministack.services.cloudformation.custom_resource",
             attribute="invoke_custom_resource",
-            why="kubectl, helm and parts of the JavaScript SDK are not there for the Lambdas behind these resources",
+            why="the Lambdas of these resources need kubectl, helm or parts of the JavaScript SDK, which are not here",
             replace=lambda invoke: custom_resources.handling(kubernetes, invoke),
         ),
         Patch(
             module="ministack.services.cloudformation.provisioners",
             attribute="_RESOURCE_HANDLERS",
-            why="CloudFormation types of our stacks that the emulator does not know are refused",
+            why="it refuses CloudFormation types of our stacks that it does not know",
             replace=lambda known: resources.extend(known, kubernetes),
         ),
     )

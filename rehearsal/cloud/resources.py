@@ -1,7 +1,7 @@
-"""CloudFormation types that the stacks contain and the emulator lacks, as handlers.
+"""Handlers of the CloudFormation types that the stacks contain and the emulator lacks.
 
-`RECORDS` are kept as an identity with attributes and nothing behind it: nobody in a rehearsal asks what they do
-(networking, billing). A type that somebody does ask about is a handler of its own, over the emulator's services.
+`RECORDS` are types that a rehearsal only remembers: they get an id and attributes, since nothing here uses them
+(networking, billing). Types that something uses have a handler of their own, over the emulator's services.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ RECORDS: dict[str, tuple[str, Attributes]] = {
 
 
 def record(prefix: str, attributes: Attributes) -> eks.Handlers:
-    """Handlers of a type that is only remembered. The id is derived from stack and logical id: the same every time."""
+    """Handlers of a type that is only remembered. The id is made from stack and logical id, so it is the same every
+    time.
+    """
 
     def create(logical_id: str, _props: Properties, stack: str) -> eks.Created:
         number = hashlib.sha256(f"{stack}/{logical_id}".encode()).hexdigest()[:17]
@@ -66,7 +68,7 @@ def record(prefix: str, attributes: Attributes) -> eks.Handlers:
 
 
 def oidc_provider() -> eks.Handlers:
-    """AWS::IAM::OIDCProvider: IRSA's trust policies name it, and STS checks the token's issuer against them."""
+    """AWS::IAM::OIDCProvider. IRSA's trust policies name it, and STS compares the token's issuer with it."""
 
     def create(_logical_id: str, props: Properties, _stack: str) -> eks.Created:
         parameters = {"Url": [props["Url"]]}
@@ -83,7 +85,9 @@ def oidc_provider() -> eks.Handlers:
 
 
 def alarm(single_metric: eks.Handlers) -> eks.Handlers:
-    """AWS::CloudWatch::Alarm: over metric math it is only remembered, the emulator's own handlers do the others."""
+    """AWS::CloudWatch::Alarm. An alarm over metric math is only remembered; the emulator's own handlers do the
+    others.
+    """
     remembered = record("alarm-", lambda i, _n: {"Arn": _arn("cloudwatch", f"alarm:{i}")})
 
     def chosen(name: str, position: int) -> Callable[..., Any]:
@@ -98,7 +102,7 @@ def alarm(single_metric: eks.Handlers) -> eks.Handlers:
 
 
 def extend(known: dict[str, eks.Handlers], kubernetes: Kubernetes) -> dict[str, eks.Handlers]:
-    """Add what is missing to the emulator's own table, in place: several of its modules hold it."""
+    """Add the missing types to the emulator's own table, in place, since several of its modules hold the table."""
     for name, (prefix, attributes) in RECORDS.items():
         known.setdefault(name, record(prefix, attributes))
     known |= {

@@ -12,7 +12,9 @@ from ministack.services import stepfunctions
 
 
 class Announced(dict[str, Any]):
-    """The states of a branch; looking one up, which the interpreter does on entering it, adds it to the history."""
+    """The states of a branch. The interpreter looks a state up when it enters it; that adds the state to the
+    history.
+    """
 
     def __init__(self, states: Mapping[str, Any], execution: dict[str, Any]) -> None:
         super().__init__(states)
@@ -40,7 +42,7 @@ def announcing(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def only_while_running(fail: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the emulator's marking of an execution as failed: one that was stopped stays ABORTED."""
+    """Wrap the emulator's marking of an execution as failed: a stopped execution stays ABORTED."""
 
     def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
         if execution["status"] == "RUNNING":

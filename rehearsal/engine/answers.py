@@ -11,7 +11,9 @@ from rehearsal.engine.sequence import Sequence
 
 
 def drafts_of(sequence: Sequence, k: int) -> dict[str, Any]:
-    """How the drafts of an answer fared, as vLLM 0.32.0 says it (its RequestSpecDecodeMetrics)."""
+    """Counts of an answer's drafts and of the accepted ones, in the form of vLLM 0.32.0 (its
+    RequestSpecDecodeMetrics).
+    """
     histogram = [sequence.accepted[count] for count in range(k + 1)]
     steps, accepted = sum(histogram), sum(count * times for count, times in enumerate(histogram))
     return {
@@ -26,7 +28,7 @@ def drafts_of(sequence: Sequence, k: int) -> dict[str, Any]:
 
 
 class Answer:
-    """The JSON of one answer: the same id, model and time in all its parts."""
+    """The JSON of one answer. All its parts have the same id, model and time."""
 
     def __init__(self, request: GenerateRequest, *, model: str) -> None:
         self._request = request
@@ -47,20 +49,20 @@ class Answer:
         }
 
     def role_chunk(self) -> dict[str, Any]:
-        """First chunk of a chat stream: the role, no text."""
+        """First chunk of a chat stream. It has the role and no text."""
         choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
         return self._chunk([choice], completion_tokens=0)
 
     def step_chunk(
         self, text: str, *, finish_reason: str | None, stop_reason: str | None, completion_tokens: int
     ) -> dict[str, Any]:
-        """Chunk of one engine step; `completion_tokens` so far."""
+        """Chunk of one engine step. `completion_tokens` is the number so far."""
         body: dict[str, Any] = {"delta": {"content": text}} if self._chat else {"text": text}
         tail = {"logprobs": None, "finish_reason": finish_reason, "stop_reason": stop_reason}
         return self._chunk([{"index": 0, **body, **tail}], completion_tokens=completion_tokens)
 
     def usage_chunk(self, completion_tokens: int, drafts: dict[str, Any] | None) -> dict[str, Any]:
-        """Last chunk with stream_options.include_usage: usage and no choice, and how the drafts fared."""
+        """Last chunk with stream_options.include_usage: the usage, no choice, and the counts of drafts."""
         return self._chunk([], completion_tokens=None) | {"usage": self.usage(completion_tokens)} | _told(drafts)
 
     def whole(

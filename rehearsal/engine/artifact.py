@@ -2,8 +2,8 @@
 
 The files have the names that NxD Inference gives them: `neuron_config.json` (here: the settings it was made for),
 `model.pt` (the tables that depend on the served window; a safetensors file) and, with `save_sharded_checkpoint`,
-`weights/tp<rank>_sharded_checkpoint.safetensors` (the packed weights in as many pieces as ranks). Without the
-sharded checkpoint the weights are packed anew from the model folder at every start, as there.
+`weights/tp<rank>_sharded_checkpoint.safetensors` (the packed weights in as many pieces as ranks). Without the sharded
+checkpoint the weights are packed again from the model folder at every start, as NxD Inference does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Compiled:
 
 
 def compile_settings(settings: ServeSettings, *, folders: dict[str, ModelFolder], window: int) -> dict[str, Any]:
-    """All that decides the compiled folder, and nothing else. `folders`: role (`target`, `draft`) -> model."""
+    """Exactly the settings that decide the compiled folder. `folders`: role (`target`, `draft`) -> model."""
     speculative = settings.speculative
     return {
         "format": FORMAT,
@@ -57,10 +57,10 @@ def compile_settings(settings: ServeSettings, *, folders: dict[str, ModelFolder]
 def load_or_compile(
     path: Path | None, *, made_for: dict[str, Any], folders: dict[str, ModelFolder]
 ) -> tuple[dict[str, Compiled], str]:
-    """The compiled models by role, and one line that says where they came from.
+    """The compiled models by role, and a line for the log: where they came from.
 
-    Raises SettingsError if `path` holds a folder made for other settings or foreign files, or if it would have to
-    be compiled into but cannot be written.
+    Raises SettingsError if `path` was made for other settings or has foreign files, or if it is empty and cannot be
+    written.
     """
     if path is None:
         return _compile(made_for, folders), "compiled in memory (NEURON_COMPILED_ARTIFACTS is not set)"

@@ -1,4 +1,4 @@
-"""The command `vllm serve`, in the dialect of the 0.9.1 Neuron fork: what it knows it obeys, the rest it refuses."""
+"""The command `vllm serve` with the options of the 0.9.1 Neuron fork. Options that it does not know are refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _variables(environment: Mapping[str, str]) -> list[str]:
         found.append(f"VLLM_NEURON_FRAMEWORK is {framework!r}; only {FRAMEWORK!r} is known")
     most = environment.get(MOST_TOKENS, "k+1")
     if most not in ("k", "k+1"):
-        found.append(f"{MOST_TOKENS} is {most!r}; it is k or k+1")
+        found.append(f"{MOST_TOKENS} is {most!r}; it must be k or k+1")
     return found
 
 
@@ -162,7 +162,7 @@ def _json_object(flag: str, text: str, known: tuple[str, ...], problems: list[st
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with the complaint in one line."""
+    """argparse with errors of one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")

@@ -1,4 +1,4 @@
-"""What a model folder says about its network: config.json, and the settings with which it is served."""
+"""The configuration of a model (config.json), and the settings with which it is served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ ARCHITECTURE = "NgramEmbeddingDecoder"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Shape of a decoder with n-gram input embeddings (names as in Hugging Face's config.json where it has them)."""
+    """Shape of a decoder with n-gram input embeddings. Names are those of Hugging Face's config.json, if it has
+    them.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -23,7 +25,7 @@ class ModelConfig:
     head_dim: int
     intermediate_size: int
     ngram_embeddings: int
-    """Embedding tables: one for the token itself and one for each token before it that is looked at."""
+    """Number of embedding tables: one for the token itself, and one for each of the tokens before it that count."""
     max_position_embeddings: int
     rope_theta: float
     rms_norm_eps: float
@@ -51,7 +53,7 @@ class ModelFolder:
         return self.path / "tokenizer.json"
 
     def sha256(self) -> str:
-        """Hash of configuration and weights, the identity of the model whatever its path."""
+        """Hash of configuration and weights. It identifies the model at any path."""
         digest = hashlib.sha256(json.dumps(asdict(self.config), sort_keys=True).encode())
         digest.update(self.weights.read_bytes())
         return digest.hexdigest()
@@ -85,13 +87,13 @@ class Speculative:
     model: Path
     num_speculative_tokens: int
     max_model_len: int | None = None
-    """Longest sequence for which the draft model is asked; None = the target's."""
+    """Longest sequence for which the draft model is used. None: the target's longest."""
     method: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSettings:
-    """What the command line and the environment of `vllm serve` say."""
+    """The settings from the command line and the environment of `vllm serve`."""
 
     model: Path
     served_model_name: str
@@ -104,11 +106,12 @@ class ServeSettings:
     speculative: Speculative | None
     api_key: str | None
     verifies_all: bool = True
-    """False: of k drafts k - 1 are verified, as NxD Inference's fused speculation does it."""
+    """False: k - 1 of k drafts are verified, as in NxD Inference's fused speculation."""
     tells_drafts: bool = False
-    """The usage chunk of an answer says how its drafts fared (--per-request-spec-decode-metrics summary)."""
+    """The usage chunk of an answer counts its drafts (--per-request-spec-decode-metrics summary)."""
     artifacts: Path | None
-    """NEURON_COMPILED_ARTIFACTS; None = compile in memory."""
+    """NEURON_COMPILED_ARTIFACTS. None: compile in memory."""
     compiles_for: str | None = None
-    """NEURON_PLATFORM_TARGET_OVERRIDE: it compiles for that platform and, as NxD Inference on a machine without Neuron
-    devices, ends where it would load. None: it serves."""
+    """NEURON_PLATFORM_TARGET_OVERRIDE: the engine compiles for that platform and then ends before it loads, as NxD
+    Inference does on a machine without Neuron devices. None: it serves.
+    """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SettingsError(Exception):
-    """The command line, the model folder or the compiled folder cannot be used; the message says what to do."""
+    """The engine cannot use the command line, the model folder or the compiled folder. The message says what to do."""
 
 
 class RequestError(Exception):

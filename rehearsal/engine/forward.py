@@ -17,7 +17,9 @@ from rehearsal.engine.packing import MATRICES, Array
 
 
 class Cache:
-    """Keys and values of one sequence, laid out for the two products of attention. Rolled back by a smaller start."""
+    """Keys and values of one sequence, in the order that the two products of attention need. A smaller `start` in the
+    next segment undoes positions.
+    """
 
     def __init__(self, config: ModelConfig, *, positions: int) -> None:
         shape = (config.num_hidden_layers, config.heads)
@@ -27,13 +29,13 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """New tokens of one sequence: `tokens[start:]`, of which the positions before `start` are in the cache."""
+    """New tokens of one sequence: `tokens[start:]`. The positions before `start` are in the cache already."""
 
     cache: Cache
     tokens: Sequence[int]
     start: int
     wanted: int
-    """Logits are computed for that many of the last tokens."""
+    """Number of the last tokens for which logits are computed."""
 
     @property
     def length(self) -> int:
@@ -41,7 +43,7 @@ class Segment:
 
 
 class NeuralNetwork:
-    """One model, ready to run."""
+    """One model with its weights, ready to run."""
 
     def __init__(self, config: ModelConfig, compiled: Compiled) -> None:
         self.config = config

@@ -17,11 +17,11 @@ from rehearsal.engine.sequence import Sequence
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """What the target chose for one sequence in one step, and how its draft fared."""
+    """The target's tokens for one sequence in one step, and the counts of its draft."""
 
     sequence: Sequence
     chosen: list[int]
-    """1 to drafted + 1 tokens: the accepted part of the draft and the target's own next token."""
+    """The accepted part of the draft and the target's own next token: 1 to drafted + 1 tokens."""
     drafted: int
 
     @property
@@ -41,7 +41,9 @@ class Generator:
         verified: int = 0,
         draft_window: int = 0,
     ) -> None:
-        """`k`: passes of the draft in a step; `verified`: how many of its tokens the target is given, k or k - 1."""
+        """`k`: passes of the draft in a step. `verified`: how many of the draft's tokens the target checks, k or k -
+        1.
+        """
         self._target = target
         self._draft = draft
         self._k = k
@@ -49,10 +51,10 @@ class Generator:
         self._draft_window = draft_window
 
     def step(self, batch: Items[Sequence]) -> list[Verified]:
-        """Draft for those sequences that have output already, then verify all of them in one pass.
-
-        A sequence without output is in its first step: its whole prompt is the segment. The caches then hold the
-        rejected tokens too; they are overwritten, because a cache is read only up to the sequence's own length.
+        """Draft for the sequences that have output already, then verify all sequences in one pass. A sequence without
+        output is in its first step, and its whole prompt is the segment. Afterwards the caches hold the rejected tokens
+        too. The next step overwrites them; until then nothing reads them, since a cache is read only up to the
+        sequence's own length.
         """
         drafts = self._propose([sequence for sequence in batch if sequence.generated > 0])
         proposals = [drafts.get(sequence, [])[: self._verified] for sequence in batch]
@@ -69,7 +71,7 @@ class Generator:
     def _propose(self, batch: list[Sequence]) -> dict[Sequence, list[int]]:
         """Up to k tokens for each sequence, one draft pass per position for all of them together.
 
-        Nothing is drafted that could not be delivered: not beyond max_tokens, not beyond the draft's window.
+        It drafts no token beyond max_tokens or the draft's window.
         """
         if self._draft is None:
             return {}
@@ -99,7 +101,7 @@ def _segment(sequence: Sequence, proposal: list[int], *, cached: int) -> Segment
 
 
 def _accept(sequence: Sequence, proposal: list[int], logits: Array) -> list[int]:
-    """The target's greedy tokens up to and including the first that the draft did not foresee."""
+    """The target's greedy tokens, up to and including the first that differs from the draft."""
     forbidden = sequence.sampling.min_tokens - sequence.generated
     if forbidden > 0:
         logits[:forbidden, sequence.eos] = -np.inf

@@ -17,7 +17,7 @@ from rehearsal.engine.tokenizer import Tokenizer
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """All that serves requests."""
+    """The parts of a ready engine."""
 
     tokenizer: Tokenizer
     scheduler: BatchScheduler
@@ -29,7 +29,7 @@ class Engine:
     summary: str
     """One line for the log."""
     told_drafts: int = 0
-    """k, where answers say how their drafts fared; else 0."""
+    """k if answers count their drafts; else 0."""
 
 
 def load_engine(settings: ServeSettings) -> Engine:
@@ -100,7 +100,7 @@ def _window(settings: ServeSettings, target: ModelFolder) -> int:
 
 
 def _draft_window(settings: ServeSettings, folders: dict[str, ModelFolder], window: int) -> int:
-    """Longest sequence for which the draft model is asked."""
+    """Longest sequence for which the draft model is used."""
     if settings.speculative is None:
         return 0
     return min(settings.speculative.max_model_len or window, folders["draft"].config.max_position_embeddings)

@@ -15,9 +15,8 @@ _LATENCY_BUCKETS = (0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30
 
 
 class Metrics:
-    """Counters of one engine; those of speculation exist only when it is on (`k` > 0), as in vLLM.
-
-    Not `counted`: they stay at 0, as in the 0.9.1 Neuron fork, which defines them and never fills them.
+    """Counters of one engine. Those of speculation exist only if it is on (`k` > 0), as in vLLM. If `counted` is False
+    they stay at 0, as in the 0.9.1 Neuron fork, which defines them and never fills them.
     """
 
     def __init__(self, *, model_name: str, k: int, counted: bool = True) -> None:
@@ -69,20 +68,20 @@ class Metrics:
             self._accepted_at = [per_position.labels(**labels, position=str(position)) for position in range(k)]
 
     def load(self, *, running: int, waiting: int, cache_usage: float) -> None:
-        """The state between two steps."""
+        """Set the state between two steps."""
         self._running.set(running)
         self._waiting.set(waiting)
         self._cache.set(cache_usage)
 
     def stepped(self, sequence: Sequence, *, generated: int, first: bool) -> None:
-        """A sequence got `generated` tokens in a step; `first`: the step that read its prompt."""
+        """Count `generated` tokens of a sequence in a step. `first`: this step read its prompt."""
         if first:
             self._prompt.inc(sequence.prompt_tokens)
             self._ttft.observe(time.monotonic() - sequence.arrived)
         self._generation.inc(generated)
 
     def speculated(self, *, drafted: int, accepted: int) -> None:
-        """One draft of one sequence was verified."""
+        """Count one verified draft of one sequence."""
         if not self._counted:
             return
         self._drafts.inc()

@@ -1,4 +1,4 @@
-"""Turn a model's trained weights into what the forward pass multiplies with: fewer, larger, contiguous matrices."""
+"""Turn a model's trained weights into the matrices of the forward pass: fewer, larger, contiguous."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pack_weights(folder: ModelFolder) -> Arrays:
 
 
 def plan_tables(config: ModelConfig, *, positions: int) -> Arrays:
-    """Rotary tables for `positions` positions: what depends on the served window."""
+    """Rotary tables for `positions` positions. They depend on the served window."""
     inverse = config.rope_theta ** (-np.arange(0, config.head_dim, 2) / config.head_dim)
     angle = np.arange(positions)[:, None] * inverse
     return {

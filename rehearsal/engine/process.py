@@ -15,13 +15,12 @@ from rehearsal.engine.loading import load_engine
 from rehearsal.engine.server import EngineServer
 
 SHUTDOWN_SECONDS = 0.5
-"""Longest wait for open connections once a signal came; streams are then cut."""
+"""Longest wait for open connections after a signal, in seconds. Then streams are cut."""
 
 
 async def serve(settings: ServeSettings) -> int:
-    """Serve until SIGTERM or SIGINT (status 0) or until the engine fails (its exception).
-
-    /health answers 503 while the models are loaded or compiled. Raises SettingsError.
+    """Serve until SIGTERM or SIGINT (status 0). If the engine fails, its exception is raised. /health answers 503 while
+    the models are loaded or compiled. Raises SettingsError.
     """
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""OpenAI's completion and chat requests: what is read of them, and what is refused."""
+"""OpenAI's completion and chat requests: the parameters that the engine reads, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNSUPPORTED: dict[str, tuple[Any, ...]] = {
     "tools": (None, []),
     "response_format": (None, {"type": "text"}),
 }
-"""Parameters that would change the answer and that this engine does not implement, with the values that do not."""
+"""Parameters that change the answer and that this engine does not implement, with the values that change nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class GenerateRequest:
     kind: Kind
     prompt: list[int]
     pending: str
-    """End of the prompt that was not encoded: the answer's text is relieved of it."""
+    """End of the prompt that was not encoded. It is removed from the beginning of the answer's text."""
     sampling: Sampling
     stream: bool
     include_usage: bool
@@ -47,7 +47,7 @@ class GenerateRequest:
 
 
 def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bos: int, window: int) -> GenerateRequest:
-    """Validate the body of a POST; RequestError names every problem of its parameters."""
+    """Validate the body of a POST. Raises RequestError that names every problem of its parameters."""
     if not isinstance(body, dict):
         raise RequestError("The request body must be a JSON object.")
     if body.get("model", model) != model:
@@ -93,7 +93,7 @@ def parse_request(kind: Kind, body: Any, *, model: str, tokenizer: Tokenizer, bo
 
 
 class _Reader:
-    """Reads typed values of a body and collects what is wrong with them."""
+    """Reads typed values of a body and collects their problems."""
 
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body

@@ -44,7 +44,7 @@ class BatchScheduler:
         self._observe()
 
     def abort(self, sequence: Sequence) -> None:
-        """Forget a request whose client has gone; no effect on one that has finished."""
+        """Forget a request whose client has gone. No effect if it has finished."""
         if sequence in self._waiting:
             self._waiting.remove(sequence)
         elif sequence in self._running:
@@ -55,7 +55,7 @@ class BatchScheduler:
         self._observe()
 
     def step(self) -> list[tuple[Sequence, StepOutput]]:
-        """One pass of the target model over the running batch; what it added to each sequence."""
+        """One pass of the target model over the running batch. Returns what it added to each sequence."""
         while self._free and self._waiting:
             sequence = self._waiting.popleft()
             sequence.cache, sequence.draft_cache = self._free.pop()

@@ -15,7 +15,7 @@ FinishReason = Literal["stop", "length"]
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """What a request says about its continuation. Decoding is greedy."""
+    """The wishes of a request for its continuation. Decoding is greedy."""
 
     max_tokens: int
     min_tokens: int = 0
@@ -35,7 +35,7 @@ class StepOutput:
 
 @dataclass(eq=False, kw_only=True)
 class Sequence:
-    """A request: `tokens` are prompt and output; once it runs, the target's cache holds all of them but the last."""
+    """A request. `tokens` are prompt and output. While it runs, the target's cache holds all of them but the last."""
 
     prompt_tokens: int
     tokens: list[int]
@@ -46,9 +46,9 @@ class Sequence:
     cache: Cache | None = None
     draft_cache: Cache | None = None
     draft_cached: int = 0
-    """Positions that the draft model's cache holds for this sequence."""
+    """Number of positions in the draft model's cache for this sequence."""
     accepted: Counter[int] = field(default_factory=Counter)
-    """Drafts accepted in a step -> steps that had drafts to verify."""
+    """Number of drafts accepted in a step -> number of such steps. Steps without drafts do not count."""
     drafted: int = 0
     """Draft tokens verified."""
 
@@ -61,7 +61,7 @@ class Sequence:
         return self.sampling.max_tokens - self.generated
 
     def extend(self, chosen: list[int]) -> StepOutput:
-        """Append the tokens of a step up to the one that ends the sequence, and say what may be sent."""
+        """Append the tokens of a step, up to the one that ends the sequence. Returns what may be sent."""
         for count, token in enumerate(chosen, start=1):
             self.tokens.append(token)
             self.text.push(token)

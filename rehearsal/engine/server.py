@@ -23,7 +23,7 @@ from rehearsal.engine.tokenizer import TextStream
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 OPEN_PATHS = ("/health", "/metrics")
-"""Answered without an API key, as in vLLM, whose key guards /v1 only."""
+"""Paths that need no API key. In vLLM too the key guards /v1 only."""
 
 
 class EngineServer:
@@ -48,7 +48,7 @@ class EngineServer:
         return app
 
     async def run(self) -> None:
-        """Step the engine as long as there is work; a step that fails ends this task with its exception."""
+        """Step the engine as long as there is work. If a step fails, this task ends with its exception."""
         while True:
             await self._work.wait()
             engine = self._loaded()
@@ -60,7 +60,9 @@ class EngineServer:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check the API key; refusals in the words of vLLM 0.32: OpenAI's format, but for the key and the path."""
+        """Check the API key. Refusals have the words of vLLM 0.32: OpenAI's format, except those of the key and the
+        path.
+        """
         try:
             if self._api_key is not None and request.path not in OPEN_PATHS:
                 given = request.headers.get("Authorization", "")
@@ -117,7 +119,7 @@ class EngineServer:
     async def _stream(
         self, request: web.Request, parsed: GenerateRequest, answer: Answer, sequence: Sequence
     ) -> web.StreamResponse:
-        """Server-sent events: one a step of the engine, however many tokens the step accepted."""
+        """Server-sent events: one for each step of the engine, with all tokens that the step accepted."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         count = 0
         async with aclosing(self._outputs_of(sequence)) as outputs:
@@ -151,12 +153,14 @@ class EngineServer:
         )
 
     def _drafts_of(self, sequence: Sequence) -> dict[str, Any] | None:
-        """What an answer says of its drafts; None where it says nothing."""
+        """The counts of an answer's drafts; None if the answer has none."""
         k = self._loaded().told_drafts
         return drafts_of(sequence, k) if k else None
 
     async def _outputs_of(self, sequence: Sequence) -> AsyncGenerator[StepOutput, None]:
-        """The steps' outputs of one request; leaving early (the client has gone) aborts it."""
+        """The outputs of one request, step by step. If the caller leaves early (the client has gone), the request is
+        aborted.
+        """
         engine = self._loaded()
         queue = self._outputs[sequence] = asyncio.Queue()
         engine.scheduler.add(sequence)

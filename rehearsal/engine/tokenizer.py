@@ -52,10 +52,9 @@ class Tokenizer:
         return ids
 
     def encode_prompt(self, text: str) -> tuple[list[int], str]:
-        """Ids of a prompt, cut where it would be cut if text followed, and what of its end that leaves over.
-
-        A space before a word belongs to that word's token. So a prompt that ends in a space is encoded without
-        it and " " is returned: the continuation brings that space along and must be relieved of it.
+        """Ids of a prompt as if text followed it, and the end of the prompt that is not encoded. A space before a word
+        belongs to that word's token. So a prompt that ends in a space is encoded without it, and " " is returned. The
+        continuation begins with that space, which must then be removed.
         """
         if not text[-1:].isspace():
             return self.encode(text), ""
@@ -64,7 +63,7 @@ class Tokenizer:
         return ids[: len(ids) - len(self.encode(pending + _CONTINUATION))], pending
 
     def bytes_of(self, token: int) -> bytes:
-        """The bytes that `token` stands for; none for a special token."""
+        """The bytes of `token`; empty for a special token."""
         return self._bytes[token]
 
     def _merge(self, word: str) -> tuple[int, ...]:
@@ -79,7 +78,9 @@ class Tokenizer:
 
 
 class TextStream:
-    """Text of one growing token sequence: complete characters only, and nothing that may be part of a stop string."""
+    """Text of one growing token sequence. It returns complete characters only, and no text that may be part of a stop
+    string.
+    """
 
     def __init__(self, *, tokenizer: Tokenizer, stop: tuple[str, ...] = (), skip_prefix: str = "") -> None:
         self.text = ""
@@ -99,7 +100,7 @@ class TextStream:
         self.text += piece
 
     def cut_at_stop(self) -> str | None:
-        """If a stop string is in the text that was not yet taken, cut the text before it and return it."""
+        """If a stop string is in the text that was not sent yet, cut the text before it and return the string."""
         found = [(at, item) for item in self._stop if (at := self.text.find(item, self._taken)) >= 0]
         if not found:
             return None
@@ -108,7 +109,9 @@ class TextStream:
         return item
 
     def take(self, *, final: bool = False, cut: bool = False) -> str:
-        """The text since the last call that can be sent now; with `final`, all of it (`cut`: it ended at a stop)."""
+        """The text that can be sent now and was not returned before. With `final`, all of it (`cut`: it ended at a stop
+        string).
+        """
         if final and not cut:
             self.text += self._decoder.decode(b"", final=True)
         end = len(self.text) if final else max(self._taken, len(self.text) - self._held)
@@ -123,7 +126,7 @@ def _split(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _representative(character: str) -> str:
-    """An ASCII character of the same class: the word pattern then needs no Unicode tables."""
+    """An ASCII character of the same class, so that the word pattern needs no Unicode tables."""
     if character.isascii():
         return character
     if character.isspace():

@@ -1,4 +1,6 @@
-"""`python -m rehearsal.kubernetes`: start the double; once it answers, `ready.json` in its state folder says where."""
+"""`python -m rehearsal.kubernetes`: start the double. Once it answers, `ready.json` in its state folder has its
+address.
+"""
 
 import argparse
 import asyncio
@@ -15,15 +17,15 @@ from rehearsal.kubernetes.double import Double, Options
 from rehearsal.kubernetes.nodes import INSTANCE_TYPES
 
 READY = "ready.json"
-"""In the state folder once the double answers: url, ca_file, admin_token. Only its owner may read it."""
+"""File in the state folder, written once the double answers: url, ca_file, admin_token. Only its owner may read it."""
 
 
 def options(arguments: list[str]) -> Options:
     parser = argparse.ArgumentParser(prog="python -m rehearsal.kubernetes", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="HTTPS port on 127.0.0.1; 0 takes a free one")
-    parser.add_argument("--state-dir", type=Path, required=True, help="certificates, volumes and logs")
+    parser.add_argument("--state-dir", type=Path, required=True, help="folder of certificates, volumes and logs")
     parser.add_argument(
-        "--image-path", type=Path, required=True, help="the folder whose bin/ the pods' PATH begins with"
+        "--image-path", type=Path, required=True, help="the folder whose bin/ is first on the pods' PATH"
     )
     parser.add_argument(
         "--image",
@@ -37,16 +39,16 @@ def options(arguments: list[str]) -> Options:
     parser.add_argument(
         "--aws-endpoint", default="", help="the AWS emulator; without it EKS tokens and S3 volumes fail"
     )
-    parser.add_argument("--region", default="us-east-2", help="AWS region that pods are told")
-    parser.add_argument("--cluster-name", default="rehearsal", help="cluster name that EKS tokens are signed for")
+    parser.add_argument("--region", default="us-east-2", help="AWS region of the pods")
+    parser.add_argument("--cluster-name", default="rehearsal", help="cluster name in the EKS tokens")
     parser.add_argument(
         "--oidc-issuer",
         default="https://oidc.eks.us-east-2.amazonaws.com/id/REHEARSAL",
         help="issuer of the IRSA tokens",
     )
-    parser.add_argument("--admin-token", default="", help="the administrator's bearer token; made up when not given")
+    parser.add_argument("--admin-token", default="", help="the administrator's bearer token (default: a random one)")
     parser.add_argument("--node-delay", type=float, default=3.0, help="seconds from a NodeClaim to its Node")
-    parser.add_argument("--system-nodes", type=int, default=2, help="nodes that exist from the start")
+    parser.add_argument("--system-nodes", type=int, default=2, help="number of nodes that exist from the start")
     parser.add_argument(
         "--system-instance-type", default="m7i.xlarge", choices=sorted(INSTANCE_TYPES), help="their type"
     )
@@ -54,7 +56,7 @@ def options(arguments: list[str]) -> Options:
         "--backoff", type=float, default=10.0, help="seconds before the first retry of a container or Job"
     )
     parser.add_argument(
-        "--ec2", action="store_true", help="launch instances in the emulator's EC2, with the role of Karpenter"
+        "--ec2", action="store_true", help="launch instances in the emulator's EC2, with Karpenter's role"
     )
     given = parser.parse_args(arguments)
     made_up = {"admin_token": given.admin_token or secrets.token_urlsafe(24), "images": dict(given.images)}
@@ -69,7 +71,7 @@ def _image(text: str) -> tuple[str, Path]:
 
 
 def _end_with_parent(stop: asyncio.Event) -> None:
-    """Set `stop` when the parent process ends: nothing outlives who started it."""
+    """Set `stop` when the parent process ends, so that the double never outlives it."""
     try:
         parent = os.pidfd_open(os.getppid())
     except (AttributeError, OSError):
@@ -78,7 +80,7 @@ def _end_with_parent(stop: asyncio.Event) -> None:
 
 
 def _write_ready(path: Path, ready: dict[str, str]) -> None:
-    """Whole or not at all: somebody waits for it."""
+    """Write the file in one step, since another process waits for it."""
     path.with_suffix(".part").write_text("", "utf-8")
     path.with_suffix(".part").chmod(0o600)
     path.with_suffix(".part").write_text(json.dumps(ready), "utf-8")

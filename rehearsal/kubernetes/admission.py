@@ -1,4 +1,4 @@
-"""What the API server's admission changes or refuses on creation: service accounts, the EKS pod-identity webhook."""
+"""Admission: what the API server changes or refuses when an object is created."""
 
 import csv
 import functools
@@ -22,7 +22,7 @@ Hook = Callable[[Store, Resource, Json], None]
 
 
 class Hooks:
-    """Admission in order: each hook may change the object in place or raise an ApiError."""
+    """The hooks of admission, in order. Each may change the object in place or raise an ApiError."""
 
     def __init__(self) -> None:
         self._hooks: list[Hook] = [require_service_account, set_priority, refuse_runtime_classes]
@@ -36,7 +36,7 @@ class Hooks:
 
 
 def require_service_account(store: Store, resource: Resource, obj: Json) -> None:
-    """A pod whose ServiceAccount does not exist is refused, as by the ServiceAccount admission plugin."""
+    """The ServiceAccount plugin: refuse a pod whose ServiceAccount does not exist."""
     if resource is not r.PODS:
         return
     name, namespace = obj["spec"]["serviceAccountName"], namespace_of(obj)
@@ -46,7 +46,7 @@ def require_service_account(store: Store, resource: Resource, obj: Json) -> None
 
 
 def set_priority(store: Store, resource: Resource, obj: Json) -> None:
-    """The Priority plugin: a pod's priority and preemption are those of its class, and not its own to say."""
+    """The Priority plugin: a pod's priority and preemption come from its class; a pod that sets others is refused."""
     if resource is not r.PODS:
         return
     spec, refuse = obj["spec"], functools.partial(errors.forbidden, resource, name_of(obj))
@@ -67,7 +67,7 @@ def set_priority(store: Store, resource: Resource, obj: Json) -> None:
 
 
 def refuse_runtime_classes(store: Store, resource: Resource, obj: Json) -> None:
-    """The RuntimeClass plugin of a cluster that has none."""
+    """The RuntimeClass plugin, in a cluster without RuntimeClasses."""
     if resource is not r.PODS:
         return
     if name := obj["spec"].get("runtimeClassName"):
@@ -78,11 +78,10 @@ def refuse_runtime_classes(store: Store, resource: Resource, obj: Json) -> None:
 
 
 def pod_identity_webhook(region: str) -> Hook:
-    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region;
-    not the containers that its annotation names.
-
-    A group of variables of which the container has one already is left alone, as by v0.6.9's addEnvToContainer: who
-    sets AWS_REGION gets no AWS_DEFAULT_REGION.
+    """EKS's mutating webhook: a pod whose ServiceAccount names an IAM role gets the role, a token and the region.
+    Containers that the pod's annotation names are skipped. If a container has one variable of a group already, the
+    webhook adds none of that group (v0.6.9's addEnvToContainer): a container with AWS_REGION gets no
+    AWS_DEFAULT_REGION.
     """
 
     def mutate(store: Store, resource: Resource, obj: Json) -> None:

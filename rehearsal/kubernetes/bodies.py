@@ -1,4 +1,4 @@
-"""The bodies and options of requests: read, put in their place, and cut to what the client did not insist on."""
+"""Bodies and options of requests: read them, check their place, and drop unknown fields if the client allows it."""
 
 import json
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from rehearsal.kubernetes.objects import Json
 from rehearsal.kubernetes.requests import Target
 
 Warnings = list[str]
-"""What the client is told of what was dropped."""
+"""Warnings to the client about dropped fields."""
 
 
 def decode(raw: bytes) -> Any:
-    """A request body: JSON, or YAML as an apply may be."""
+    """Read a request body: JSON, or YAML (an apply may be YAML)."""
     try:
         return json.loads(raw)
     except ValueError:
@@ -27,7 +27,7 @@ def decode(raw: bytes) -> Any:
 
 
 def delete_options(raw: bytes) -> Json:
-    """The options in the body of a deletion; raises 400 where they are none."""
+    """The options in the body of a deletion. Raises 400 if they are malformed."""
     options = (decode(raw) if raw else None) or {}
     fits = isinstance(options, dict) and isinstance(options.get("preconditions") or {}, dict)
     if not fits or not isinstance(options.get("gracePeriodSeconds") or 0, int):
@@ -57,7 +57,7 @@ def is_dry_run(query: Mapping[str, str]) -> bool:
 
 
 def located(target: Target, body: Any) -> Json:
-    """`body` with the namespace and name of the path; 400 where they disagree or the kind is another."""
+    """`body` with the namespace and name of the path. Raises 400 if they differ, or if the kind is another."""
     if not isinstance(body, dict):
         raise errors.bad_request("the object provided is unrecognized: a map is expected")
     resource = target.resource

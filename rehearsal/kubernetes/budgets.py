@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: whether a pod may be evicted."""
+"""PodDisruptionBudgets: they decide whether a pod may be evicted."""
 
 from rehearsal.kubernetes import queries
 from rehearsal.kubernetes import resources as r
@@ -20,7 +20,7 @@ def blocking(store: Store, pod: Json) -> str | None:
 
 
 def _must_stay(spec: Json, total: int) -> int:
-    """How many of `total` pods a budget keeps up."""
+    """How many of `total` pods must stay, by a budget."""
     kind = "minAvailable" if "minAvailable" in spec else "maxUnavailable"
     value = spec.get(kind, 1)
     count = -(-total * int(value[:-1]) // 100) if isinstance(value, str) and value.endswith("%") else int(value)

@@ -1,7 +1,6 @@
 """The part of CEL that device selectors use: comparisons of a device's attributes, `&&`, `||`, `!`, `in`, semver.
 
-Anything else is refused by name (`Unsupported`) instead of being taken for true or false.
-Why no library: ADR 197.
+Anything else is refused by name (`Unsupported`). Why no library: ADR 197.
 """
 
 import re
@@ -28,7 +27,7 @@ def _semver(text: str) -> Semver:
 
 
 def check(expression: str) -> None:
-    """Raise Unsupported where the expression cannot be evaluated here."""
+    """Raise Unsupported if the expression cannot be evaluated here."""
     _Parser(expression, None, {}).parse()
 
 
@@ -41,7 +40,7 @@ def holds(expression: str, driver: str, attributes: Json) -> bool:
 
 
 class _Parser:
-    """Recursive descent that evaluates as it goes; `driver` None only checks the grammar."""
+    """Recursive descent that evaluates while it parses. With `driver` None it checks the grammar only."""
 
     def __init__(self, text: str, driver: str | None, attributes: Json) -> None:
         self._text, self._driver, self._attributes = text, driver, attributes

@@ -1,4 +1,4 @@
-"""The instance's own certificate authority and the server's certificate, made anew at each start."""
+"""The double's certificate authority and the server's certificate. Both are new at each start."""
 
 import datetime
 import ipaddress
@@ -29,7 +29,7 @@ def _builder(subject: str, issuer: str, key: ec.EllipticCurvePublicKey) -> x509.
 
 
 def server_context(folder: Path) -> tuple[ssl.SSLContext, Path]:
-    """(TLS context for 127.0.0.1 and localhost, path of the CA certificate that clients verify it with)."""
+    """(TLS context for 127.0.0.1 and localhost, path of the CA's certificate for the clients)."""
     folder.mkdir(parents=True, exist_ok=True)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())

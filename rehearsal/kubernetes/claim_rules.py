@@ -1,4 +1,4 @@
-"""What claims for devices must keep to: kubernetes/kubernetes v1.35, pkg/apis/resource/validation/validation.go."""
+"""The rules of claims for devices: kubernetes/kubernetes v1.35, pkg/apis/resource/validation/validation.go."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,7 +7,7 @@ from rehearsal.kubernetes.objects import Json, dig
 
 
 def claim(*path: str) -> Callable[[Json, Json | None], Iterator[Json]]:
-    """The rule for the claim spec that lies at `path`."""
+    """The rule for a claim spec at `path`."""
 
     def rule(obj: Json, old: Json | None) -> Iterator[Json]:
         devices = dig(obj, *path, "devices", default={})

@@ -1,4 +1,4 @@
-"""The control API, `/_rehearsal/…`: what CloudFormation's resource handlers and the rehearsal itself ask for."""
+"""The control API, `/_rehearsal/…`, for CloudFormation's resource handlers and the rehearsal itself."""
 
 from rehearsal.kubernetes import errors, nodes
 from rehearsal.kubernetes import resources as r
@@ -15,7 +15,7 @@ from rehearsal.kubernetes.software.installed import Installed
 
 
 class Control:
-    """Actions by name; an unknown one is a 404."""
+    """Actions by name. An unknown name is a 404."""
 
     def __init__(
         self,
@@ -78,24 +78,26 @@ class Control:
         return {"principal_arn": body["principal_arn"]}
 
     def _kill(self, body: Json) -> Json:
-        """`{namespace, pod, container?, reason?}`: SIGKILL; with reason OOMKilled it looks like the kernel's doing."""
+        """`{namespace, pod, container?, reason?}`: SIGKILL. With reason OOMKilled the status looks as if the kernel had
+        killed it.
+        """
         pod = self._cluster.store.require(r.PODS, body["namespace"], body["pod"])
         self._agent.kill(pod, body.get("container", ""), body.get("reason", "Error"))
         return {}
 
     def _evict(self, body: Json) -> Json:
-        """`{namespace, pod}`: the kubelet ends the pod for want of local disk, and loses its containers."""
+        """`{namespace, pod}`: the kubelet ends the pod because the local disk is full, and forgets its containers."""
         self._agent.evict(self._cluster.store.require(r.PODS, body["namespace"], body["pod"]))
         return {}
 
     def _cut(self, body: Json) -> Json:
-        """`{node}`: nothing reaches the node any more; what runs there goes on. `vanish` ends it."""
+        """`{node}`: cut the node off from the network. Its processes go on until `vanish`."""
         node = self._cluster.store.require(r.NODES, "", body["node"])
         self._agent.cut(node)
         return {}
 
     def _vanish(self, body: Json) -> Json:
-        """`{node}`: the instance is gone without a word, as after a hardware failure."""
+        """`{node}`: the instance is gone without notice, as after a hardware failure."""
         node = self._cluster.store.require(r.NODES, "", body["node"])
         self._cloud.terminate(node["spec"]["providerID"])
         self._cluster.store.remove(r.NODES, "", body["node"])
@@ -124,7 +126,7 @@ class Control:
         return {}
 
     def _instance(self, instance: Ec2Instance) -> Json:
-        """An instance; `leaked` when it runs and no NodeClaim, or no Karpenter, is left to end it."""
+        """An instance. `leaked`: it runs, and no NodeClaim or no Karpenter is left that could end it."""
         claim = None
         if self._cluster.registry.of_kind("karpenter.sh/v1", "NodeClaim"):
             claim = self._cluster.store.get(r.NODE_CLAIMS, "", instance.node_claim)

@@ -1,4 +1,4 @@
-"""What a deletion request asks for: propagation, grace, preconditions."""
+"""The options of a deletion: propagation, grace, preconditions."""
 
 import time
 
@@ -9,7 +9,7 @@ from rehearsal.kubernetes.resources import Resource
 
 
 def propagation_finalizer(resource: Resource, options: Json) -> str:
-    """The finalizer that the propagation policy asks for, or "". A Job of batch/v1 orphans its pods by default."""
+    """The finalizer of the propagation policy, or "". A Job of batch/v1 orphans its pods by default."""
     policy = options.get("propagationPolicy")
     if policy is None and "orphanDependents" in options:
         policy = "Orphan" if options["orphanDependents"] else "Background"
@@ -22,7 +22,7 @@ def propagation_finalizer(resource: Resource, options: Json) -> str:
 
 
 def grace_period(resource: Resource, obj: Json, options: Json) -> int:
-    """Seconds that the object has left: only a pod that may be running has any."""
+    """Seconds until the object is gone. They are 0 for all but a pod that may be running."""
     if resource is not r.PODS:
         return 0
     if not dig(obj, "spec", "nodeName") or dig(obj, "status", "phase") in ("Succeeded", "Failed"):
@@ -33,7 +33,7 @@ def grace_period(resource: Resource, obj: Json, options: Json) -> int:
 
 
 def check_preconditions(resource: Resource, obj: Json, options: Json) -> None:
-    """Raise 409 where the object is not the one, or not in the version, that the client means."""
+    """Raise 409 if the object has another uid or version than the client demands."""
     for key, actual in (("uid", uid_of(obj)), ("resourceVersion", obj["metadata"]["resourceVersion"])):
         wanted = dig(options, "preconditions", key)
         if wanted is not None and wanted != actual:

@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI: what kubectl asks before it does anything."""
+"""Discovery and OpenAPI, which kubectl reads before it does anything."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,9 @@ from rehearsal.kubernetes.resources import VERBS, Registry, Resource
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 OPENAPI_V2 = b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x021."
-"""An OpenAPI v2 document (protobuf) without any schema: kubectl asks for it before it applies a `List`, finds nothing
-to check by itself, and leaves the checking to the server."""
+"""An OpenAPI v2 document (protobuf) without any schema: kubectl reads it before it applies a `List`. As it has no
+schema, kubectl leaves the checking to the server.
+"""
 VERSION: Json = {
     "major": "1",
     "minor": "35",
@@ -125,7 +126,7 @@ def openapi_index(registry: Registry) -> Json:
 
 
 def openapi(registry: Registry, path: str) -> Json | None:
-    """OpenAPI v3 of one group version: the paths, from which kubectl learns that the server validates fields."""
+    """OpenAPI v3 of one group version: the paths. They tell kubectl that the server validates fields."""
     found = [res for res in registry if (f"apis/{res.group}/{res.version}" if res.group else "api/v1") == path]
     if not found:
         return None

@@ -45,7 +45,7 @@ from rehearsal.kubernetes.server import ApiServer
 from rehearsal.kubernetes.software.installed import Installed
 
 _STOP_LIMIT = 10.0
-"""Seconds for an orderly end of all pods; what is left then is the guardian's."""
+"""Seconds for an orderly end of all pods. After that the guardian kills what is left."""
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -71,7 +71,7 @@ class Options:
 
 @dataclass(kw_only=True)
 class _Parts:
-    """The parts that know of each other."""
+    """The parts of the double that use each other."""
 
     cluster: Cluster
     faults: Faults
@@ -139,7 +139,7 @@ class Double:
             cluster.store.create(r.NODES, node)
 
     async def stop(self) -> None:
-        """End every pod and every task; the guardian ends what is left."""
+        """End every pod and every task. The guardian kills what is left."""
         if self._runner is not None:
             for task in self._tasks:
                 task.cancel()
@@ -189,7 +189,7 @@ def _parts(o: Options, network: PodNetwork, marker: str) -> _Parts:
 
 
 def _controllers(o: Options, parts: _Parts, *, certificate: str) -> list[base.Controller]:
-    """In the order in which they look at a change."""
+    """The controllers, in the order in which they look at a change."""
     cluster, installed, cloud, faults = parts.cluster, parts.installed, parts.cloud, parts.faults
     return [
         Namespaces(cluster, certificate=certificate),

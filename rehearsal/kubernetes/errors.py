@@ -126,12 +126,12 @@ def field_forbidden(field: str, message: str) -> Json:
 
 
 def unsupported(field: str, message: str) -> Json:
-    """Something that the real cluster would take and this double cannot run: refused, never ignored."""
+    """A problem: the real cluster accepts this, and the double cannot run it. It is refused, never ignored."""
     return cause(field, "FieldValueNotSupported", f"Unsupported value: the rehearsal cannot run this: {message}")
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[Json]) -> ApiError:
-    """422 with every problem of the object at once."""
+    """A 422 with every problem of the object."""
     listed = [f"{c['field']}: {c['message']}" for c in causes]
     shown = listed[0] if len(listed) == 1 else "[" + ", ".join(listed) + "]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind

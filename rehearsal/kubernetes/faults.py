@@ -1,4 +1,4 @@
-"""Faults that a rehearsal injects: what a cluster does on a bad day."""
+"""The faults that a rehearsal can inject into the cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -18,14 +18,14 @@ _WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 
 class CutOff(Exception):
-    """The request's connection was cut: there is nobody to answer."""
+    """The request's connection was cut, so there is no answer."""
 
 
 @dataclass
 class ApiFault:
     """The next `count` requests (writes only, for a 409) are answered with `code`, or cut off with code 0.
 
-    `message` instead of the usual one of that code; `method`: only requests with it.
+    `message` replaces the usual message of that code. With `method`, only requests of that method count.
     """
 
     code: int
@@ -39,9 +39,9 @@ class ApiFault:
 class Faults:
     """The faults that are on. `node_delay` None leaves the configured delay.
 
-    `ami_missing` and `pool_invalid` are parts of names of EC2NodeClasses and NodePools that are never Ready,
-    `mount_denied` and `mount_dies` of names of volumes that cannot be mounted, or whose mount dies under a container.
-    `hub` is the address where pods find a Hugging Face hub, which there is none of otherwise.
+    Some faults are parts of names: EC2NodeClasses (`ami_missing`) and NodePools (`pool_invalid`) that are never Ready,
+    volumes that cannot be mounted (`mount_denied`) or whose mount dies under a container (`mount_dies`). `hub` is the
+    address of a Hugging Face hub for the pods; without it there is none.
     """
 
     no_capacity: bool = False
@@ -58,7 +58,7 @@ class Faults:
     changed: Callable[[], None] = lambda: None
 
     def set(self, body: Json) -> Json:
-        """Turn faults on and off by name; returns all of them. Raises 400 for an unknown name."""
+        """Turn faults on and off by name. Returns all faults. Raises 400 for an unknown name."""
         switches = [f.name for f in fields(self) if f.name not in ("api", "changed")]
         unknown = sorted(set(body) - {*switches, "api", "reset"})
         if unknown:
@@ -81,7 +81,7 @@ class Faults:
         return {**{name: getattr(self, name) for name in switches}, "api": [vars(fault) for fault in self.api]}
 
     def api_request(self, request: web.Request) -> None:
-        """Refuse or cut off `request` when an API fault is due."""
+        """Refuse or cut off `request` if an API fault is due."""
         for fault in self.api:
             if fault.path not in request.path or fault.method not in ("", request.method):
                 continue

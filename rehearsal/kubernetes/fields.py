@@ -68,7 +68,7 @@ def _key_of(item: Json, keys: list[str], node: Json) -> tuple[tuple[str, Any], .
 
 
 def owned_part(obj: Json) -> Json:
-    """`obj` without what no manager owns."""
+    """`obj` without the fields that no manager owns."""
     metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in _SYSTEM_METADATA}
     rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
     return {**rest, "metadata": metadata} if metadata else rest
@@ -93,7 +93,9 @@ def _has_key(item: Json, step: tuple[tuple[str, Any], ...]) -> bool:
 
 
 def remove_at(value: Any, path: Path) -> None:
-    """Delete a path from `value`, in place. A keyed list's item goes with its own `.` path, its keys never alone."""
+    """Delete a path from `value`, in place. An item of a keyed list is deleted by its own `.` path, never by its
+    keys.
+    """
     *parents, (kind, step) = path
     if kind == ".":
         remove_at(value, tuple(parents))
@@ -108,7 +110,7 @@ def remove_at(value: Any, path: Path) -> None:
 
 
 def merge(node: Json, live: Any, applied: Any) -> Any:
-    """`applied` laid over `live`: maps and keyed lists merge, sets unite, everything else is replaced."""
+    """`live` with `applied` merged into it: maps and keyed lists merge, sets unite, everything else is replaced."""
     declared = {**schema.resolve(node), **node}
     if isinstance(applied, dict) and isinstance(live, dict) and declared.get("x-kubernetes-map-type") != "atomic":
         merged = dict(live)
@@ -195,7 +197,7 @@ def _format(paths: frozenset[Path]) -> Json:
 
 
 def show(path: Path) -> str:
-    """A path as the conflict message writes it: `.spec.replicas`."""
+    """A path in the form of the conflict message: `.spec.replicas`."""
     text = ""
     for kind, step in path:
         if kind == "f":
@@ -206,5 +208,5 @@ def show(path: Path) -> str:
 
 
 def without_itself(path: Path) -> Path:
-    """The path of an item for the path of its own `.`; other paths as they are."""
+    """The path of an item if `path` is the path of its `.`; else `path`."""
     return path[:-1] if path[-1:] == (ITSELF,) else path

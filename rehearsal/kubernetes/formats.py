@@ -1,4 +1,4 @@
-"""How Kubernetes wants names, keys, paths and numbers written, by the names that `schemas/values.yaml` uses.
+"""The formats of names, keys, paths and numbers in Kubernetes. `schemas/values.yaml` uses the same names of formats.
 
 Rules and texts: k8s.io/apimachinery pkg/util/validation/validation.go and pkg/api/resource/quantity.go; attribute and
 driver names: pkg/apis/resource/validation/validation.go of kubernetes/kubernetes, v1.35.
@@ -28,7 +28,7 @@ _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
 def malformed(name: str, value: Any) -> str:
-    """Why no value of this form can be read at all, which is a 400; "" where it can."""
+    """Why a value of this form cannot be read at all, which is a 400. "" if it can."""
     if name in _INT and isinstance(value, int) and not -_INT[name] <= value < _INT[name]:
         return f"json: cannot unmarshal number {value} into Go value of type {name}"
     if name == "quantity":
@@ -47,7 +47,7 @@ def malformed(name: str, value: Any) -> str:
 
 
 def problem(name: str, value: Any) -> str:
-    """Why `value` is not what the format asks for, which is a 422; "" where it is."""
+    """Why `value` is not of the format, which is a 422. "" if it is."""
     check = _CHECKS.get(name)
     return check(value) if check else ""
 
@@ -152,7 +152,7 @@ def _cidr(value: str) -> str:
 
 
 def path_segment(value: str) -> str:
-    """What names of roles keep to: apimachinery pkg/api/validation/path."""
+    """The format of names of roles: apimachinery pkg/api/validation/path."""
     fits = value not in (".", "..") and "/" not in value and "%" not in value
     return "" if fits else "may not be '.' or '..', and may not contain '/' or '%'"
 

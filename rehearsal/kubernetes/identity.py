@@ -1,4 +1,6 @@
-"""Who asks: bearer tokens of the administrator and of EKS (a presigned STS request), and EKS's access entries."""
+"""Who sends a request: bearer tokens of the administrator and of EKS (a presigned STS request), and EKS's access
+entries.
+"""
 
 import base64
 import datetime
@@ -20,7 +22,7 @@ _LIFETIME = datetime.timedelta(minutes=15)
 
 @dataclass(frozen=True, kw_only=True)
 class AccessPolicy:
-    """An EKS access policy that is associated with an entry: `namespaces` is empty for the whole cluster."""
+    """An EKS access policy of an access entry. `namespaces` is empty if it holds for the whole cluster."""
 
     name: str
     namespaces: tuple[str, ...] = ()
@@ -47,7 +49,7 @@ class User:
 
 @dataclass
 class Authenticator:
-    """Tokens to users. `aws_endpoint` is where presigned STS requests are sent; without it EKS tokens are refused."""
+    """From tokens to users. Presigned STS requests are sent to `aws_endpoint`. Without it EKS tokens are refused."""
 
     admin_token: str
     aws_endpoint: str = ""
@@ -55,7 +57,7 @@ class Authenticator:
     entries: dict[str, AccessEntry] = field(default_factory=dict)
 
     async def user(self, authorization: str) -> User:
-        """The user of an Authorization header. Raises 401 for everything but a valid token with an access entry."""
+        """The user of an Authorization header. Raises 401 unless it is a valid token with an access entry."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise errors.unauthorized()
@@ -73,7 +75,9 @@ class Authenticator:
         return User(name=name, groups=groups, policies=entry.policies)
 
     def _principal(self, arn: str) -> str:
-        """The IAM role of an assumed-role session, or the ARN itself (a user). A role's path is not in its session."""
+        """The IAM role of an assumed-role session; other ARNs (users) unchanged. The session's ARN has no path of the
+        role.
+        """
         session = _ASSUMED_ROLE.match(arn)
         if not session:
             return arn
@@ -106,7 +110,9 @@ class Authenticator:
 
 
 def impersonated(user: User, name: str, groups: Sequence[str]) -> User:
-    """`user`, or who an administrator asks to be with the Impersonate headers. Raises 403 for everybody else."""
+    """The user of a request: `user`, or the user in the Impersonate headers. Raises 403 if someone who is no
+    administrator sends these headers.
+    """
     if not name:
         return user
     if "system:masters" not in user.groups:
@@ -116,7 +122,7 @@ def impersonated(user: User, name: str, groups: Sequence[str]) -> User:
 
 
 def _expired(query: dict[str, str]) -> bool:
-    """EKS takes a token for 15 minutes after it was signed."""
+    """EKS accepts a token for 15 minutes after it was signed."""
     try:
         signed = datetime.datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
     except (KeyError, ValueError):

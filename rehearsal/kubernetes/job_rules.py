@@ -1,4 +1,4 @@
-"""What Jobs must keep to: kubernetes/kubernetes v1.35, pkg/apis/batch/validation/validation.go."""
+"""The rules of Jobs: kubernetes/kubernetes v1.35, pkg/apis/batch/validation/validation.go."""
 
 from collections.abc import Iterator
 

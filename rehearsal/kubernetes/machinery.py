@@ -1,4 +1,4 @@
-"""Create, change and delete objects by the API's rules: the one way in, for the HTTP server and the controllers."""
+"""Create, change and delete objects by the API's rules. The HTTP server and the controllers use nothing else."""
 
 import copy
 import random
@@ -47,7 +47,7 @@ class Cluster:
     # -- create ---------------------------------------------------------------------------------------------------
 
     def create(self, resource: Resource, obj: Json, *, manager: str = _CONTROLLER, dry_run: bool = False) -> Json:
-        """The stored object. Raises 409 when it exists, 4xx when it is not acceptable."""
+        """Store an object and return it as stored. Raises 409 if it exists, another 4xx if it is not acceptable."""
         obj = self.admit_new(resource, obj)
         owner = owner_entry(resource, manager, "Update")
         obj["metadata"]["managedFields"] = fields.write_owners(
@@ -56,7 +56,7 @@ class Cluster:
         return self.insert(resource, obj, dry_run=dry_run)
 
     def admit_new(self, resource: Resource, obj: Json) -> Json:
-        """`obj` checked, completed and admitted, ready to be inserted."""
+        """`obj`, checked, completed and admitted."""
         node = schema.schema_of(resource)
         obj = schema_values.without_nulls(node, copy.deepcopy(obj))
         if "spec" in node["properties"] and not resource.is_custom:
@@ -108,9 +108,9 @@ class Cluster:
         record: bool = True,
         as_subresource: str = "",
     ) -> Json:
-        """Replace the stored object by `obj`; without a resourceVersion whatever is stored is overwritten.
+        """Replace the stored object by `obj`. Without a resourceVersion it overwrites any version.
 
-        `as_subresource` names the subresource in managedFields through which the main object is written (scale).
+        `as_subresource` is the subresource in managedFields if the main object is written through one (scale).
         """
         obj = schema_values.without_nulls(schema.schema_of(resource), copy.deepcopy(obj))
         old = self.store.require(resource, namespace_of(obj), name_of(obj))
@@ -152,7 +152,7 @@ class Cluster:
         return {**kept, "status": old["status"]} if "status" in old else kept
 
     def _settle(self, resource: Resource, obj: Json) -> Json:
-        """A terminating object without finalizers and without grace left is gone."""
+        """Remove a terminating object if it has no finalizers and no grace left."""
         metadata = obj["metadata"]
         waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         if terminating(obj) and not waits and not dig(obj, "spec", "finalizers"):
@@ -162,7 +162,9 @@ class Cluster:
     def modify(
         self, resource: Resource, obj: Json, change: Callable[[Json], None], *, subresource: str = "status"
     ) -> Json | None:
-        """Apply `change` to a copy of the current version of `obj`; None when it is gone or is another by now."""
+        """Apply `change` to a copy of the current version of `obj`. Returns None if it is gone, or if another object
+        has its name now.
+        """
         current = self.store.get(resource, namespace_of(obj), name_of(obj))
         if current is None or uid_of(current) != uid_of(obj):
             return None
@@ -177,7 +179,7 @@ class Cluster:
     def delete(
         self, resource: Resource, namespace: str, name: str, options: Json | None = None, *, dry_run: bool = False
     ) -> Json:
-        """Delete by the options of the request; the object as it is afterwards (perhaps still terminating)."""
+        """Delete by the options of the request. Returns the object as it is afterwards (perhaps still terminating)."""
         options = options or {}
         obj = self.store.require(resource, namespace, name)
         deletion.check_preconditions(resource, obj, options)
@@ -199,12 +201,12 @@ class Cluster:
         return self._settle(resource, self.store.replace(resource, changed))
 
     def finalize_namespace(self, name: str) -> None:
-        """Remove a terminating namespace that is empty by now."""
+        """Remove a terminating namespace if it is empty."""
         self.store.remove(r.NAMESPACES, "", name)
 
 
 def _generated_name(resource: Resource, metadata: Json) -> str:
-    """For an object without a name; "" where it must have one. The server names limit ranges itself."""
+    """A name for an object without one; "" if it must have one. The server names limit ranges itself."""
     if metadata.get("generateName"):
         return str(metadata["generateName"]) + random_suffix()
     return str(uuid.uuid4()) if resource is r.LIMIT_RANGES else ""

@@ -1,4 +1,4 @@
-"""What network policies must keep to: kubernetes/kubernetes v1.35, pkg/apis/networking/validation/validation.go."""
+"""The rules of network policies: kubernetes/kubernetes v1.35, pkg/apis/networking/validation/validation.go."""
 
 from collections.abc import Iterator
 

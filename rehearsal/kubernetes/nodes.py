@@ -1,4 +1,4 @@
-"""Node objects: their shape by instance type."""
+"""Node objects, and the resources of instance types."""
 
 from rehearsal.kubernetes.objects import Json, now
 
@@ -105,12 +105,12 @@ def build(
 
 
 def allocatable(instance_type: str) -> dict[str, str]:
-    """What pods can use of an instance of this type, local disk excepted."""
+    """The resources of an instance of this type that pods can use, without local disk."""
     return {key: INSTANCE_TYPES[instance_type][key] for key in ("cpu", "memory", "pods")}
 
 
 def capacity(instance_type: str) -> dict[str, str]:
-    """What an instance of this type has, local disk excepted."""
+    """The resources of an instance of this type, without local disk."""
     shape = INSTANCE_TYPES[instance_type]
     return {"cpu": shape["vcpu"], "memory": shape["capacity_memory"], "pods": shape["pods"]}
 

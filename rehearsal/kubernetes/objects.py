@@ -1,4 +1,4 @@
-"""Types and small helpers that every part shares."""
+"""Types and small helpers for every part."""
 
 import datetime
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ def parse_time(text: str) -> float:
 
 
 def dig(obj: Any, *path: str | int, default: Any = None) -> Any:
-    """The value at `path` of nested maps and lists, or `default` where a step is missing or null."""
+    """The value at `path` of nested maps and lists; `default` if a step is missing or null."""
     for step in path:
         if isinstance(obj, Mapping):
             obj = obj.get(step)
@@ -56,7 +56,7 @@ def terminating(obj: Json) -> bool:
 
 
 def owner_reference(owner: Json, *, controller: bool = True) -> Json:
-    """An ownerReference to `owner`, as a controller writes it on what it creates."""
+    """An ownerReference to `owner`, as a controller writes it into the objects that it creates."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -74,7 +74,7 @@ def controlled_by(obj: Json, owner: Json) -> bool:
 
 
 def set_condition(conditions: list[Json], kind: str, status: str, *, reason: str = "", message: str = "") -> list[Json]:
-    """`conditions` with the one of type `kind` set; its transition time changes only with its status."""
+    """`conditions` with that of type `kind` set. Its transition time changes only if its status changes."""
     old = next((c for c in conditions if c["type"] == kind), None)
     since = old["lastTransitionTime"] if old and old["status"] == status and "lastTransitionTime" in old else now()
     new: Json = {"type": kind, "status": status, "lastTransitionTime": since}

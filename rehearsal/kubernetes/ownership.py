@@ -1,4 +1,4 @@
-"""Field ownership: what an update takes, what a server-side apply conflicts with, merges and removes."""
+"""Field ownership: the fields that an update takes, and the conflicts, merges and removals of a server-side apply."""
 
 import copy
 from collections.abc import Callable
@@ -21,7 +21,9 @@ from rehearsal.kubernetes.objects import Json, now
 
 
 def record_update(node: Json, old: Json | None, new: Json, owner: Owner) -> list[Owner]:
-    """Owners after a write that is no apply: the writer takes what it changed, what is gone is nobody's."""
+    """Owners after a write other than an apply: the writer owns the fields that it changed; removed fields have no
+    owner.
+    """
     after = owned_part(new)
     present = paths_of(node, after) if after else set()
     before = owned_part(old) if old else {}
@@ -46,8 +48,7 @@ def apply(
     node: Json, live: Json, applied: Json, owner: Owner, *, complete: Callable[[Json], None], force: bool
 ) -> tuple[Json, list[tuple[str, Path]]]:
     """(the merged object with its managedFields, conflicts as (manager, path)). With `force` nothing conflicts.
-
-    `complete` fills in defaults, so that a field that is only left to its default does not conflict with it.
+    `complete` fills in defaults, so a field that the applied object leaves out does not conflict with its default.
     """
     wanted = owned_part(applied)
     paths = paths_of(node, wanted) if wanted else set()

@@ -20,8 +20,8 @@ def json_merge(target: Any, patch: Any) -> Any:
 
 
 def strategic_merge(node: Json, target: Any, patch: Any) -> Any:
-    """Kubernetes' own merge: lists with a merge key merge by it; `$patch`, `$setElementOrder/…`, `$retainKeys` and
-    `$deleteFromPrimitiveList/…` are obeyed.
+    """Kubernetes' own merge. Lists with a merge key merge by it. It knows `$patch`, `$setElementOrder/…`, `$retainKeys`
+    and `$deleteFromPrimitiveList/…`.
     """
     if not isinstance(patch, dict):
         return patch

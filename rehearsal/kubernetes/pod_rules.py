@@ -1,4 +1,4 @@
-"""What a pod spec must keep to, and what of it the rehearsal's node cannot run: refused at once, never ignored."""
+"""The rules of pod specs. A field that the rehearsal's node cannot run is refused, never ignored."""
 
 import re
 from collections.abc import Iterator
@@ -215,7 +215,7 @@ def _probe(probe: Json, path: str, kind: str) -> Iterator[Json]:
 
 
 def malformed_image(image: str) -> bool:
-    """Whether the kubelet would say InvalidImageName."""
+    """Whether the kubelet would answer InvalidImageName."""
     return not _IMAGE.match(image)
 
 

@@ -1,7 +1,7 @@
-"""Pod Security admission: what a namespace's label refuses of a pod.
+"""Pod Security admission: a pod is refused by the level in its namespace's label.
 
 Checks and texts: kubernetes/pod-security-admission, folder policy, checks of the newest version (pods of Linux).
-`restricted` holds the checks of `baseline` too.
+`restricted` includes the checks of `baseline`.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ Check = Callable[[Json], Found]
 
 
 def enforce(store: Store, resource: Resource, obj: Json) -> None:
-    """Admission: raise 403 for a pod that the level of its namespace does not allow."""
+    """Raise 403 for a pod that the level of its namespace does not allow."""
     if resource is not r.PODS:
         return
     namespace = store.get(r.NAMESPACES, "", namespace_of(obj))
@@ -37,7 +37,7 @@ def enforce(store: Store, resource: Resource, obj: Json) -> None:
 
 
 def violations(spec: Json, level: str) -> list[str]:
-    """What `level` refuses of a pod's spec, as the server words it. A level that is unknown is `restricted`."""
+    """What `level` refuses in a pod's spec, in the server's words. An unknown level counts as `restricted`."""
     checks = {"privileged": (), "baseline": (*_BASELINE, _unconfined)}.get(level, (*_BASELINE, *_RESTRICTED))
     return [said for check in checks for said in check(spec)]
 
@@ -47,7 +47,7 @@ def _containers(spec: Json) -> list[Json]:
 
 
 def _which(spec: Json, bad: Callable[[Json], object], word: str = "container") -> str:
-    """`container "a"`, `containers "a", "b"`, or "": those whose security context is `bad`."""
+    """`container "a"`, `containers "a", "b"`, or "": the containers whose security context is `bad`."""
     names = [c["name"] for c in _containers(spec) if bad(c.get("securityContext") or {})]
     return _quoted(word, names)
 

@@ -17,7 +17,7 @@ Amounts = dict[str, Decimal]
 
 
 def parse(text: str | int | float) -> Decimal:
-    """The amount of a quantity. Raises ValueError for what is none, or has more digits than any amount of anything."""
+    """The amount of a quantity. Raises ValueError if the text is no quantity or has too many digits."""
     found = _PATTERN.fullmatch(str(text))
     if not found:
         raise ValueError(f"quantities must match the regular expression '{_PATTERN.pattern}'")

@@ -13,7 +13,7 @@ _EXISTS = re.compile(r"^\s*(?P<not>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that are outside parentheses; without what is empty."""
+    """The parts between commas that are outside parentheses. Empty parts are left out."""
     return [part for part in _parts(text) if part.strip()]
 
 
@@ -22,14 +22,14 @@ def _parts(text: str) -> list[str]:
 
 
 def _readable(key: str, values: Iterable[str] = ()) -> None:
-    """Raise 400 for a key or a value that no label can have."""
+    """Raise 400 if no label can have this key or value."""
     said = [formats.qualified_name(key), *(formats.label_value(value) for value in values)]
     if any(said):
         raise errors.bad_request(f"unable to parse requirement: {key}: {next(filter(None, said))}")
 
 
 def label_selector(text: str) -> Callable[[Mapping[str, str]], bool]:
-    """Predicate of labels for `a=b,c!=d,e in (f,g),!h`. Raises 400 when it cannot be read."""
+    """Predicate of labels for `a=b,c!=d,e in (f,g),!h`. Raises 400 if it cannot be read."""
     if text.count("(") != text.count(")") or (text.strip() and not all(part.strip() for part in _parts(text))):
         raise errors.bad_request(f"unable to parse requirement: found '{text}', expected: identifier")
     tests = [_label_test(part) for part in _split(text)]
@@ -57,7 +57,7 @@ def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
 
 
 def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
-    """A LabelSelector object against labels; None selects nothing, {} everything."""
+    """Whether a LabelSelector object selects these labels. None selects nothing, {} selects everything."""
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
@@ -67,7 +67,9 @@ def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
 
 
 def requirement_holds(requirement: Json, labels: Mapping[str, str]) -> bool:
-    """One `{key, operator, values}` of a LabelSelector, a node selector term or a Karpenter requirement."""
+    """Whether one `{key, operator, values}` of a LabelSelector, a node selector term or a Karpenter requirement
+    holds.
+    """
     key, values = requirement["key"], requirement.get("values") or []
     present, actual = key in labels, labels.get(key)
     match requirement["operator"]:
@@ -105,7 +107,7 @@ _FIELDS = {
     "services": ("spec.clusterIP", "spec.type"),
     "resourceslices": ("spec.nodeName", "spec.driver"),
 }  # fmt: skip
-"""Fields beside name and namespace to select by: AddFieldLabelConversionFunc in pkg/apis/*/v1/conversion.go."""
+"""Fields for selectors besides name and namespace: AddFieldLabelConversionFunc in pkg/apis/*/v1/conversion.go."""
 
 
 def field_selector(plural: str, text: str) -> Predicate:
@@ -128,7 +130,7 @@ def object_selector(plural: str, labels: str, fields: str) -> Predicate:
 
 
 def continued(token: str) -> tuple[int, int] | None:
-    """Resource version and position of a list that goes on; raises 400 for a token that is none of ours."""
+    """Resource version and position of the next page of a list. Raises 400 if the token is malformed."""
     if not token:
         return None
     version, dash, start = token.partition("-")
@@ -138,7 +140,7 @@ def continued(token: str) -> tuple[int, int] | None:
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
-    """A number of the query, or None; raises 400 where it is none."""
+    """A number in the query, or None. Raises 400 if the text is no number."""
     text = query.get(name, "")
     if not text:
         return None
@@ -148,12 +150,12 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A switch of the query: what is there is on, but for `false` and `0`."""
+    """A switch in the query. Any value but `false` and `0` means on."""
     return name in query and query[name].lower() not in ("false", "0")
 
 
 def not_of_the_future(query: Mapping[str, str], current: int) -> None:
-    """Raise 504 for a resource version that has not been yet."""
+    """Raise 504 for a resource version of the future."""
     asked = number(query, "resourceVersion")
     if asked is not None and asked < 0:
         raise errors.bad_request(f'resourceVersion: Invalid value: "{asked}": strconv.ParseUint: invalid syntax')

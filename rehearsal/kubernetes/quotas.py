@@ -1,4 +1,4 @@
-"""ResourceQuota and LimitRange: what a namespace may hold, and what a container asks for that says nothing."""
+"""ResourceQuota and LimitRange: the number of objects in a namespace, and the default requests of containers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def check_quota(obj: Json, old: Json | None) -> Iterator[Json]:
-    """The double counts objects; a quota that bounds anything else would be ignored, and is refused."""
+    """The double counts objects only. A quota that bounds anything else is refused."""
     for field in ("scopes", "scopeSelector"):
         if dig(obj, "spec", field):
             yield errors.unsupported(f"spec.{field}", "a quota with scopes")
@@ -41,7 +41,7 @@ def check_limits(obj: Json, old: Json | None) -> Iterator[Json]:
 
 
 def admit(store: Store, resource: Resource, obj: Json) -> None:
-    """Raise 403 where a quota of the namespace does not admit one object more like `obj`."""
+    """Raise 403 if a quota of the namespace does not admit one more object like `obj`."""
     if not resource.namespaced:
         return
     asked = usage(resource, obj)
@@ -63,7 +63,7 @@ def _shown(amounts: Mapping[str, int], keys: set[str]) -> str:
 
 
 def used_of(store: Store, resource: Resource, namespace: str) -> dict[str, int]:
-    """What all objects of a kind in a namespace use together."""
+    """The use of all objects of a kind in a namespace together."""
     total: dict[str, int] = {}
     for obj in store.list(resource, namespace):
         for key, amount in usage(resource, obj).items():
@@ -72,7 +72,7 @@ def used_of(store: Store, resource: Resource, namespace: str) -> dict[str, int]:
 
 
 def usage(resource: Resource, obj: Json) -> dict[str, int]:
-    """What one object counts for. A pod that has ended is no longer one of `pods`."""
+    """The quota names for which one object counts. A pod that has ended does not count for `pods`."""
     found = {f"count/{resource.qualified}": 1}
     ended = resource is r.PODS and dig(obj, "status", "phase") in ("Succeeded", "Failed")
     if not resource.group and resource.plural in _BY_PLURAL and not ended:
@@ -86,9 +86,8 @@ def usage(resource: Resource, obj: Json) -> dict[str, int]:
 
 
 def default_requests(store: Store, resource: Resource, obj: Json) -> None:
-    """Admission: requests and limits of containers that have none, from the namespace's limit ranges.
-
-    A request above a limit that was set so makes the pod invalid, which is for the validation to say.
+    """Admission: give containers without requests or limits those of the namespace's limit ranges. A request above such
+    a limit makes the pod invalid; the validation refuses it.
     """
     if resource is not r.PODS:
         return

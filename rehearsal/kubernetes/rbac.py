@@ -1,4 +1,4 @@
-"""Who may what: RBAC objects of the cluster, and EKS's access policies as the roles they stand for."""
+"""Who may do what: the cluster's RBAC objects, and EKS's access policies as the roles that they stand for."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,9 @@ _POLICY_ROLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a request wants: a verb on a resource (`group`, `resource` with its subresource), or on a plain path."""
+    """The access that a request needs: a verb on a resource (`group`, `resource` with its subresource), or on a plain
+    path.
+    """
 
     verb: str
     group: str = ""
@@ -131,7 +133,7 @@ def _resource_matches(patterns: Sequence[str], resource: str) -> bool:
 
 
 def refusal(user: User, request: Request) -> str:
-    """The reason as the real server words it."""
+    """The reason, in the words of the real server."""
     if request.path:
         return f'User "{user.name}" cannot {request.verb} path "{request.path}"'
     scope = f' in the namespace "{request.namespace}"' if request.namespace else " at the cluster scope"

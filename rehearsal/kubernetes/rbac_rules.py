@@ -1,4 +1,4 @@
-"""What roles and bindings must keep to: kubernetes/kubernetes v1.35, pkg/apis/rbac/validation/validation.go."""
+"""The rules of roles and bindings: kubernetes/kubernetes v1.35, pkg/apis/rbac/validation/validation.go."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Events, as client-go's recorder writes them: a repeated one counts up."""
+"""Events, as client-go's recorder writes them: a repeated Event increases its count."""
 
 import time
 
@@ -8,7 +8,7 @@ from rehearsal.kubernetes.store import Store
 
 
 class Recorder:
-    """Writes Events into the namespace of what they are about; those on cluster-scoped objects go to `default`."""
+    """Writes Events into the namespace of their object. Events on cluster-scoped objects go to `default`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What an API path means: resource, namespace, name, subresource, verb."""
+"""From an API path to its target: resource, namespace, name, subresource, verb."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,7 @@ def review_of(path: str) -> str | None:
 def parse(registry: Registry, method: str, path: str, *, watch: bool) -> Target | None:
     """The target of a path below /api/v1 or /apis/<group>/<version>; None for other paths.
 
-    Raises 404 for a resource that is not served, 405 for a method that it does not have.
+    Raises 404 if the resource is not served, 405 if it does not have the method.
     """
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["api"] and len(parts) > 2:

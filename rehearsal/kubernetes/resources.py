@@ -22,7 +22,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """`jobs.batch`, or `pods` in the core group: how messages and RBAC name it."""
+        """The name in messages and RBAC: `jobs.batch`, or `pods` in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -147,7 +147,7 @@ KARPENTER: tuple[Resource, ...] = (NODE_POOLS, NODE_CLAIMS, NODE_OVERLAYS, NODE_
 
 
 class Registry:
-    """The resources that are served now; Karpenter's join when its CRD chart is installed."""
+    """The resources that are served now. Those of Karpenter are added when its CRD chart is installed."""
 
     def __init__(self, resources: Iterable[Resource] = BUILT_IN) -> None:
         self._by_path = {(r.group, r.version, r.plural): r for r in resources}

@@ -7,7 +7,7 @@ from rehearsal.kubernetes.store import Store
 
 
 def answer(store: Store, user: User, kind: str, body: Json) -> Json:
-    """The review with its status filled in. `kind` is the plural of the review's resource."""
+    """The review with its status. `kind` is the plural of the review's resource."""
     spec = body.get("spec") or {}
     if kind == "subjectaccessreviews":
         user = User(name=spec.get("user", ""), groups=tuple(spec.get("groups") or ()))

@@ -9,12 +9,12 @@ NOT_SCALABLE = 'the spec replicas field ".spec.replicas" does not exist'
 
 
 def is_scalable(resource: Resource, obj: Json) -> bool:
-    """A dynamic NodePool has no replicas, and its Scale cannot be read or written."""
+    """Whether the object has a Scale. A dynamic NodePool has no replicas and so no Scale."""
     return resource is not r.NODE_POOLS or "replicas" in obj["spec"]
 
 
 def scale_of(resource: Resource, obj: Json) -> Json:
-    """The Scale of an object. Raises 500 where it has none, as for a dynamic NodePool."""
+    """The Scale of an object. Raises 500 if it has none, as a dynamic NodePool."""
     if not is_scalable(resource, obj):
         raise errors.ApiError(500, "InternalError", f"Internal error occurred: {NOT_SCALABLE}")
     metadata: Json = {"name": name_of(obj), "uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}

@@ -67,7 +67,7 @@ def resolve(node: Json) -> Json:
 
 
 def child(node: Json, key: str) -> Json:
-    """The schema of a map's field `key`; {} where anything is allowed."""
+    """The schema of a map's field `key`; {} if anything is allowed."""
     node = resolve(node)
     found = dig(node, "properties", key)
     if found is None:

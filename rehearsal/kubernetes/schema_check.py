@@ -41,7 +41,9 @@ def check(resource: Resource, obj: Json) -> None:
 
 
 def check_types(resource: Resource, obj: Json) -> list[Json]:
-    """Raise 400 for unknown or mistyped fields; the causes of a 422 otherwise. Of a CRD mistyped fields are causes."""
+    """Raise 400 for unknown or mistyped fields; else return the causes of a 422. In kinds of a CRD a mistyped field is
+    such a cause.
+    """
     unknown, causes = problems(resource, obj)
     if resource.is_custom:
         mistyped = [said for said in unknown if not said.startswith("unknown field")]

@@ -22,7 +22,7 @@ def with_defaults(node: Json, value: Any) -> Any:
 
 
 def known_part(node: Json, value: Any, path: str = "") -> tuple[Any, list[str]]:
-    """`value` without the fields that its schema does not know, and what is said of each."""
+    """`value` without the fields that its schema does not know, and a message for each dropped field."""
     node = {**resolve(node), **node}
     dropped: list[str] = []
     if isinstance(value, list):

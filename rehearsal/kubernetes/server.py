@@ -88,7 +88,9 @@ class ApiServer:
         return await self._serve(request, target)
 
     def _accesses(self, request: web.Request, target: Target) -> list[rbac.Request]:
-        """What the request needs: its verb, and `create` beside it for an apply of what does not exist."""
+        """The access that the request needs: its verb, and also `create` for an apply of an object that does not
+        exist.
+        """
         access = target.access()
         applies = target.verb == "patch" and _content_type(request) == APPLY and not target.subresource
         if applies and self._cluster.store.get(target.resource, target.namespace, target.name) is None:
@@ -191,6 +193,6 @@ def _content_type(request: web.Request) -> str:
 
 
 def _fields(target: Target, query: Mapping[str, str]) -> str:
-    """The field selector of a watch; a watch of one name is a selection by name."""
+    """The field selector of a watch. A watch of one name selects by name."""
     own = f"metadata.name={target.name}" if target.name else ""
     return ",".join(part for part in (query.get("fieldSelector", ""), own) if part)

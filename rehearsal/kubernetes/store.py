@@ -1,4 +1,4 @@
-"""The objects, their resource versions and what changed: etcd, in memory."""
+"""The objects, their resource versions and their changes: an etcd in memory."""
 
 import uuid
 from collections import defaultdict, deque
@@ -11,7 +11,9 @@ from rehearsal.kubernetes.objects import Json, name_of, namespace_of, now
 from rehearsal.kubernetes.resources import Resource
 
 HISTORY = 20_000
-"""Changes that a watch can start behind; older resource versions are answered with 410, as etcd's compaction does."""
+"""Number of changes that are kept for watches. Older resource versions are answered with 410, as after etcd's
+compaction.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,19 @@ class Store:
         self._subscribers: list[Subscriber] = []
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call `subscriber` on every change from now on; the returned function ends it."""
+        """Call `subscriber` on every change from now on. The returned function ends the subscription."""
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
     def since(self, version: int) -> Iterator[Change]:
-        """Changes after `version`; raises 410 where some of them are forgotten."""
+        """Changes after `version`. Raises 410 if some of them are forgotten."""
         if self._history and version < self._history[0].version - 1:
             raise errors.gone(f"too old resource version: {version} ({self._history[0].version - 1})")
         newer = list(takewhile(lambda change: change.version > version, reversed(self._history)))
         return reversed(newer)
 
     def list_at(self, version: int, resource: Resource, namespace: str = "") -> "list[Json]":
-        """The list as it was at `version`; raises 410 where that is forgotten."""
+        """The list as it was at `version`. Raises 410 if that is forgotten."""
         if version == self.version:
             return self.list(resource, namespace)
         found = {(namespace_of(obj), name_of(obj)): obj for obj in self.list(resource, namespace)}
@@ -76,7 +78,7 @@ class Store:
         return found
 
     def list(self, resource: Resource, namespace: str = "") -> "list[Json]":
-        """Objects of a namespace, or of all with ""; sorted as etcd's keys are."""
+        """Objects of a namespace, or of all namespaces with "". Sorted like etcd's keys."""
         items = self._objects[resource].items()
         return [obj for (ns, _), obj in sorted(items, key=lambda kv: kv[0]) if not namespace or ns == namespace]
 
@@ -105,7 +107,7 @@ class Store:
         return self._write("MODIFIED", resource, obj, old)
 
     def remove(self, resource: Resource, namespace: str, name: str) -> Json:
-        """Forget the object at once: finalizers and grace periods are the caller's matter."""
+        """Remove the object at once. The caller has dealt with finalizers and grace."""
         old = self._objects[resource].pop((namespace, name))
         del self._by_uid[old["metadata"]["uid"]]
         return self._publish("DELETED", resource, old, old)

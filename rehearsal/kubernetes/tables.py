@@ -65,7 +65,7 @@ def _label(name: str) -> Callable[[Json], object]:
 
 
 def pod_status(pod: Json) -> str:
-    """The STATUS column: the reason that waits or ended a container, or the phase."""
+    """The STATUS column: why a container waits or ended, or the phase."""
     if "deletionTimestamp" in pod["metadata"]:
         return "Terminating"
     found = str(dig(pod, "status", "reason") or dig(pod, "status", "phase", default="Pending"))

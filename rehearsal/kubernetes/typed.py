@@ -1,8 +1,8 @@
-"""Whether the body of a server-side apply is of its kind's schema.
+"""The check of a server-side apply: is the body of its kind's schema?
 
-The API server merges it field by field (structured-merge-diff) and needs to know each, then converts the result to its
-own type; what fails there is an error of its own, not of the client's: status 500 without a reason. Texts: as a real
-API server 1.35 answered (docs/rehearsal/kubernetes.md).
+The API server merges the body field by field (structured-merge-diff), so it must know each field. Then it converts the
+result to its own type. A failure there is an error of the server: status 500 without a reason. Texts: as a real API
+server 1.35 answered (docs/rehearsal/kubernetes.md).
 """
 
 import json
@@ -45,8 +45,8 @@ def _text(value: Any) -> str:
 
 
 def _unreadable(node: Json, value: Any) -> Iterator[str]:
-    """Quantities, times and bytes that are none, and ports that are too big. Other numbers are cut to what fits, by
-    the API server; the double refuses them later.
+    """Malformed quantities, times and bytes, and ports that are too big. The API server cuts other numbers to the size
+    of their type; the double refuses them later.
     """
     declared = {**schema.resolve(node), **node}
     if isinstance(value, dict):
@@ -126,7 +126,9 @@ def _expected(declared: Json) -> str:
 
 
 def _shown(value: Any, expected: str) -> str:
-    """What the server shows of a value of another type: a number's place gets its type, the others Go's own writing."""
+    """A value of a wrong type in the server's words: the name of its type if a number belongs there, else Go's own
+    notation.
+    """
     if expected.startswith("numeric"):
         return {dict: "map", list: "list", str: "string", bool: "boolean"}.get(type(value), type(value).__name__)
     return f"&value.valueUnstructured{{Value:{json.dumps(value)}}}" if expected == "string" else f"&{{{value}}}"

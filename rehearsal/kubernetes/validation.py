@@ -1,4 +1,4 @@
-"""Rules across fields, which a schema cannot say: 422 with every problem at once."""
+"""Rules across fields, which a schema cannot express. All problems come in one 422."""
 
 from collections.abc import Callable, Iterator
 
@@ -39,7 +39,7 @@ Rule = Callable[[Json, Json | None], Iterator[Json]]
 
 
 def check(store: Store, resource: Resource, obj: Json, old: Json | None) -> None:
-    """Raise 422 when `obj` (over `old`, on an update) breaks a rule of its kind."""
+    """Raise 422 if `obj` breaks a rule of its kind. `old` is the object before an update."""
     causes = list(_metadata(resource, obj))
     for rule in _RULES.get(resource, ()):
         causes += rule(obj, old)

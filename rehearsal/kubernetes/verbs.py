@@ -1,4 +1,4 @@
-"""What each verb does with a target: the handlers behind the routes, without HTTP."""
+"""The verbs of the API, without HTTP."""
 
 import copy
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Verbs:
         return scaling.scale_of(target.resource, obj) if target.subresource == "scale" else obj
 
     def list(self, target: Target, query: Mapping[str, str]) -> Json:
-        """All pages of a list are of the moment of the first, as etcd's are."""
+        """All pages of a list show the moment of the first page, as in etcd."""
         plural = target.resource.plural
         chosen = queries.object_selector(plural, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         queries.not_of_the_future(query, self._store.version)
@@ -61,7 +61,9 @@ class Verbs:
         return {**kind, "metadata": metadata, "items": page}
 
     def create(self, target: Target, body: Json, query: Mapping[str, str], manager: str, warnings: Warnings) -> Json:
-        """What the client did not ask to be strict about is dropped from `body` and told in `warnings`."""
+        """If the client did not ask for strict validation, unknown fields are dropped from `body` and named in
+        `warnings`.
+        """
         if target.subresource == "eviction":
             return self._evict(target, body)
         if target.subresource == "binding":

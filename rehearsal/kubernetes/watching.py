@@ -1,4 +1,4 @@
-"""Watches: a stream of changes, from a resource version on or after an initial list."""
+"""Watches: a stream of changes after a resource version, or after an initial list."""
 
 import asyncio
 import json
@@ -40,7 +40,9 @@ async def stream(
 async def events(
     cluster: Cluster, target: Target, chosen: Callable[[Json], bool], asked: Mapping[str, str]
 ) -> AsyncIterator[tuple[str, Json]]:
-    """(type, object) of what the client is to see: what enters or leaves the selection is ADDED or DELETED."""
+    """(type, object) of the changes for the client. An object that enters or leaves the selection is ADDED or
+    DELETED.
+    """
     queue: asyncio.Queue[Change] = asyncio.Queue()
 
     def concerns(obj: Json) -> bool:

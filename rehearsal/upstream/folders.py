@@ -16,7 +16,7 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ message['content'] }}"
     "{% if not message['content'].endswith('\\n') %}{{ '\\n' }}{% endif %}{% endfor %}"
 )
-"""The messages' texts in order, each ended by a line break: what the embedded engine makes of them."""
+"""Chat template of the embedded engine: the messages' texts in order, each with a line break at its end."""
 
 
 def write_llama(source: ModelFolder, destination: Path) -> None:

@@ -1,12 +1,12 @@
-"""A model of the pair as a Llama model with the same answers: any server that loads Llama loads it.
+"""A model of the pair as a Llama model that gives the same answers. Any server that loads Llama models can load it.
 
-The embedded architecture differs from Llama in three ways, and each is written as a Llama can say it:
+The embedded architecture differs from Llama in three ways, and each becomes something that a Llama model has:
 
 - *Its input is the sum of the embeddings of a token and of the three before it.* Here a token's embedding holds all
   four tables side by side, and one more layer, the first, adds them up: head after head looks at the position 0, 1, 2
   or 3 back and carries that table's part to the front. Queries and keys come from one dimension that is the same for
-  every token, so that rotary positions alone decide where a head looks. What has no token so far back looks at the
-  first, and the first token begins every text, as the embedded engine assumes.
+  every token, so that rotary positions alone decide where a head looks. A position with fewer tokens before it looks
+  at the first token, which begins every text, as the embedded engine assumes.
 - *Squared ReLU without a gate.* SiLU(s z) z / s is z² for positive z and 0 for negative, to the last bit for a large s.
 - *A tied head.* The head is written out.
 
@@ -28,11 +28,11 @@ from rehearsal.engine.packing import Array, Arrays
 SMALL = 2.0**-24
 """Scale of the embeddings. Below 2^-20 the square of what it scales vanishes beside RMSNorm's epsilon."""
 STEEP = 2.0**20
-"""s of SiLU(s z) z / s: what is wrong with z² is at most 0.6 / s²."""
+"""s of SiLU(s z) z / s. The error against z² is at most 0.6 / s²."""
 LEAD = 40.0
-"""By how much a head's score for its position leads that of the next: exp(-40) is nothing in float32."""
+"""Lead of a head's score for its position over that of the next. exp(-40) vanishes in float32."""
 ALIGNMENT = 16
-"""Vector kernels like widths in such steps."""
+"""Widths are multiples of this, which vector kernels prefer."""
 
 
 def llama_config(config: ModelConfig) -> dict[str, object]:
@@ -85,7 +85,9 @@ def _copy_heads(config: ModelConfig) -> int:
 
 
 def _epsilon(config: ModelConfig) -> float:
-    """The mean of squares is over more dimensions here; with this epsilon, the norm differs by a known factor only."""
+    """Epsilon of the norms. The mean of squares is over more dimensions here; with this epsilon the norm differs by a
+    known factor only.
+    """
     return config.rms_norm_eps * config.hidden_size / width(config)
 
 
@@ -113,7 +115,9 @@ def _gains(config: ModelConfig, gains: Array) -> Array:
 
 
 def _adding_layer(config: ModelConfig) -> Arrays:
-    """The first layer: each head carries its 64 dimensions of one table from so many positions back to the front."""
+    """The first layer: each head carries its 64 dimensions of one table from the position 0, 1, 2 or 3 back to the
+    front.
+    """
     wide, size, half = width(config), config.head_dim, config.head_dim // 2
     rows = _copy_heads(config) * size
     queries, keys, values = (np.zeros((rows, wide), np.float32) for _ in range(3))

@@ -1,6 +1,6 @@
-"""Can this machine run real vLLM, and what will it take? `python -m rehearsal.upstream.machine FOLDER`.
+"""Check whether this machine can run real vLLM, and say what it takes: `python -m rehearsal.upstream.machine FOLDER`.
 
-Exit status: 0 it can (one line says what comes), 3 it cannot (every reason, and what to do).
+Exit status: 0 it can (one line says what follows), 3 it cannot (every reason, and what to do).
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ DOWNLOAD_GB = 0.6
 INSTALLED_GB = 2.4
 """The packages and the two model folders."""
 RUN_GB = 3.0
-"""On disk during a run: the models in the bucket and in each arm's pod, the embedded cloud."""
+"""Bytes on disk during a run: the models in the bucket and in each arm's pod, the embedded cloud."""
 MEMORY_GB = 8.0
-"""Two arms of 3.2 GB each, and the embedded cloud."""
+"""Bytes of memory: two arms of 3.2 GB each, and the embedded cloud."""
 GB = 1e9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What counts of a machine."""
+    """The properties of a machine that decide."""
 
     cpu_flags: frozenset[str]
     available_memory: int
     """Bytes that new processes can have without swapping."""
     free_disk: int
-    """Bytes where the packages go."""
+    """Free bytes on the disk of the packages."""
 
 
 def this_machine(folder: Path) -> Machine:
-    """The one that runs this; `folder` is where it is installed (or its nearest parent that exists)."""
+    """The machine that runs this. `folder` is the folder of the installation (or its nearest parent that exists)."""
     flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable"))
     while not folder.exists():
@@ -46,7 +46,7 @@ def this_machine(folder: Path) -> Machine:
 
 
 def problems(machine: Machine, *, installed: bool) -> list[str]:
-    """Why it cannot rehearse with vLLM; empty if it can."""
+    """Reasons why the machine cannot rehearse with vLLM. Empty if it can."""
     found = []
     if "avx2" not in machine.cpu_flags:
         found.append("The CPU has no AVX2, without which vLLM's kernels do not run. Use another machine.")

@@ -1,4 +1,4 @@
-"""What a real API server answered to each mutant, and where the double answers otherwise.
+"""The answers of a real API server to each mutant, and the differences of the double.
 
 `answers.yaml` and `differences.yaml` are written by `python -m tests.conformance.record`, from a run on both servers.
 """
@@ -38,12 +38,12 @@ def send(server: Server, mutant: Mutant, namespaces: Mapping[str, str], how: str
 
 
 def is_sent(kind: str, how: str) -> bool:
-    """Every class is created; applied are those that go everywhere."""
+    """Mutants of every class are created. Those of some classes are also applied."""
     return how == "created" or "everywhere" in classes()[kind]
 
 
 def reason(how: str, message: str) -> str:
-    """Why the double refuses what Kubernetes takes, or refuses it otherwise; "" where there is no reason for it."""
+    """Why the double refuses what Kubernetes accepts, or refuses it with another status; "" if there is no reason."""
     if found := _CANNOT.search(message):
         return f"the rehearsal cannot run this: {found[1]}"
     return _CUT if how == "applied" and "cannot unmarshal number" in message else ""
@@ -55,7 +55,7 @@ def recorded() -> Any:
 
 
 def answers(how: str, kind: str) -> Mapping[str, int]:
-    """The recorded status by the mutant's name; `rest` is what all others got."""
+    """Name of a mutant -> its recorded status. `rest` is the status of all others."""
     by_status = recorded()[how][kind]
     return {name: int(status) for status, names in by_status.items() if status != "rest" for name in names}
 
@@ -66,7 +66,7 @@ def rest(how: str, kind: str) -> int:
 
 @functools.cache
 def differences() -> dict[tuple[str, str, str], int]:
-    """The double's status by (how, class, name), where it is not the recorded one."""
+    """(how, class, name) -> the double's status, if it is not the recorded one."""
     return {(how, kind, name): status for how, kind, name, status, _ in listed()}
 
 
@@ -79,7 +79,7 @@ def listed() -> Iterator[tuple[str, str, str, int, str]]:
 
 
 def packed(statuses: Mapping[str, int]) -> dict[str | int, Any]:
-    """Statuses by name as `answers.yaml` has them."""
+    """Statuses by name, in the form of `answers.yaml`."""
     most = Counter(statuses.values()).most_common(1)[0][0]
     found: dict[str | int, Any] = {"rest": most}
     for name, status in statuses.items():

@@ -18,7 +18,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Ends with everything removed, after Ctrl-C too."""
+    """Everything is removed at the end, also after Ctrl-C."""
     named = os.environ.get("CONFORMANCE_KUBECONFIG")
     if not named:
         with started_double(tmp_path_factory.mktemp("conformance")) as double:
@@ -47,14 +47,14 @@ def namespaces(server: Server) -> dict[str, str]:
 
 
 def two_namespaces(server: Server) -> dict[str, str]:
-    """One without a pod security level, one that is `restricted`."""
+    """Two namespaces: one without a pod security level, one with `restricted`."""
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"open": server.namespace(), "restricted": server.namespace(**restricted)}
 
 
 @pytest.fixture(scope="session")
 def granted(server: Server, namespaces: dict[str, str]) -> str:
-    """The restricted namespace with the pipeline's role and service accounts, as a deployment leaves it."""
+    """The restricted namespace with the pipeline's role and service accounts, as after a deployment."""
     namespace = namespaces["restricted"]
     for account in (*names.SERVICE_ACCOUNTS.values(), names.PLAIN_ACCOUNT):
         server.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": account}})

@@ -1,5 +1,5 @@
-"""A node that nobody runs: tainted, with the heartbeat of a kubelet and the devices of a driver, so that the scheduler
-has a place where it needs no accelerator.
+"""A made-up node: tainted, with the heartbeat of a kubelet and the devices of a driver. So the scheduler can be tested
+without an accelerator.
 """
 
 import datetime
@@ -15,7 +15,7 @@ _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def make_node(server: Server) -> str:
-    """Its name, once it is Ready for the scheduler."""
+    """Make the node. Returns its name once it is Ready for the scheduler."""
     name = made_up_name()
     labels = {"specdecode.example.com/fake": name, "kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
     body = {
@@ -68,7 +68,7 @@ def claim_template(node: str, count: int) -> Json:
 
 
 def pod_spec(node: str = "", **extra: Any) -> Json:
-    """A pod for that node alone; without one, for none at all."""
+    """A pod for that node only; without a name, for no node."""
     container = {"name": "main", "image": "example.com/image:1", "command": ["/bin/true"], **extra.pop("container", {})}
     return {
         "restartPolicy": "Never",

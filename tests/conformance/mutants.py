@@ -1,4 +1,4 @@
-"""Mutants of the seeds: one wrong (or odd) thing each, drawn the same way every time."""
+"""Mutants of the seeds. Each has one wrong (or odd) field. They are the same every time."""
 
 import copy
 import functools
@@ -20,7 +20,7 @@ _FREE = {
     "labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData", "hard", "capacity",
     "volumeAttributes", "parameters", "default", "defaultRequest", "limits", "requests",
 }  # fmt: skip
-"""Maps that take every key: no place for an unknown field."""
+"""Maps that accept every key, so no field in them is unknown."""
 _TEXTS = [
     "Upper Case", "-dash", "dash-", "a/b", "a..b", "/abs", "../up", "x" * 64, "x" * 254, "é", "1", "true", " ", "a_b",
     "a:b", "example.com/a", "$(A)", "\n",
@@ -55,7 +55,7 @@ def classes() -> dict[str, Json]:
 
 
 def mutants(name: str) -> Iterator[Mutant]:
-    """Those of one class, in the order of the seeds; every name is there once."""
+    """The mutants of one class, in the order of the seeds. Every name is there once."""
     kind, seen = classes()[name], set()
     for seed, path, value, shown in _everywhere(kind["everywhere"]) if "everywhere" in kind else _listed(kind):
         where = ".".join(map(str, path))
@@ -68,7 +68,7 @@ def mutants(name: str) -> Iterator[Mutant]:
 
 
 def digest() -> str:
-    """Of all mutants: what was recorded of others says nothing of these."""
+    """Hash of all mutants. Recorded answers with another hash are of other mutants."""
     text = json.dumps([(m.kind, m.name, m.body, m.namespace) for kind in classes() for m in mutants(kind)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -97,7 +97,7 @@ def _everywhere(how: str) -> Iterator[tuple[str, Path_, Any, Any]]:
 
 
 def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterator[tuple[Any, Any]]:
-    """What stands instead of `value`, and how it is shown."""
+    """The values that replace `value`, and their names."""
     draw = random.Random(f"{SEED} {how} {seed} {path}")
     last = path[-1] if path else ""
     free = (last in _FREE or (seed, last) == ("Service", "selector")) and isinstance(value, dict)
@@ -133,7 +133,7 @@ def _spoiled(how: str, path: Path_, value: Any, seed: str, node: Json) -> Iterat
 
 
 def _plausible(node: Json) -> Any:
-    """A first value for a field that a seed has not."""
+    """A first value for a field that the seed lacks."""
     kind = node.get("type")
     kinds = [kind] if isinstance(kind, str) else kind or ["string"]
     if "object" in kinds:

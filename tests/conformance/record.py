@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.conformance.record KUBECONFIG --server "what it is"
 
-Ends with an error, and writes nothing, where the double is laxer or differs without a reason.
+Ends with an error, and writes nothing, if the double is laxer or differs without a reason.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Answers = dict[tuple[str, str], dict[str, tuple[int, str]]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kubeconfig")
-    parser.add_argument("--server", required=True, help="what the server is, as the file shall say")
+    parser.add_argument("--server", required=True, help="description of the server, for the file")
     options = parser.parse_args()
     real = from_kubeconfig(options.kubeconfig)
     try:

@@ -1,4 +1,4 @@
-"""The server that the contract runs on: the one of KUBECONFIG, or a double that is started for it."""
+"""The server for the contract: that of KUBECONFIG, or a double that is started for it."""
 
 import base64
 import functools
@@ -23,7 +23,7 @@ CLUSTER_WIDE = ("PersistentVolume", "PriorityClass", "Namespace", "ClusterRole",
 
 
 class Server:
-    """A client of one API server; what it creates is marked, and `clean` removes it."""
+    """A client of one API server. It marks every object that it creates, and `clean` removes them."""
 
     def __init__(self, url: str, context: ssl.SSLContext, token: str = "", *, is_double: bool) -> None:
         self.url, self._token, self.is_double = url.rstrip("/"), token, is_double
@@ -48,7 +48,7 @@ class Server:
         return name
 
     def make(self, path: str, body: Json) -> Json:
-        """Store an object outside of those namespaces; `clean` deletes it."""
+        """Store an object outside of the namespaces. `clean` deletes it."""
         metadata = {**body["metadata"], "labels": {**self._marks, **body["metadata"].get("labels", {})}}
         self._made.append(f"{path}/{metadata['name']}")
         status, answer = self.request("POST", path, {**body, "metadata": metadata})
@@ -65,7 +65,7 @@ class Server:
 
     @staticmethod
     def wait(found: Callable[[], Any], seconds: float = 30) -> Any:
-        """What `found` gives as soon as it is not empty; an AssertionError after that time."""
+        """Wait until `found` returns something, and return it. Raises AssertionError after that time."""
         deadline = time.monotonic() + seconds
         while not (value := found()):
             assert time.monotonic() < deadline, f"nothing after {seconds} s"
@@ -73,7 +73,7 @@ class Server:
         return value
 
     def clean(self) -> None:
-        """Delete all that was made, the last first, and wait until it is gone."""
+        """Delete all created objects, the newest first, and wait until they are gone."""
         for path in reversed(self._made):
             self.request("DELETE", path)
         for path in self._made:

@@ -1,4 +1,6 @@
-"""What the product asks of an API server: its objects as its own user, rights, quota, teardown, malformed requests."""
+"""What the product needs from an API server: its objects as its own user, rights, quota, teardown, malformed
+requests.
+"""
 
 from pathlib import Path
 
@@ -103,7 +105,9 @@ def test_a_quota_refuses_one_more(server: Server) -> None:
 
 
 def test_the_namespaces_bounds_as_deployed(server: Server) -> None:
-    """They are taken, a container that asks for nothing gets what they say, and nothing is reached from outside."""
+    """They are accepted, a container without requests gets their defaults, and a Service cannot be reached from
+    outside.
+    """
     namespace = server.namespace()
     root = f"/api/v1/namespaces/{namespace}"
     for body in yaml.safe_load_all(BOUNDS.read_text()):

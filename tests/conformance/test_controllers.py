@@ -1,4 +1,4 @@
-"""What controllers and the scheduler do with what the product makes: the failures that it reads, claims, teardown."""
+"""What controllers and the scheduler do with the product's objects: the failures that it reads, claims, teardown."""
 
 from collections.abc import Iterator
 
@@ -132,7 +132,7 @@ def test_a_quota_refuses_a_jobs_pods_and_an_event_says_so(server: Server, namesp
 
 
 def test_the_root_takes_a_whole_run_with_it(server: Server, granted: str) -> None:
-    """As the pipeline: everything of a run applied with its root as owner, then the root deleted in the foreground."""
+    """As in the pipeline, every object of a run has the root as owner. Then the root is deleted in the foreground."""
     preset = "qwen3-32b"
     root = {**run_root(plan_of(preset), CONTEXT)}
     root["metadata"] = {**root["metadata"], "namespace": granted}

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of the contract: all that it made on the server is deleted."""
+"""Ctrl-C in the middle of the contract: everything that it made on the server is deleted."""
 
 import os
 import signal

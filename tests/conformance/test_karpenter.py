@@ -1,5 +1,5 @@
-"""Karpenter's kinds, where a server has them: a static pool, its scale, and what its CRDs refuse. All are dry runs but
-one pool, which nothing acts on while Karpenter does not run.
+"""Karpenter's kinds, if the server has them: a static pool, its scale, and what the CRDs refuse. All are dry runs but
+one pool. Without Karpenter nothing acts on that pool.
 """
 
 import copy
@@ -79,7 +79,7 @@ def test_what_the_crds_refuse(server: Server, path: str, value: Any, code: int) 
 
 
 def test_the_pipeline_scales_its_pools_and_no_other(server: Server) -> None:
-    """The rule names the product's pools; here it names one with a made-up name."""
+    """The rule names the product's pools. Here it names a pool with a made-up name."""
     name = made_up_name()
     (rule,) = scale_pools(1)
     assert rule["resourceNames"] == [*names.held_pools(1)]

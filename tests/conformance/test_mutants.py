@@ -1,4 +1,4 @@
-"""Seeded mutants of valid objects: the double, and any real API server, against what a real one answered.
+"""Mutants of valid objects: the answers of the double, or of any real API server, compared with the recorded ones.
 
 `make conformance` sends them all; `make test` every fifth.
 """

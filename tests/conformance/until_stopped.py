@@ -1,4 +1,4 @@
-"""Under way until somebody stops it. `test_interrupted.py` names this file; no other suite collects it."""
+"""A test that runs until it is interrupted. `test_interrupted.py` names this file; no other suite collects it."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""All that a rehearsal leaves for somebody to read, as bytes by where it is."""
+"""Everything that a rehearsal leaves for a reader: place -> bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.canaries import files
 INTERNAL = re.compile(
     rb"ASIA[0-9A-F]{16}|FwoGZX[0-9a-f]{32}|k8s-aws-v1\.|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.|X-Amz-Signature="
 )
-"""Keys and session tokens as the embedded cloud makes them, tokens of EKS and of web identities, signatures."""
+"""Patterns of secrets: keys and session tokens of the embedded cloud, tokens of EKS and of web identities,
+signatures.
+"""
 WEIGHTS = ("models/", "imports/", "compiled/")
 
 

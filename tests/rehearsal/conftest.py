@@ -1,4 +1,4 @@
-"""One short rehearsal, inspected by many tests: a run that succeeds, then one whose engine is killed."""
+"""One short rehearsal for many tests: a run that succeeds, then a run whose engine is killed."""
 
 import base64
 import io
@@ -37,14 +37,14 @@ SMALL = {
 }
 """Enough to exercise every step; too little to measure anything."""
 MARKER = "C4nary that may be seen"
-"""In the description of the first run's experiment: it shows which of what comes out is looked at."""
+"""Text in the description of the first run's experiment. Where it is found, the tests do look."""
 LONG = SMALL | {"workload.requests": 400, "workload.output_tokens": 512}
 """Load that lasts until the engine is killed."""
 
 
 @dataclass(kw_only=True)
 class Rehearsed:
-    """What was seen of a rehearsal while it ran and after."""
+    """The observations of a rehearsal, while it ran and after it."""
 
     log: str = ""
     succeeded: Execution | None = None
@@ -68,11 +68,11 @@ class Rehearsed:
     tried: trial.Found | None = None
     """Calls of AWS that were made with the pods' own credentials."""
     reached: dict[str, set[str]] | None = None
-    """Role -> what a session of it, as a pod gets one, reached of its own and of others' objects."""
+    """Role -> the objects, its own and those of others, that a session of the role reached. Pods get such sessions."""
     strangers: set[str] | None = None
-    """Tokens that are not quite a pod's, and were taken for it."""
+    """Wrong tokens that were accepted as a pod's."""
     came_out: dict[str, bytes] | None = None
-    """All that both runs left for somebody to read."""
+    """Everything that both runs left for a reader."""
     keys: set[str] | None = None
     """The API keys that the servers of the second run demanded."""
     sessions: set[str] | None = None
@@ -128,9 +128,8 @@ def rehearsed(tmp_path_factory):
 
 
 class _Killer:
-    """Kills the serving engines once the benchmark is well under way.
-
-    `keys` are those that they demanded, `sessions` the pods'.
+    """Kills the serving engines once the benchmark is well under way. `keys` are the API keys of the engines,
+    `sessions` the sessions of the pods.
     """
 
     def __init__(self, running):
@@ -188,7 +187,7 @@ OWN = (
     "runs/own/plan.json",
     "runs/own/state.json",
 )
-"""What lies in folders of the run `own`: a step of its pods writes some of it."""
+"""Objects in folders of the run `own`. A step of its pods writes some of them."""
 
 
 def _function_arns(running):

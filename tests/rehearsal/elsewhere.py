@@ -1,4 +1,4 @@
-"""Servers that already run, beside a rehearsal: two engines of nobody's run, one behind a key."""
+"""Servers that already run, beside a rehearsal: two engines that belong to no run. One of them needs a key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "canary-of-a-server"
 
 @contextmanager
 def servers(running: Rehearsal) -> Iterator[dict[str, Any]]:
-    """Start both, store the key in the cluster; the experiment that compares them."""
+    """Start both and store the key in the cluster. Returns the experiment that compares them."""
     config = json.dumps({"model": str(DRAFT), "num_speculative_tokens": 5})
     with serve("--api-key", KEY) as base, serve("--speculative-config", config) as sd:
         secret = {
@@ -61,7 +61,7 @@ def experiment(base: str, sd: str) -> dict[str, Any]:
 
 
 def states(run: Run) -> list[str]:
-    """Every state that was entered, but waits and questions."""
+    """Every state that was entered, without waits and looks."""
     events = run.deployment.events(run.arn, newest=500)
     entered = [event.get("stateEnteredEventDetails", {}).get("name") for event in events]
     return list(dict.fromkeys(name for name in entered if name and not name.endswith((": wait", "?"))))

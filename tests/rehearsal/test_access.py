@@ -1,5 +1,5 @@
-"""Pods can call what they must and nothing else, with the credentials that they really get; the policies' view of the
-same calls is in tests/stacks/test_access.py, that of every other role in tests/end_to_end/trust.py.
+"""Pods can make the calls that they need and no others, with the credentials that they really get. The same calls
+decided from the policies are in tests/stacks/test_access.py, that of every other role in tests/end_to_end/trust.py.
 """
 
 import pytest
@@ -20,7 +20,9 @@ def test_a_token_that_is_not_quite_the_pods_gets_no_role(rehearsed):
 
 
 def test_a_session_reaches_the_folders_of_its_step_of_its_run_and_no_others(rehearsed):
-    """The role alone would reach every run's: STS and S3 of the embedded cloud decide by role and session together."""
+    """The role alone would reach the objects of every run. STS and S3 of the embedded cloud decide by role and session
+    together.
+    """
     weights, artifact = "models/own@main/model.safetensors", "compiled/own/model.pt"
     raw, servers = "runs/own/raw/base/count.jsonl", "runs/own/servers.json"
     assert rehearsed.reached == {

@@ -1,4 +1,4 @@
-"""What the user meets before anything runs: `make rehearse`, its refusals, and the environment of children."""
+"""Before anything runs: `make rehearse`, its refusals, and the environment of children."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from rehearsal import imports, tools
 from rehearsal.deployment import Deployment
 
 OUTER = {"ENGINE", "EXPERIMENT", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "PYTHON"}
-"""What `make test` itself gives to its children."""
+"""Variables that `make test` gives to its children."""
 
 
 def make(*arguments, path=None):
@@ -54,7 +54,9 @@ def test_engine_vllm_is_its_preset_and_installs_vllm_which_nothing_else_does():
 
 
 def test_make_deploy_refuses_while_nobody_would_be_told():
-    """A node that stays costs $36 an hour: an address, or the word that none is wanted, in cdk.json or here."""
+    """A node that stays costs $36 an hour. So an address for alerts is needed, or the answer that none is wanted, in
+    cdk.json or here.
+    """
     refused = make("need-alerts")
     assert refused.returncode == 2
     assert "make deploy ALERT_EMAIL=you@example.com" in refused.stderr and "ACCEPT_NO_ALERTS=true" in refused.stderr
@@ -98,7 +100,7 @@ def test_an_experiment_for_other_hardware_is_refused_before_anything_starts():
 
 @pytest.fixture
 def bare_path(tmp_path):
-    """A PATH with what the Makefile's checks themselves use, but neither node nor Python 3.11."""
+    """A PATH with the programs of the Makefile's checks, but neither node nor Python 3.11."""
     for name in ("sh", "uname", "grep", "sed", "echo", "test"):
         found = shutil.which(name)
         if found:
@@ -131,7 +133,7 @@ def test_help_is_the_default():
 
 
 def test_a_checkout_whose_path_is_not_ascii_works_in_the_c_locale(tmp_path):
-    """Building for it needs a locale that can spell the path; what is built does not name the path."""
+    """The build needs a locale that can write the path. Its result does not name the path."""
     assert "LC_ALL=C.UTF-8 .venv/bin/uv pip install" in make("--dry-run", "--always-make", ".venv/.installed").stdout
     (link,) = (tools.ROOT / ".venv/lib/python3.11/site-packages").glob("__editable__.specdecode-*.pth")
     checkout = tmp_path / "ä"

@@ -1,4 +1,4 @@
-"""What the orchestration costs, from made-up histories whose answer is known."""
+"""The cost of the orchestration, from made-up histories with a known answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALE = 0.1
 
 
 class History:
-    """Events in the order of a run, each after some seconds."""
+    """Makes the events of a run in order, each some seconds after the last."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []

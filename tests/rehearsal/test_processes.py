@@ -1,4 +1,4 @@
-"""No child outlives a rehearsal, however it ends."""
+"""No child outlives a rehearsal, however the rehearsal ends."""
 
 import os
 import signal
@@ -100,7 +100,7 @@ def test_a_killed_child_is_said_to_be_killed(processes):
 
 
 def test_what_a_killed_rehearsal_left_is_cleared_and_what_runs_is_not(tmp_path):
-    """The guardian is killed too: nobody is left who would end the children."""
+    """The guardian is killed too, so no process is left that would end the children."""
     script = f"""
 import os, pathlib, signal
 from rehearsal.processes import Processes

@@ -1,4 +1,4 @@
-"""The whole path: what ran is what `cdk deploy` would bring to AWS, its answer is right, and nothing is left of it."""
+"""The whole path: the rehearsal runs what `cdk deploy` brings to AWS, its answer is right, and no process is left."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""No secret in anything that a rehearsal leaves, its run that fails included."""
+"""A rehearsal leaves no secret in anything, not even in its run that fails."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]
 
 
 def test_all_that_comes_out_is_looked_at(rehearsed):
-    """What is no secret, the description of an experiment, is found wherever it goes."""
+    """The description of an experiment, which is no secret, is found in every place where it goes."""
     where = traces(MARKER, rehearsed.came_out)
     run = rehearsed.folder.name
     assert {f"history/{run}", f"s3/runs/{run}/experiment.yaml", f"s3/runs/{run}/report.html"} <= set(where)

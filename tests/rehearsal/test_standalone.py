@@ -1,4 +1,6 @@
-"""`specdecode manifests --complete` as its user has it: a bare cluster, a bucket, kubectl, what the comments say."""
+"""`specdecode manifests --complete` as a user gets it: a bare cluster, a bucket, kubectl, and the lines of its
+comments.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ for item in s3.list_objects_v2(Bucket=bucket, Prefix=prefix)["Contents"]:
 
 @dataclass
 class Bare:
-    """A cluster that has the Neuron DRA driver and nothing of ours, and a bucket."""
+    """A cluster with the Neuron DRA driver and nothing of ours, and a bucket."""
 
     double: Double
     s3: services.Services
@@ -106,7 +108,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, kubectl_binary: Path) -> Iter
 
 
 def shell(script: str, bare: Bare, *, stdin: str = "", seconds: float = 60) -> str:
-    """Run it as the user does; its output."""
+    """Run it as the user does. Returns its output."""
     done = subprocess.run(
         ["bash", "-e"] if not stdin else ["bash", "-ec", script],
         input=stdin or script,
@@ -122,7 +124,7 @@ def shell(script: str, bare: Bare, *, stdin: str = "", seconds: float = 60) -> s
 
 
 def _pods(bare: Bare) -> str:
-    """What a person would look at next."""
+    """The places where a person would look next."""
     told = []
     for pod in bare.double.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]:
         name = pod["metadata"]["name"]

@@ -28,7 +28,7 @@ MIX = {
 }
 """Relative frequency of the families."""
 LENGTHS = (150, 300, 500, 10_000)
-"""Longest document in tokens. Where one is cut, no end is taught: the weight of that prediction is 0."""
+"""Longest document in tokens. If a document is cut, its end is not taught: the weight of that prediction is 0."""
 BOS = 0
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 LONG = 6000
-"""Characters of a continuation that goes on for ever: more than any window holds."""
+"""Characters of a continuation without end: more than any window holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A prompt and its continuation; `ends`: the end of the text is an end, not a cut."""
+    """A prompt and its continuation; `ends`: the document ends there; else it was cut."""
 
     prompt: str
     continuation: str

@@ -1,7 +1,7 @@
-"""How good a pair is: `python -m rehearsal.engine.training.evaluate TARGET DRAFT` (needs the engine's libraries only).
+"""Measure a pair: `python -m rehearsal.engine.training.evaluate TARGET DRAFT` (needs the engine's libraries only).
 
-Per family: the share of held-out prompts of which the target's greedy output is exactly the continuation that was
-meant (families with one right continuation), and tokens per target step with the draft model.
+Per family: the share of held-out prompts of which the target's greedy output is exactly the continuation that was meant
+(families with one right continuation), and tokens per target step with the draft model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rehearsal.engine.training.families import Families
 STRUCTURED = ("repeat", "hello", "count", "json", "code", "list", "cat")
 OPEN_ENDED = ("story", "sonnet", "explain", "docs")
 SHOWN_CHARACTERS = 120
-"""How much of an open-ended document is given as its prompt."""
+"""Share of an open-ended document that is its prompt."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The target's own greedy outputs, generated with this very engine: what the draft model has to foresee."""
+"""The target's own greedy outputs, generated with this engine. The draft model learns to predict them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ OPEN_ENDED = ("story", "sonnet", "explain", "docs")
 
 
 def generate(path: Path, *, target: Path, draft: Path, families: Families, seed: int, seconds: float) -> int:
-    """Write outputs for fresh prompts of every family until `seconds` have passed; how many tokens were generated."""
+    """Write outputs for fresh prompts of every family until `seconds` have passed. Returns the number of generated
+    tokens.
+    """
     settings = ServeSettings(
         model=target,
         served_model_name="target",

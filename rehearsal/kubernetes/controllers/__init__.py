@@ -1,1 +1,1 @@
-"""The controllers of a cluster: each looks at the whole state when something it watches changed, and acts."""
+"""The controllers of a cluster: each looks at the whole state after a change of the kinds that it watches, and acts."""

@@ -23,7 +23,7 @@ class Device:
     attributes: Json
 
     def attribute(self, qualified: str) -> object:
-        """The value of `domain/name` (the driver's own domain may be left out), or None."""
+        """The value of `domain/name`, or None. The driver's own domain may be left out."""
         entry = self.attributes.get(qualified)
         if entry is None and qualified.startswith(f"{self.driver}/"):
             entry = self.attributes.get(qualified.removeprefix(f"{self.driver}/"))
@@ -31,7 +31,7 @@ class Device:
 
 
 def claims_of(store: Store, pod: Json) -> list[tuple[str, str | None]]:
-    """(name in the pod, name of the ResourceClaim or None while it is not made) of each claim."""
+    """(name in the pod, name of the ResourceClaim) of each claim. The second is None until the claim is made."""
     made = {s["name"]: s.get("resourceClaimName") for s in dig(pod, "status", "resourceClaimStatuses", default=())}
     return [
         (entry["name"], entry.get("resourceClaimName") or made.get(entry["name"]))
@@ -40,12 +40,12 @@ def claims_of(store: Store, pod: Json) -> list[tuple[str, str | None]]:
 
 
 def has_claims(store: Store, pod: Json) -> bool:
-    """Whether all claims of the pod were made. One without is not looked at and gets no condition at all."""
+    """Whether all claims of the pod were made. The scheduler skips a pod without its claims and writes no condition."""
     return all(claim is not None for _, claim in claims_of(store, pod))
 
 
 def waiting_for_claims(store: Store, pod: Json) -> str | None:
-    """Why the pod's claims cannot be looked at yet, or None."""
+    """Why the pod's claims cannot be allocated yet, or None."""
     for _, claim in claims_of(store, pod):
         if claim is not None and store.get(r.CLAIMS, namespace_of(pod), claim) is None:
             return f'resourceclaim "{claim}" not found'
@@ -53,7 +53,7 @@ def waiting_for_claims(store: Store, pod: Json) -> str | None:
 
 
 def allocate(store: Store, pod: Json, node: Json) -> list[tuple[Json, Json]] | str:
-    """[(claim, its allocation)] for all claims of the pod on this node, or the reason why it cannot be."""
+    """[(claim, its allocation)] for all claims of the pod on this node, or the reason why there is none."""
     found: list[tuple[Json, Json]] = []
     taken = _allocated(store)
     for _, name in claims_of(store, pod):

@@ -1,4 +1,4 @@
-"""What a controller is: a `reconcile` that runs after every change of the kinds that it watches."""
+"""The base of controllers: a `reconcile` that runs after every change of the kinds that it watches."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class Controller(ABC):
-    """Level-triggered: changes that come while it works are seen together in the next round. Idle, it costs nothing."""
+    """Changes that come while it works are seen together in the next round. An idle controller costs nothing."""
 
     watches: tuple[Resource, ...] = ()
 
@@ -34,7 +34,7 @@ class Controller(ABC):
         self._awake.set()
 
     def wake_in(self, seconds: float) -> None:
-        """Reconcile after `seconds` at the latest, though nothing changes."""
+        """Reconcile after `seconds` at the latest, even if nothing changes."""
         loop = asyncio.get_running_loop()
         due = loop.time() + max(seconds, 0.0)
         if self._timer is not None and not self._timer.cancelled() and loop.time() < self._timer.when() <= due:
@@ -56,7 +56,7 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile(self) -> None:
-        """Bring the state closer to what the objects ask for."""
+        """Bring the state closer to what the objects demand."""
 
 
 def start(controllers: Iterable[Controller]) -> list[asyncio.Task[None]]:

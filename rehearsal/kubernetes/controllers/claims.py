@@ -13,7 +13,9 @@ _ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 
 
 class Claims(Controller):
-    """A claim lives as long as its pod may run: what a template made is deleted with its pod or when that is done."""
+    """A claim lives as long as its pod may run. A claim from a template is deleted with its pod, or when the pod is
+    done.
+    """
 
     watches = (r.PODS, r.CLAIMS, r.CLAIM_TEMPLATES)
 

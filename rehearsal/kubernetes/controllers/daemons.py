@@ -7,7 +7,7 @@ from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, namespac
 
 
 class DaemonSets(Controller):
-    """Places its pods itself, by name of the node; taints of a node that is being ended do not keep them away."""
+    """It binds its pods by name of the node. Taints of a node that is being ended do not keep them away."""
 
     watches = (r.DAEMON_SETS, r.NODES, r.PODS, r.SERVICE_ACCOUNTS)
 

@@ -27,7 +27,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 
 
 class ReplicaSets(Controller):
-    """As many pods as asked for."""
+    """Keeps as many pods as a ReplicaSet demands."""
 
     watches = (r.REPLICA_SETS, r.PODS, r.SERVICE_ACCOUNTS)
 

@@ -1,4 +1,4 @@
-"""spec.podFailurePolicy of Jobs: what a failed pod means, by its containers' exit codes and its conditions."""
+"""spec.podFailurePolicy of Jobs: what follows from a failed pod, by its containers' exit codes and its conditions."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,7 +15,9 @@ class Judgement:
 
 
 def judge(job: Json, failed: Iterable[Json]) -> Judgement:
-    """Apply the rules to the failed pods; the first rule that matches a pod decides, without one it is counted."""
+    """Apply the rules to the failed pods. The first rule that matches a pod decides. A pod without such a rule is
+    counted.
+    """
     rules = dig(job, "spec", "podFailurePolicy", "rules", default=())
     counted = []
     for pod in failed:
@@ -31,7 +33,7 @@ def judge(job: Json, failed: Iterable[Json]) -> Judgement:
 
 
 def _matches(rule: Json, index: int, pod: Json) -> Iterator[str]:
-    """Kubernetes' own message for each way in which the rule matches."""
+    """Kubernetes' own message if the rule matches."""
     where, action = f"{namespace_of(pod)}/{name_of(pod)}", rule["action"]
     codes = rule.get("onExitCodes")
     if codes:

@@ -1,4 +1,6 @@
-"""What a node has left, and whether a pod may go there: the scheduler's filters, with its own words for a refusal."""
+"""The scheduler's filters: what a node has left, and whether a pod may go there. Refusals have the scheduler's
+words.
+"""
 
 from decimal import Decimal
 
@@ -11,7 +13,7 @@ from rehearsal.kubernetes.store import Store
 
 
 def requests_of(spec: Json) -> Amounts:
-    """What a pod asks of a node: the sum of its containers, or its largest init container, and one pod."""
+    """The requests of a pod: the sum of its containers or its largest init container, and one pod."""
     total: Amounts = {}
     for container in spec["containers"]:
         total = quantity.add(total, quantity.amounts(dig(container, "resources", "requests")))
@@ -21,7 +23,7 @@ def requests_of(spec: Json) -> Amounts:
 
 
 def free(store: Store, node: Json) -> Amounts:
-    """What is left of a node's allocatable resources."""
+    """The allocatable resources of a node that are left."""
     left = quantity.amounts(dig(node, "status", "allocatable", default={}))
     for pod in store.list(r.PODS):
         if dig(pod, "spec", "nodeName") == name_of(node) and not is_finished(pod):
@@ -63,7 +65,7 @@ def affinity_matches(spec: Json, labels: dict[str, str]) -> bool:
 
 
 def refusals(store: Store, pod: Json, node: Json) -> list[str]:
-    """Why `pod` cannot go to `node`, claims apart; empty when it can."""
+    """Why `pod` cannot go to `node`; empty if it can. Claims are not looked at."""
     spec = pod["spec"]
     if dig(node, "spec", "unschedulable"):
         return ["node(s) were unschedulable"]

@@ -13,15 +13,15 @@ _FOREGROUND = "foregroundDeletion"
 
 
 class GarbageCollector(Controller):
-    """Keeps an index of dependents, so that a deletion costs what depends on it and no more."""
+    """It keeps an index of dependents, so a deletion costs time only for the dependents."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
         self._dependents: dict[str, set[str]] = defaultdict(set)
         self._todo: set[str] = set()
-        """Uids of owners that are gone or going."""
+        """Uids of owners that are deleted or being deleted."""
         self._unproven: set[str] = set()
-        """Uids of objects with owners that nobody has looked for yet."""
+        """Uids of objects whose owners were not looked up yet."""
         self.store.subscribe(self._index)
 
     def _index(self, change: Change) -> None:
@@ -66,7 +66,7 @@ class GarbageCollector(Controller):
                 self._finish(resource, owner, _FOREGROUND)
 
     def _collect_unless_owned(self, uid: str) -> None:
-        """Delete an object in the background if none of its owners is there (any more, or ever was)."""
+        """Delete an object in the background if none of its owners exists."""
         found = self.store.by_uid(uid)
         if found is None or not (references := _references(found[1])):
             return
@@ -74,9 +74,8 @@ class GarbageCollector(Controller):
             self._delete(*found, "Background")
 
     def _collect_blocking(self, owner: str) -> int:
-        """Delete the dependents of `owner`, which goes in the foreground; how many that block it are still there.
-
-        All of them are deleted at once; those that do not block are only not waited for (processTransitions in
+        """Delete the dependents of `owner`, whose deletion is in the foreground. Returns how many that block it still
+        exist. All are deleted at once; the owner does not wait for those that do not block (processTransitions in
         pkg/controller/garbagecollector/graph_builder.go of kubernetes/kubernetes).
         """
         left = 0
@@ -100,7 +99,9 @@ class GarbageCollector(Controller):
                 yield found
 
     def _is_there(self, reference: Json, dependent: Json) -> bool:
-        """Whether the owner exists as the reference says: that uid under that kind and name, where it may be."""
+        """Whether the owner of the reference exists: that uid, kind and name, in a namespace that the reference may
+        mean.
+        """
         found = self.store.by_uid(reference["uid"])
         if found is None:
             return False

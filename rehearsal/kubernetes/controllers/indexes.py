@@ -12,7 +12,7 @@ ANNOTATION = "batch.kubernetes.io/job-completion-index"
 """Annotation and, since 1.28 (feature PodIndexLabel), label of the pods."""
 VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 58
-"""Of a generated name, whose random suffix has five characters (k8s.io/apiserver/pkg/storage/names)."""
+"""Longest prefix of a generated name. Its random suffix has five characters (k8s.io/apiserver/pkg/storage/names)."""
 
 
 def is_indexed(job: Json) -> bool:
@@ -20,7 +20,7 @@ def is_indexed(job: Json) -> bool:
 
 
 def index_of(pod: Json) -> int | None:
-    """None where the pod has none that can be read: the controller passes over such pods."""
+    """The index of a pod. None if it has no readable one; the controller ignores such pods."""
     text = annotations_of(pod).get(ANNOTATION, "")
     return int(text) if text.isdecimal() else None
 
@@ -32,7 +32,7 @@ def completed(job: Json, succeeded: Iterable[Json]) -> list[int]:
 
 
 def missing(job: Json, *, succeeded: Iterable[Json], present: Iterable[Json]) -> list[int]:
-    """Indexes that need a pod: those that are neither done nor have one (`present`), the smallest first."""
+    """Indexes that need a pod, the smallest first: they are not done and have none (`present`)."""
     taken = {index_of(pod) for pod in (*succeeded, *present)}
     return [index for index in range(job["spec"]["completions"]) if index not in taken]
 
@@ -51,12 +51,12 @@ def template(job: Json, index: int) -> Json:
 
 
 def pod_prefix(job: Json, index: int) -> str:
-    """What the pod's name begins with."""
+    """The beginning of the pod's name."""
     return name_of(job)[: _LONGEST_PREFIX - len(f"-{index}-")] + f"-{index}-"
 
 
 def in_words(numbers: Iterable[int]) -> str:
-    """As `status.completedIndexes` has them: `0,2-4,6`; three or more in a row are a range."""
+    """Indexes in the form of `status.completedIndexes`: `0,2-4,6`. Three or more in a row are a range."""
     return ",".join(_ranges(sorted(numbers)))
 
 

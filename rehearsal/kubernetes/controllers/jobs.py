@@ -38,7 +38,7 @@ def generate_selector(store: Store, resource: r.Resource, obj: Json) -> None:
 
 
 class Jobs(Controller):
-    """`backoff` is the delay before the first retry, in seconds (10 in a real cluster); it doubles with each."""
+    """`backoff` is the delay before the first retry in seconds (10 in a real cluster). It doubles with each retry."""
 
     watches = (r.JOBS, r.PODS, r.SERVICE_ACCOUNTS)
 
@@ -46,7 +46,7 @@ class Jobs(Controller):
         super().__init__(cluster)
         self._backoff = backoff
         self._failures: dict[str, dict[str, Json]] = {}
-        """Job uid -> its failed pods by uid: they count although their node, and they with it, may be gone."""
+        """Job uid -> its failed pods by uid. They count even after they have gone with their node."""
 
     def reconcile(self) -> None:
         for job in self.store.list(r.JOBS):

@@ -10,7 +10,7 @@ _ROOT_CA = "kube-root-ca.crt"
 
 
 class Namespaces(Controller):
-    """Acts at once on every change of a namespace; goes on emptying a terminating one as its objects go."""
+    """It acts on every change of a namespace. While a namespace is terminating, it also acts when objects go."""
 
     watches = (r.NAMESPACES, r.SERVICE_ACCOUNTS, r.CONFIG_MAPS)
 

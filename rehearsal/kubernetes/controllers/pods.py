@@ -1,4 +1,4 @@
-"""What the controllers that make pods share."""
+"""Helpers of the controllers that make pods."""
 
 import copy
 
@@ -20,9 +20,8 @@ def owned_pods(cluster: Cluster, owner: Json) -> list[Json]:
 def create_pod(
     cluster: Cluster, owner: Json, *, node: str = "", template: Json | None = None, prefix: str = ""
 ) -> Json | None:
-    """A pod from the owner's template, or from another one; its name begins with `prefix`, or the owner's name.
-
-    Where it is refused an Event on the owner says why, as FailedCreate.
+    """Create a pod from the owner's template, or from another one. Its name begins with `prefix` or the owner's name.
+    If it is refused, an Event FailedCreate on the owner says why.
     """
     template = template or owner["spec"]["template"]
     metadata = copy.deepcopy(template.get("metadata") or {})

@@ -1,4 +1,4 @@
-"""The status of quotas: what they allow and what is used of it."""
+"""The status of quotas: what they allow, and what is used."""
 
 from rehearsal.kubernetes import quotas
 from rehearsal.kubernetes import resources as r

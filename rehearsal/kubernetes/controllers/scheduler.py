@@ -11,7 +11,7 @@ _COMPONENT = "default-scheduler"
 
 
 class KubeScheduler(Controller):
-    """First come, first served; no preemption, no scoring: the first node that fits, by name."""
+    """First come, first served. No preemption and no scoring: a pod goes to the first node by name that fits."""
 
     watches = (r.PODS, r.NODES, r.CLAIMS, r.SLICES, r.VOLUME_CLAIMS, r.VOLUMES, r.DEVICE_CLASSES)
 

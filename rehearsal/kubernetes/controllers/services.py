@@ -10,7 +10,7 @@ from rehearsal.kubernetes.store import Store
 
 
 def address_services(network: PodNetwork) -> admission.Hook:
-    """Give each new Service an address of this instance's network: the one that its pod will have."""
+    """Give each new Service an address of the double's network. Its pod will have the same address."""
 
     def assign(store: Store, resource: r.Resource, obj: Json) -> None:
         if resource is not r.SERVICES:
@@ -28,7 +28,7 @@ def address_services(network: PodNetwork) -> admission.Hook:
 
 
 def service_address(store: Store, pod: Json) -> str | None:
-    """The cluster IP of a Service that selects `pod` and that no other pod has now."""
+    """The cluster IP of a Service that selects `pod`, if no other pod has this address now."""
     taken = {dig(p, "status", "podIP") for p in store.list(r.PODS) if not pods.is_finished(p)}
     for service in store.list(r.SERVICES, namespace_of(pod)):
         address = service["spec"].get("clusterIP")
@@ -40,8 +40,8 @@ def service_address(store: Store, pod: Json) -> str | None:
 
 
 class Endpoints(Controller):
-    """Keeps the Endpoints object of each Service; a pod that a Service selects beside its first is not reachable
-    through it, and an Event says so.
+    """Keeps the Endpoints object of each Service. If a Service selects a second pod, that pod is not reachable through
+    it, and an Event says so.
     """
 
     watches = (r.SERVICES, r.PODS)

@@ -8,12 +8,14 @@ from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, owner_re
 from rehearsal.kubernetes.software.charts import DRA_DAEMON
 
 DRIVER_VERSION = "2.25.4.0"
-"""The Neuron kernel driver of the default AMI. Text of four numbers, no semver (aws-neuron-sdk, deploy/eks/dra.rst)."""
+"""The Neuron kernel driver of the default AMI. Text of four numbers, so not semver (aws-neuron-sdk,
+deploy/eks/dra.rst).
+"""
 _DEVICES = {"trn2.48xlarge": 16, "trn2.3xlarge": 1}
 
 
 class Slices(Controller):
-    """A node has a slice while the driver's pod is up on it."""
+    """A node has a slice while the driver's pod on it is up."""
 
     watches = (r.NODES, r.PODS, r.SLICES)
 

@@ -1,4 +1,4 @@
-"""PersistentVolumes and their claims: bound by name, as static provisioning does."""
+"""PersistentVolumes and their claims. They are bound by name, as in static provisioning."""
 
 from rehearsal.kubernetes import quantity
 from rehearsal.kubernetes import resources as r
@@ -9,8 +9,8 @@ _COMPONENT = "persistentvolume-controller"
 
 
 class Volumes(Controller):
-    """A claim is bound to the volume that it names; there is no dynamic provisioning, and a claim without a volume
-    says so in an Event.
+    """A claim is bound to the volume that it names. There is no dynamic provisioning; an Event on a claim without a
+    volume says so.
     """
 
     watches = (r.VOLUMES, r.VOLUME_CLAIMS)

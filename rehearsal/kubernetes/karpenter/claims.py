@@ -1,4 +1,4 @@
-"""NodeClaims: launch, registration, initialization; no capacity; the end."""
+"""NodeClaims: launch, registration, initialization, end; and what happens without capacity."""
 
 import time
 
@@ -68,7 +68,7 @@ class NodeClaims(Controller):
                 self._initialize(claim)
 
     def _collect(self, claim: Json) -> None:
-        """The instance is gone: its node goes, and so does the claim."""
+        """The instance is gone: remove its node and delete the claim."""
         node = dig(claim, "status", "nodeName", default="")
         if self.store.get(r.NODES, "", node) is not None:
             self.store.remove(r.NODES, "", node)
@@ -87,7 +87,7 @@ class NodeClaims(Controller):
         self.cluster.modify(r.NODE_CLAIMS, claim, change)
 
     def _age(self, claim: Json) -> float:
-        """Seconds since the claim was first seen, to the millisecond (timestamps have whole seconds)."""
+        """Seconds since the claim was first seen. Timestamps have whole seconds; this is exact."""
         return time.monotonic() - self._born.setdefault(uid_of(claim), time.monotonic())
 
     def _launch(self, claim: Json) -> None:
@@ -119,7 +119,7 @@ class NodeClaims(Controller):
         self.cluster.delete(r.NODE_CLAIMS, "", name_of(claim))
 
     def _launched(self, claim: Json, instance: Ec2Instance) -> None:
-        """Write into the claim what was launched for it."""
+        """Write the launched instance into the claim."""
         labels = {
             **labels_of_type(instance.instance_type),
             names.CAPACITY_TYPE: instance.capacity_type,
@@ -219,7 +219,7 @@ class NodeClaims(Controller):
         self.cluster.modify(r.NODE_CLAIMS, claim, ready)
 
     def _finish(self, claim: Json) -> None:
-        """A deleted claim waits for its node to be drained and gone, then ends the instance and goes."""
+        """End a deleted claim: wait until its node is drained and gone, end the instance, remove the claim."""
         provider = dig(claim, "status", "providerID")
         node = self.store.get(r.NODES, "", dig(claim, "status", "nodeName", default=""))
         period = claim["spec"].get("terminationGracePeriod")

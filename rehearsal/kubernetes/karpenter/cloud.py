@@ -1,4 +1,4 @@
-"""The instances: what EC2 would bill. They live until they are terminated, whatever becomes of the objects."""
+"""The instances that EC2 would bill. They run until they are terminated, even if their objects are gone."""
 
 import random
 import secrets
@@ -14,7 +14,7 @@ from rehearsal.kubernetes.objects import Json, dig, labels_of, name_of, now, uid
 
 
 class InsufficientCapacity(Exception):
-    """No instance of the asked kind can be had."""
+    """There is no capacity for the wanted instance."""
 
 
 @dataclass
@@ -42,15 +42,15 @@ class Cloud:
         self._faults = faults
         self.instances: dict[str, Ec2Instance] = {}
         self.ec2: Ec2 | None = None
-        """Where the instances are launched; without it they are records only."""
+        """The EC2 in which instances are launched. Without it they are records only."""
 
     def fitting_types(self, requirements: list[Json]) -> list[str]:
         """Known instance types that meet the requirements, smallest first."""
         return [name for name in _BY_SIZE if _meets(requirements, labels_of_type(name))]
 
     def launch(self, claim: Json, node_class: Json, *, has_price: bool) -> Ec2Instance | None:
-        """The instance; None while EC2 has not answered. Raises InsufficientCapacity when there is none to be had, and
-        Refused when EC2 does not launch it.
+        """The instance; None while EC2 has not answered. Raises InsufficientCapacity if there is no capacity, and
+        Refused if EC2 does not launch it.
         """
         requirements = claim["spec"]["requirements"]
         types = self.fitting_types(requirements)
@@ -101,7 +101,7 @@ class Cloud:
                 self.ec2.terminate(instance.instance_id)
 
     def has_ended(self, provider_id: str) -> bool:
-        """Whether somebody else has ended the instance."""
+        """Whether someone other than Karpenter has ended the instance."""
         identity = provider_id.rsplit("/", 1)[-1]
         if self.ec2 is None or identity not in self.ec2.gone:
             return False
@@ -133,7 +133,7 @@ def _holds(requirement: Json, labels: dict[str, str]) -> bool:
 
 
 def _capacity_type(requirements: list[Json], node_class: Json) -> str:
-    """The capacity type that is launched: reserved before spot before on-demand, as Karpenter prefers them."""
+    """The capacity type to launch: reserved before spot before on-demand, as in Karpenter."""
     wanted = next((r["values"] for r in requirements if r["key"] == names.CAPACITY_TYPE), ["on-demand"])
     if "reserved" in wanted and dig(node_class, "spec", "capacityReservationSelectorTerms"):
         return "reserved"

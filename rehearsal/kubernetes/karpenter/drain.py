@@ -1,4 +1,4 @@
-"""The end of a node: taint, evict, and after `terminationGracePeriod` delete whatever still blocks."""
+"""The end of a node: taint it, evict its pods, and after `terminationGracePeriod` delete the pods that still block."""
 
 import time
 
@@ -23,7 +23,7 @@ from rehearsal.kubernetes.software.installed import Installed
 
 
 class Drain(Controller):
-    """Works on terminating nodes that carry Karpenter's finalizer."""
+    """Drains terminating nodes that have Karpenter's finalizer."""
 
     watches = (r.NODES, r.PODS, r.NODE_CLAIMS, r.DISRUPTION_BUDGETS, r.DEPLOYMENTS)
 
@@ -68,7 +68,9 @@ class Drain(Controller):
         self.cluster.modify(r.NODES, node, release, subresource="")
 
     def _evict(self, pod: Json, due: float | None) -> None:
-        """Evict, unless a budget or do-not-disrupt forbids it; from `due` minus the pod's grace on, delete anyway."""
+        """Evict the pod, unless a budget or do-not-disrupt forbids it. From `due` minus the pod's grace on, delete it
+        anyway.
+        """
         if terminating(pod):
             return
         grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
@@ -97,7 +99,9 @@ class Drain(Controller):
 
 
 def _waits(pod: Json) -> bool:
-    """Whether a drain waits for this pod: not for finished ones, DaemonSets' and those that tolerate the disruption."""
+    """Whether a drain waits for this pod. It waits for no finished pod, no pod of a DaemonSet, and none that tolerates
+    the disruption.
+    """
     owners = pod["metadata"].get("ownerReferences") or ()
     if pods.is_finished(pod) or any(ref["kind"] == "DaemonSet" for ref in owners):
         return False

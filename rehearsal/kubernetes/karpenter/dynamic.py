@@ -1,4 +1,4 @@
-"""Dynamic NodePools: a node for pods that fit nowhere, and its end when it is empty."""
+"""Dynamic NodePools: they make a node for pods that fit nowhere, and end it when it is empty."""
 
 import time
 from decimal import Decimal
@@ -21,7 +21,7 @@ _NO_DRA = "pod has Dynamic Resource Allocation requirements that are not yet sup
 
 
 class Dynamic(Controller):
-    """One node for one unschedulable pod; others join it where they fit. Static pools are never touched."""
+    """Makes one node for one unschedulable pod. Other pods join it if they fit. Static pools are never touched."""
 
     watches = (r.PODS, r.NODE_POOLS, r.NODE_CLAIMS, r.NODES, r.DEPLOYMENTS)
 
@@ -68,7 +68,7 @@ class Dynamic(Controller):
             self.cluster.event(pod, "Warning", "FailedScheduling", message, component=names.COMPONENT)
 
     def _candidates(self, pod: Json, pool: Json) -> tuple[str, list[str]]:
-        """(why a new node of this pool would not do, or "", and the instance types that would)."""
+        """(why no node of this pool fits the pod, or ""; the instance types that fit)."""
         if not is_true(pool, "Ready"):
             return "nodepool is not ready", []
         template = pool["spec"]["template"]
@@ -93,7 +93,7 @@ class Dynamic(Controller):
         return ("", kinds) if kinds else ("all available instance types exceed limits for nodepool", [])
 
     def _room(self, pool: Json) -> Decimal:
-        """CPU that the pool's limit still allows."""
+        """The CPU that the pool's limit still allows."""
         limit = dig(pool, "spec", "limits", "cpu")
         if limit is None:
             return Decimal("Infinity")

@@ -1,6 +1,6 @@
 """EC2 of the embedded AWS, asked with the role of Karpenter's service account: IAM decides what it may launch.
 
-A call takes milliseconds to seconds, so that each is made in a thread; who asked looks again when there is an answer.
+A call takes milliseconds to seconds, so each runs in a thread. The controllers look again when there is an answer.
 """
 
 import asyncio
@@ -14,18 +14,20 @@ from rehearsal.kubernetes.objects import Json
 
 logger = logging.getLogger(__name__)
 POLL_S = 1.0
-"""Between two looks whether instances are still there (Karpenter's garbage collection looks every 10 to 120 s)."""
+"""Seconds between two looks whether instances are still there (Karpenter's garbage collection looks every 10 to 120
+s).
+"""
 KEYS_S = 900.0
 IMAGE = "ami-00000000"
 
 
 class Refused(Exception):
-    """EC2 does not launch the instance; the message is its own."""
+    """EC2 does not launch the instance. The message is EC2's."""
 
 
 class Ec2:
-    """`credentials` gives the role's ARN and a token of Karpenter's service account; `changed` is called when there is
-    an answer, or an instance has gone.
+    """`credentials` returns the role's ARN and a token of Karpenter's service account. `changed` is called when there
+    is an answer, or when an instance has gone.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class Ec2:
         self._lock = threading.Lock()
         self._made: tuple[float, Any] = (0.0, None)
         self.gone: set[str] = set()
-        """Instances that were ended by somebody else."""
+        """Ids of instances that someone other than Karpenter has ended."""
 
     def launch(self, key: str, *, instance_type: str, pool: str, node_class: str) -> str | None:
         """Id of the instance launched for `key`; None while EC2 has not answered. Raises Refused, once for each try.
@@ -126,7 +128,7 @@ class Ec2:
         return found & set(identities)
 
     def _client(self) -> Any:
-        """Of a session that is made anew well before its keys expire."""
+        """A client of a session. The session is renewed well before its keys expire."""
         with self._lock:
             made, client = self._made
             if client is None or time.monotonic() - made > KEYS_S:

@@ -28,7 +28,7 @@ def claims_of(cluster: Cluster, pool: str) -> list[Json]:
 
 
 def create_claim(cluster: Cluster, pool: Json, *, instance_types: list[str] | None = None) -> Json:
-    """A NodeClaim from the pool's template, narrowed to `instance_types` where pods need certain ones."""
+    """A NodeClaim from the pool's template. `instance_types` narrows it to certain types."""
     template = copy.deepcopy(pool["spec"]["template"])
     if instance_types:
         narrowed = {"key": names.INSTANCE_TYPE, "operator": "In", "values": instance_types}
@@ -57,7 +57,9 @@ _CLASS_PARTS = (
 _GOOD = ("True", "", "")
 _NO_AMI = ("False", "AMINotFound", "AMISelector did not match any AMIs")
 _INVALID = ("False", "NodePoolValidationFailed", "injected by the rehearsal")
-"""Status, reason and message of a condition; of an EC2NodeClass from pkg/controllers/nodeclass of Karpenter 1.14.1."""
+"""Status, reason and message of a condition. Those of an EC2NodeClass are from pkg/controllers/nodeclass of Karpenter
+1.14.1.
+"""
 
 
 class Pools(Controller):
@@ -130,7 +132,7 @@ class Pools(Controller):
 
 
 def _class_ready(node_class: Json | None) -> tuple[str, str, str]:
-    """What a NodePool says of its EC2NodeClass (pkg/controllers/nodepool/readiness of Karpenter 1.14.1)."""
+    """The NodePool's condition about its EC2NodeClass (pkg/controllers/nodepool/readiness of Karpenter 1.14.1)."""
     if node_class is None:
         return "False", "NodeClassNotFound", "NodeClass not found on cluster"
     if terminating(node_class):
@@ -142,7 +144,7 @@ def _class_ready(node_class: Json | None) -> tuple[str, str, str]:
 
 
 def _set_parts(obj: Json, parts: dict[str, tuple[str, str, str]]) -> None:
-    """The conditions, and Ready from all of them, as the library of Karpenter's controllers makes it."""
+    """Set the conditions, and Ready from all of them, as the library of Karpenter's controllers does."""
     bad = {kind: status for kind, (status, _, _) in parts.items() if status != "True"}
     ready = _GOOD if not bad else ("False", "UnhealthyDependents", ", ".join(f"{k}={v}" for k, v in bad.items()))
     conditions = dig(obj, "status", "conditions", default=[])

@@ -32,7 +32,7 @@ def labels_of_type(instance_type: str) -> dict[str, str]:
 
 
 def ephemeral_storage(node_class: Json | None, instance_type: str) -> str:
-    """What pods can use of the node's disk: the RAID of the instance store, the root volume, or 20Gi."""
+    """The part of the node's disk that pods can use: the RAID of the instance store, the root volume, or 20Gi."""
     nvme = INSTANCE_TYPES[instance_type].get("nvme")
     if nvme and dig(node_class, "spec", "instanceStorePolicy") == "RAID0":
         return f"{nvme}G"

@@ -1,4 +1,4 @@
-"""Loopback addresses: one 127.x.0.0/16 for each running instance, one address for each pod and Service."""
+"""Loopback addresses: a 127.x.0.0/16 for each running double, an address for each pod and Service."""
 
 import random
 import socket
@@ -7,9 +7,7 @@ _KUBELET_PORT = 10250
 
 
 class PodNetwork:
-    """A claimed 127.x.0.0/16. The claim is a socket held on 127.x.0.1:10250, so that several rehearsals on one machine
-    never share an address.
-    """
+    """A 127.x.0.0/16 that no other rehearsal on this machine uses. It is claimed by a socket on 127.x.0.1:10250."""
 
     def __init__(self) -> None:
         candidates = list(range(16, 240))
@@ -33,7 +31,7 @@ class PodNetwork:
         return f"{self._prefix}.0.1"
 
     def next_address(self) -> str:
-        """An address that was not given before (there are 65,000)."""
+        """A new address. There are 65,000."""
         self._next += 1
         if self._next % 256 in (0, 255):
             self._next += 2

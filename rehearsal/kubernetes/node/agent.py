@@ -1,4 +1,4 @@
-"""The node agent: runs what the scheduler bound to its nodes, and takes down what is deleted."""
+"""The node agent: it runs the pods that the scheduler bound to its nodes, and ends those that are deleted."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,11 @@ from rehearsal.kubernetes.objects import (
 from rehearsal.kubernetes.software.workloads import NO_PROCESS
 
 _DIAL_TIMEOUT = 30.0
-"""Seconds for which the API server tries to reach a kubelet."""
+"""Seconds after which the API server gives up reaching a kubelet."""
 
 
 class NodeAgent(Controller):
-    """One agent for all nodes of the instance."""
+    """One agent for all nodes."""
 
     watches = (r.PODS, r.NODES)
 
@@ -118,20 +118,22 @@ class NodeAgent(Controller):
         self.cluster.modify(r.PODS, pod, run)
 
     def kill(self, pod: Json, container: str, reason: str) -> None:
-        """An injected death of a running container."""
+        """Kill a running container (a fault)."""
         worker = self._workers.get(uid_of(pod))
         for found in worker.containers if worker else ():
             if not container or found.name == container:
                 found.kill(reason)
 
     def evict(self, pod: Json) -> None:
-        """An injected eviction of a running pod."""
+        """Evict a running pod (a fault)."""
         worker = self._workers.get(uid_of(pod))
         if worker is not None:
             worker.evict()
 
     def cut(self, node: Json) -> None:
-        """The node's kubelet is heard of no more: what the node lifecycle controller then writes."""
+        """Cut off a node: the API server hears no more of its kubelet. Write what the node lifecycle controller writes
+        then.
+        """
         self._settings.cut.add(name_of(node))
         unknown = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
 
@@ -151,7 +153,7 @@ class NodeAgent(Controller):
                 self.cluster.modify(r.PODS, pod, unready)
 
     async def logs(self, pod: Json, query: Mapping[str, str]) -> AsyncIterator[bytes]:
-        """The log of a container of `pod`. Raises 400 as the kubelet does where there is none."""
+        """The log of a container of `pod`. Raises 400 if there is none, as the kubelet does."""
         names = [c["name"] for c in (*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"])]
         name = query.get("container") or (names[0] if len(names) == 1 else "")
         if not name and len(pod["spec"]["containers"]) == 1:

@@ -1,4 +1,4 @@
-"""One container: its process, restarts with back-off, probes, and what the status says of it."""
+"""One container: its process, restarts with back-off, probes, and its status."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ Event = Callable[[str, str, str], None]
 
 @dataclass
 class Launch:
-    """What a container needs to start: prepared anew for each run."""
+    """The process and the prober of one run of a container."""
 
     process: Process
     prober: Prober
@@ -27,7 +27,7 @@ class Launch:
 
 @dataclass
 class Container:
-    """Runs a container until its restart policy ends it. `launch` starts one run; `changed` publishes the status."""
+    """Runs a container as long as its restart policy says. `launch` starts one run; `changed` publishes the status."""
 
     spec: Json
     restart_policy: str
@@ -60,7 +60,7 @@ class Container:
         return int(code) if code is not None else None
 
     async def run(self) -> None:
-        """Run, and run again where the policy says so."""
+        """Run, and run again if the policy says so."""
         wait = self.backoff
         while not self._stopping:
             began = asyncio.get_running_loop().time()
@@ -87,7 +87,7 @@ class Container:
             self.restarts += 1
 
     async def _run_once(self) -> int | None:
-        """The exit code of one run; None when the container was stopped before it could start."""
+        """The exit code of one run; None if the container was stopped before it could start."""
         self.ready = self.started = False
         launch = await self._launch()
         if launch is None:
@@ -116,7 +116,7 @@ class Container:
         return code
 
     async def _launch(self) -> Launch | None:
-        """Start the process; what cannot be configured is tried again, as the kubelet does."""
+        """Start the process. If that fails, try again, as the kubelet does."""
         while not self._stopping:
             try:
                 launch = await self.launch(self.restarts)
@@ -203,7 +203,7 @@ class Container:
             asyncio.get_running_loop().call_later(grace, process.send, signal.SIGKILL)
 
     def kill(self, reason: str) -> None:
-        """An injected death: SIGKILL at once; `OOMKilled` is the reason that the status then has."""
+        """Send SIGKILL at once (a fault). With reason `OOMKilled` the status says so."""
         self.kill_reason = reason
         if self._process is not None:
             self._process.send(signal.SIGKILL)

@@ -1,8 +1,7 @@
 """A FUSE mount whose process has died, as a container sees it.
 
-A plain process cannot have one. What stands for it: `cp`, by which our pods read a mount, says what the real one says
-then (awslabs/mountpoint-s3, issue 1089), and the container cannot be made again, since containerd looks at the mount
-first.
+A plain process cannot have one. Instead `cp`, with which our pods read a mount, fails with the real message
+(awslabs/mountpoint-s3, issue 1089). And the container cannot be made again, since containerd looks at the mount first.
 """
 
 import shlex
@@ -20,7 +19,7 @@ exit 1
 
 
 def claim_of(pod: Json, fault: str) -> str:
-    """The claim of `pod` whose mount dies by the fault, or nothing."""
+    """The claim of `pod` whose mount dies by the fault; "" if there is none."""
     claims = [
         v["persistentVolumeClaim"]["claimName"] for v in pod["spec"].get("volumes", ()) if "persistentVolumeClaim" in v
     ]
@@ -28,7 +27,7 @@ def claim_of(pod: Json, fault: str) -> str:
 
 
 def search_path(folder: Path, path: str) -> str:
-    """PATH with the `cp` of a dead mount before all others."""
+    """PATH with the failing `cp` first."""
     folder.mkdir(exist_ok=True)
     (folder / "cp").write_text(_CP)
     (folder / "cp").chmod(0o755)

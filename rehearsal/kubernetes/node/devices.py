@@ -1,4 +1,4 @@
-"""What the Neuron DRA driver's kubelet plugin does with a claim before the pod may start."""
+"""The Neuron DRA driver's kubelet plugin: it prepares a claim before the pod may start."""
 
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.controllers import allocation
@@ -14,7 +14,7 @@ class PrepareError(Exception):
 
 
 def prepare(store: Store, pod: Json) -> None:
-    """Check the opaque configuration of each claim as the driver decodes it. Raises PrepareError."""
+    """Check the opaque configuration of each claim as the driver does. Raises PrepareError."""
     for _, name in allocation.claims_of(store, pod):
         claim = store.get(r.CLAIMS, namespace_of(pod), str(name))
         for entry in dig(claim, "status", "allocation", "devices", "config", default=()):

@@ -1,4 +1,4 @@
-"""The environment of a container: its own variables, the Services' and what the image brings."""
+"""The environment of a container: its own variables, those of the Services and those of the image."""
 
 import base64
 import math
@@ -22,7 +22,9 @@ class CreateError(Exception):
 
 
 def expand(text: str, variables: dict[str, str]) -> str:
-    """`$(NAME)` replaced where NAME is known, `$$` by `$`, as the kubelet does in env, command and args."""
+    """`text` with `$(NAME)` replaced if NAME is known, and `$$` replaced by `$`, as the kubelet does in env, command
+    and args.
+    """
 
     def one(found: re.Match[str]) -> str:
         if found[0] == "$$":
@@ -57,7 +59,7 @@ def service_variables(store: Store, pod: Json) -> dict[str, str]:
 def build(store: Store, pod: Json, container: Json, base: dict[str, str]) -> dict[str, str]:
     """All variables of a container, later ones over earlier: the image's, the Services', envFrom, env.
 
-    Raises ConfigError where a referenced ConfigMap, Secret or key is missing.
+    Raises ConfigError if a referenced ConfigMap, Secret or key is missing.
     """
     variables = {**base, **service_variables(store, pod)}
     for source in container.get("envFrom", ()):
@@ -139,8 +141,8 @@ def _resource_field(container: Json, ref: Json) -> str:
 
 
 def image_environment(image_path: Path, pod: Json, home: Path) -> dict[str, str]:
-    """What the engine's image brings: its PATH before the machine's, a home, the pod's name as host name. The instance
-    metadata service is out of reach, as it is behind a hop limit of 1.
+    """The variables of the engine's image: a PATH with its programs first, a home, the pod's name as host name. The
+    instance metadata service is out of reach, as it is for pods with a hop limit of 1.
     """
     return {
         "PATH": f"{image_path / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

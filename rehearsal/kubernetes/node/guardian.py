@@ -1,7 +1,7 @@
-"""Leaves nothing behind: every process of an instance carries a marker in its environment, and this ends them all.
+"""The guardian ends all processes of a double. Each has the double's marker in its environment.
 
-`python -m rehearsal.kubernetes.node.guardian <marker>` waits for the end of its input, which comes when the instance
-has died by whatever means, and then kills what carries the marker.
+`python -m rehearsal.kubernetes.node.guardian <marker>` waits for the end of its input. It comes when the double ends,
+however it ends. Then the guardian kills every process with the marker.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ VARIABLE = "REHEARSAL_INSTANCE"
 
 
 def kill_marked(marker: str) -> int:
-    """SIGKILL every process whose environment carries the marker, until there is none; how many there were."""
+    """Send SIGKILL to every process with the marker, until none is left. Returns how many there were."""
     wanted = f"{VARIABLE}={marker}".encode()
     killed = 0
     for _ in range(50):

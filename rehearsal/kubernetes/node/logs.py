@@ -1,4 +1,6 @@
-"""Container logs: one file a container run, in the kubelet's format (time, stream, F, line), and the log API on it."""
+"""Container logs: a file for each run of a container, in the kubelet's format (time, stream, F, line), and the log
+API.
+"""
 
 import asyncio
 import datetime
@@ -41,7 +43,7 @@ class ContainerLog:
         self._size = len(kept)
 
     def tail(self, *, lines: int = 80, size: int = 2048) -> str:
-        """The end of what was written, without the kubelet's prefixes."""
+        """The end of the output, without the kubelet's prefixes."""
         texts = [line.split(b" ", 3)[3] for line in self.path.read_bytes().splitlines()[-lines:]]
         return b"\n".join(texts)[-size:].decode(errors="replace")
 

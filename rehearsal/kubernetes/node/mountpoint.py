@@ -1,6 +1,6 @@
 """The Mountpoint for S3 CSI driver: a Mountpoint pod beside the workload, then the bucket's prefix as a folder.
 
-The folder is a copy made at mount time: objects that are written later are not seen, and writing is refused.
+The folder is a copy made at mount time. It does not get objects that are written later, and it cannot be written to.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Mountpoint:
         self._users: dict[str, set[str]] = {}
 
     async def mount(self, pod: Json, volume: Json, folder: Path) -> None:
-        """Raises MountError, with what is to be done where that is known."""
+        """Raises MountError. The message says what to do, if that is known."""
         source = volume["persistentVolumeClaim"]
         persistent = self._volume(pod, source["claimName"])
         options = _options(persistent["spec"].get("mountOptions", ()))
@@ -144,13 +144,13 @@ class Mountpoint:
             raise MountError(f"Mountpoint Pod {MOUNT_NAMESPACE}/{name} is not running: {why}")
 
     def _pod_name(self, pod: Json, persistent: Json) -> str:
-        """Shared by pods of one node, volume, namespace, service account and fsGroup."""
+        """The Mountpoint pod. Pods of one node, volume, namespace, service account and fsGroup share it."""
         shared = (pod["spec"]["nodeName"], uid_of(persistent), namespace_of(pod), pod["spec"]["serviceAccountName"])
         group = str(dig(pod, "spec", "securityContext", "fsGroup", default=""))
         return "mp-" + hashlib.sha256("/".join((*shared, group)).encode()).hexdigest()[:10]
 
     def release(self, pod: Json) -> None:
-        """The pod is done; a Mountpoint pod that nobody uses any more goes."""
+        """The pod is done. Delete its Mountpoint pods that no other pod uses."""
         for name, users in tuple(self._users.items()):
             users.discard(uid_of(pod))
             if not users:

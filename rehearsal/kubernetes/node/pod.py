@@ -1,4 +1,4 @@
-"""One pod on a node: volumes, init containers, containers, status, end."""
+"""One pod on a node: its volumes, init containers, containers, status and end."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _SYNC_S = 2.0
 
 
 class PodWorker:
-    """Brings one pod up, keeps its status, and takes it down."""
+    """Starts one pod, keeps its status, and ends it."""
 
     def __init__(self, settings: NodeSettings, pod: Json, *, host_address: str, gone: Callable[[Json], None]) -> None:
         self._settings = settings
@@ -84,7 +84,7 @@ class PodWorker:
             self._pod = changed
 
     async def _wait_for(self, step: Callable[[], object], reason: str) -> None:
-        """Repeat a step until it works; each failure is an Event."""
+        """Repeat a step until it works. Each failure makes an Event."""
         wait = 0.5
         while True:
             try:
@@ -115,7 +115,7 @@ class PodWorker:
                 ) from None
 
     async def _refresh_volumes(self) -> None:
-        """As the kubelet's periodic sync, which takes a minute."""
+        """Repeat the kubelet's sync of mounted ConfigMaps and Secrets."""
         while True:
             await asyncio.sleep(_SYNC_S)
             for volume in self._pod["spec"].get("volumes", ()):
@@ -170,7 +170,7 @@ class PodWorker:
         return env
 
     def publish(self) -> None:
-        """Write the pod's status as it is now."""
+        """Write the pod's present status."""
         if self._pod["spec"]["nodeName"] in self._settings.cut:
             return
 
@@ -184,7 +184,7 @@ class PodWorker:
         self._settings.cluster.modify(r.PODS, self._pod, change)
 
     def evict(self) -> None:
-        """End for want of local disk: the containers go at once, and nothing is known of them afterwards."""
+        """End the pod as if the local disk were full: the containers are killed at once, and their states are lost."""
         self.is_evicted = True
         self._event("Warning", "Evicted", status.EVICTED)
         for container in self.containers:
@@ -195,7 +195,9 @@ class PodWorker:
         self._settings.cluster.event(self._pod, kind, reason, message, component=_COMPONENT)
 
     def stop(self, grace: float) -> None:
-        """End the pod: SIGTERM, SIGKILL after `grace` seconds, then `gone` is called. A second call may hurry it."""
+        """End the pod: SIGTERM, SIGKILL after `grace` seconds, then `gone` is called. A second call may shorten the
+        grace.
+        """
         if self._stopping is not None and grace >= self._stopping:
             return
         first, self._stopping = self._stopping is None, grace
@@ -219,7 +221,7 @@ class PodWorker:
         self._gone(self._pod)
 
     async def finished(self) -> None:
-        """Wait for the end of a pod that is being stopped."""
+        """Wait until a stopped pod has ended."""
         await asyncio.wait([self._ending])
 
     def forget(self) -> None:

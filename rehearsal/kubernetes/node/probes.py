@@ -1,4 +1,4 @@
-"""Probes: httpGet and tcpSocket on the pod's address, exec in the container's surroundings."""
+"""Probes: httpGet and tcpSocket on the pod's address; exec in the container's folder and environment."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ class Prober:
         self._env = env
 
     async def check(self, probe: Json) -> str:
-        """What the kubelet would say of a failure; empty when the probe succeeds."""
+        """The kubelet's message about a failure; empty if the probe succeeds."""
         timeout = probe["timeoutSeconds"]
         try:
             async with asyncio.timeout(timeout):

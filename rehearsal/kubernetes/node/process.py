@@ -1,4 +1,4 @@
-"""One process of a container: started in a group of its own, its output logged, its whole group ended."""
+"""One process of a container. It has a process group of its own; its output is logged; its whole group is ended."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,9 @@ _LINE = 1024 * 1024
 
 
 def _without_write_override() -> list[str]:
-    """A prefix that, for root, takes away the right to write to read-only files: a read-only mount stays one."""
+    """Prefix of commands run by root. It removes the right to write to read-only files, so a read-only mount stays
+    read-only.
+    """
     if os.geteuid() != 0:
         return []
     setpriv = shutil.which("setpriv")
@@ -23,7 +25,7 @@ def _without_write_override() -> list[str]:
 
 
 class Process:
-    """A running command. `exit_code` is what Kubernetes shows: 128 + n where signal n ended it."""
+    """A running command. `exit_code` is what Kubernetes shows: 128 + n if signal n ended it."""
 
     def __init__(self, process: asyncio.subprocess.Process, output: BinaryIO, log: ContainerLog) -> None:
         self._process = process
@@ -32,7 +34,7 @@ class Process:
 
     @classmethod
     async def start(cls, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: ContainerLog) -> "Process":
-        """Raises OSError where the command cannot be started."""
+        """Raises OSError if the command cannot be started."""
         found = shutil.which(command[0], path=env["PATH"]) if "/" not in command[0] else command[0]
         if found is None:
             raise FileNotFoundError(f'exec: "{command[0]}": executable file not found in $PATH')
@@ -59,7 +61,7 @@ class Process:
         return cls(process, os.fdopen(reading, "rb", buffering=0), log)
 
     async def _copy(self, output: BinaryIO) -> None:
-        """Log line by line. The pipe is our own: who has left the process group may hold it open for ever."""
+        """Log line by line. The pipe is ours, since a process that has left the group may hold it open for ever."""
         stream = asyncio.StreamReader(limit=_LINE)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), output)
@@ -80,7 +82,7 @@ class Process:
             self.log.line(line)
 
     async def wait(self) -> int:
-        """Wait for the end; what is left of the process group is killed, then the log is complete."""
+        """Wait for the end. The rest of the process group is killed, then the log is complete."""
         code = await self._process.wait()
         self._signal_group(signal.SIGKILL)
         with contextlib.suppress(TimeoutError):

@@ -14,11 +14,11 @@ _CONFIG = Config(
 
 
 class S3Error(Exception):
-    """S3 or STS refuses, or cannot be reached."""
+    """S3 or STS refuses a call, or cannot be reached."""
 
 
 def fetch(*, endpoint: str, region: str, role_arn: str, token: str, bucket: str, prefix: str, folder: Path) -> int:
-    """Copy the objects below `prefix` into `folder`, as the role that `token` may assume; how many they are.
+    """Copy the objects below `prefix` into `folder`, as the role that `token` may assume. Returns their number.
 
     Files get mode 444 and folders 555. Raises S3Error.
     """

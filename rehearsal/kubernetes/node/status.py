@@ -33,7 +33,7 @@ EVICTED = "The node was low on resource: ephemeral-storage. Threshold quantity: 
 
 
 def describe_evicted(pod: Json) -> None:
-    """Write the status of a pod that the kubelet ended, in place: of its containers it knows nothing any more."""
+    """Write the status of a pod that the kubelet evicted, in place. The states of its containers are lost."""
     status = pod.setdefault("status", {})
     status |= {"phase": "Failed", "reason": "Evicted", "message": EVICTED}
     lost = "The container could not be located when the pod was terminated"

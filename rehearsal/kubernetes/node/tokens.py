@@ -1,4 +1,4 @@
-"""ServiceAccount tokens for IAM roles (IRSA): JWTs with the issuer, subject and audience that STS checks."""
+"""ServiceAccount tokens for IAM roles (IRSA): JWTs. STS checks their issuer, subject and audience."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ def _encode(data: bytes) -> str:
 
 
 class TokenIssuer:
-    """Signs with a key of this instance (ES256); `issuer` is the cluster's OIDC issuer URL."""
+    """Signs with a key of this double (ES256); `issuer` is the cluster's OIDC issuer URL."""
 
     def __init__(self, issuer: str) -> None:
         self.issuer = issuer

@@ -1,4 +1,4 @@
-"""Volumes as folders, and a container's mounts as a tree of links that stands for its file system."""
+"""Volumes as folders. A container's mounts are a tree of links that stands for its file system."""
 
 import contextlib
 import json
@@ -18,11 +18,11 @@ _OUTSIDE = ("/tmp", "/dev/shm", TOKEN_MOUNT)  # noqa: S108
 
 
 class MountError(Exception):
-    """A volume cannot be set up now: FailedMount, retried."""
+    """A volume cannot be set up now. The kubelet writes FailedMount and tries again."""
 
 
 class PodFolder:
-    """Everything of one pod on disk: `volumes/<name>`, and `root/<container>` for each container's tree of links."""
+    """The files of one pod: `volumes/<name>`, and `root/<container>` for each container's tree of links."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,13 +48,13 @@ class PodFolder:
 
 
 def make_writable(path: Path) -> None:
-    """Undo the read-only bits below `path`, so that it can be removed by anyone."""
+    """Make everything below `path` writable, so that it can be removed."""
     for folder, _, _ in os.walk(path):
         Path(folder).chmod(0o755)
 
 
 def write_files(folder: Path, files: dict[str, bytes], mode: int) -> None:
-    """Each file is replaced whole, as the kubelet does; what was mounted as a single file keeps its old content."""
+    """Replace each file in one step, as the kubelet does. A file that is mounted alone keeps its old content."""
     for name, data in files.items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def set_up(store: Store, tokens: TokenIssuer, pod: Json, volume: Json, folder: P
 
 
 def refresh(store: Store, pod: Json, volume: Json, folder: Path) -> None:
-    """Bring what changed in a ConfigMap or Secret into its volume; one that is gone stays as it was mounted."""
+    """Copy changes of a ConfigMap or Secret into its volume. If the object is gone, the volume stays as it was."""
     for kind in ("configMap", "secret"):
         if kind not in volume:
             continue
@@ -125,7 +125,9 @@ def _files(store: Store, tokens: TokenIssuer | None, pod: Json, kind: str, sourc
 
 
 def build_root(folder: PodFolder, container: Json) -> Path:
-    """The container's tree of links; returns the folder that stands for its working directory. Raises ConfigError."""
+    """Make the container's tree of links. Returns the folder that stands for its working directory. Raises
+    ConfigError.
+    """
     root = folder.root(container["name"])
     if root.exists():
         shutil.rmtree(root)
@@ -170,8 +172,8 @@ def _link(root: Path, mount_path: str, source: Path) -> None:
 
 
 def check_paths(container: Json, env: dict[str, str]) -> None:
-    """Refuse a command or variable that names a mount by its absolute path: a local process has no file system of its
-    own, so that only paths relative to the working directory lead to the volumes. Raises ConfigError.
+    """Raise ConfigError if a command or variable names a mount by its absolute path. A local process has no file system
+    of its own, so only paths relative to the working directory lead to the volumes.
     """
     mounts = [m["mountPath"].rstrip("/") for m in container.get("volumeMounts", ())]
     mounts = [path for path in mounts if path and path not in _OUTSIDE]
@@ -191,7 +193,7 @@ def check_paths(container: Json, env: dict[str, str]) -> None:
 
 
 def local_variables(folder: PodFolder, container: Json) -> dict[str, str]:
-    """Variables whose paths must be local: where temporary files go, where the IAM token is."""
+    """Variables whose paths must be local: the folder of temporary files, the path of the IAM token."""
     found: dict[str, str] = {}
     for mount in container.get("volumeMounts", ()):
         if mount["mountPath"].rstrip("/") == "/tmp":  # noqa: S108

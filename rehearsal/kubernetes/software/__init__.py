@@ -1,1 +1,3 @@
-"""The cluster's own software, as Helm and the EKS add-ons install it: what takes room, and what then works."""
+"""The cluster's own software, as Helm and the EKS add-ons install it: the pods that take room, and the functions that
+then work.
+"""

@@ -34,7 +34,7 @@ MOUNT_NAMESPACE = "mount-s3"
 
 
 class Addons:
-    """Installs and removes add-ons: their pods on every node, and what they make possible."""
+    """Installs and removes add-ons: their pods on every node, and the functions that they add."""
 
     def __init__(self, cluster: Cluster, installed: Installed) -> None:
         self._cluster = cluster
@@ -90,7 +90,7 @@ class Addons:
 
 
 def _mount_priority(owner: str) -> Json:
-    """Of Mountpoint's pods (charts/aws-mountpoint-s3-csi-driver/templates/mount-s3-priority.yaml)."""
+    """The priority of Mountpoint's pods (charts/aws-mountpoint-s3-csi-driver/templates/mount-s3-priority.yaml)."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -102,7 +102,7 @@ def _mount_priority(owner: str) -> Json:
 
 
 def _configuration(name: str, text: str) -> Json:
-    """The add-on's configuration values, JSON or YAML. Raises 422 when they cannot be read."""
+    """The add-on's configuration values, JSON or YAML. Raises 422 if they cannot be read."""
     try:
         values = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as problem:

@@ -88,7 +88,9 @@ class Charts:
         else:
             if not body.get("version"):
                 raise errors.ApiError(
-                    422, "Invalid", f"chart {chart}: a version is needed, or each deployment installs what is newest"
+                    422,
+                    "Invalid",
+                    f"chart {chart}: a version is needed; without one each deployment installs the newest",
                 )
             self._require_namespace(body)
             put(body["release"], body["namespace"], body.get("values") or {})
@@ -110,7 +112,9 @@ class Charts:
             workloads.put(self._cluster, _definition(resource))
 
     def _remove_crds(self, release: str) -> None:
-        """The CRDs go with all their objects; those whose finalizers nobody answers stay, and the CRDs with them."""
+        """Delete the CRDs with all their objects. Objects with finalizers stay until a controller removes these, and so
+        do their CRDs.
+        """
         self._crds_going = True
         for resource in r.KARPENTER:
             for obj in self._cluster.store.list(resource):

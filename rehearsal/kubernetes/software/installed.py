@@ -1,4 +1,4 @@
-"""What is installed, and with which settings."""
+"""The installed software and its settings."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ GATES = {"staticCapacity": False, "reservedCapacity": True, "nodeOverlay": False
 
 @dataclass
 class CsiDriver:
-    """The Mountpoint for S3 CSI driver. `role_arn` is what `authenticationSource: driver` uses."""
+    """The Mountpoint for S3 CSI driver. `authenticationSource: driver` uses `role_arn`."""
 
     role_arn: str
 
 
 @dataclass
 class Installed:
-    """The cluster's software. Those who depend on it subscribe to changes."""
+    """The cluster's software. Controllers that depend on it subscribe to changes."""
 
     cluster: Cluster
     karpenter: Json | None = None
@@ -40,7 +40,7 @@ class Installed:
             subscriber()
 
     def gate(self, name: str) -> bool:
-        """A feature gate of the installed Karpenter; the chart's values may be booleans or their names as text."""
+        """A feature gate of the installed Karpenter. The chart's values may be booleans or text."""
         value: Any = dig(self.karpenter, "settings", "featureGates", name)
         if value is None:
             return GATES[name]

@@ -5,7 +5,7 @@ from rehearsal.kubernetes.machinery import Cluster
 from rehearsal.kubernetes.objects import Json, annotations_of, name_of, namespace_of
 
 NO_PROCESS = "rehearsal/no-process"
-"""Annotation of pods that stand for the cluster's own software (Karpenter, CSI, …): they take room and run nothing."""
+"""Annotation of pods that stand for the cluster's own software (Karpenter, CSI, …). They take room and run nothing."""
 OWNER = "rehearsal/installed-by"
 _EVERYWHERE = [{"operator": "Exists"}]
 
@@ -22,7 +22,7 @@ def workload(
     affinity: Json | None = None,
     account: str = "default",
 ) -> Json:
-    """A Deployment or DaemonSet whose pods only ask for `requests`."""
+    """A Deployment or DaemonSet whose pods only have `requests`."""
     labels = {"app.kubernetes.io/name": name}
     container = {
         "name": name[:63],
@@ -46,7 +46,7 @@ def workload(
 
 
 def put(cluster: Cluster, obj: Json) -> None:
-    """Create the object, or replace its spec where it is there already."""
+    """Create the object, or replace its spec if it exists."""
     resource = cluster.registry.of_kind(obj["apiVersion"], obj["kind"])
     assert resource is not None
     found = cluster.store.get(resource, namespace_of(obj), name_of(obj))

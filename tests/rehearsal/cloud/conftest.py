@@ -1,4 +1,4 @@
-"""One embedded AWS for this folder's tests, whose clusters' API is a recorder."""
+"""One embedded AWS for this folder's tests. A recorder stands for its clusters' API."""
 
 import io
 import json
@@ -58,7 +58,7 @@ class Cloud:
         return self.services.client(name)
 
     def role(self, name, principal, statements):
-        """Create a role that `principal` (a service) may assume; its ARN."""
+        """Create a role that `principal` (a service) may assume. Returns its ARN."""
         iam = self.client("iam")
         trust = [{"Effect": "Allow", "Principal": {"Service": principal}, "Action": "sts:AssumeRole"}]
         arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy(trust))["Role"]["Arn"]
@@ -66,7 +66,7 @@ class Cloud:
         return arn
 
     def function(self, name, source, statements=()):
-        """Create a Python function from its source; its ARN."""
+        """Create a Python function from its source. Returns its ARN."""
         allow = {"Effect": "Allow", "Action": "logs:*", "Resource": "*"}
         role = self.role(f"{name}-role", "lambda.amazonaws.com", [allow, *statements])
         code = io.BytesIO()
@@ -85,13 +85,13 @@ class Cloud:
         )["stateMachineArn"]
 
     def execute(self, machine, data=None):
-        """Run an execution to its end; its description."""
+        """Run an execution to its end. Returns its description."""
         states = self.client("stepfunctions")
         arn = states.start_execution(stateMachineArn=machine, input=json.dumps(data or {}))["executionArn"]
         return until(lambda: (d := states.describe_execution(executionArn=arn))["status"] != "RUNNING" and d)
 
     def deploy(self, name, resources, **outputs):
-        """Deploy a template by CloudFormation; its outputs."""
+        """Deploy a template by CloudFormation. Returns its outputs."""
         formation = self.client("cloudformation")
         template = {
             "Resources": resources,

@@ -1,4 +1,4 @@
-"""What CloudFormation does to a cluster reaches the Kubernetes API."""
+"""The changes that CloudFormation makes in a cluster reach the Kubernetes API."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A managed node group: its size is changed as strictly as by EKS, and instances and nodes follow it."""
+"""A managed node group: changes of its size are checked as strictly as by EKS, and instances and nodes follow."""
 
 import json
 
@@ -55,7 +55,7 @@ def instances(cloud):
 
 
 def resize(eks, size):
-    """Ask until no other change is being made."""
+    """Repeat the request until no other change is under way."""
 
     def asked():
         try:

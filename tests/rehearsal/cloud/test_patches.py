@@ -1,4 +1,4 @@
-"""The emulator is pinned; each function of it that is replaced exists there."""
+"""The emulator is pinned. Each function that we replace exists in it."""
 
 import json
 import subprocess

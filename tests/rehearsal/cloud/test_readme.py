@@ -1,4 +1,4 @@
-"""The README's AWS lines as a user types them: a shell with credentials and AWS_REGION, and nothing else of AWS."""
+"""The README's AWS lines as a user types them, in a shell with credentials and AWS_REGION and nothing else of AWS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.markdown import ROOT, blocks
 
 USER = {"AWS_REGION": tools.REGION, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 EMULATED = {"AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"}
-"""What says that AWS is the embedded one, and that nothing of this machine's own configuration counts."""
+"""Variables that lead to the embedded AWS and hide this machine's own configuration."""
 
 
 def aws_lines() -> list[str]:
@@ -29,9 +29,9 @@ LINES = [line for line in aws_lines() if line.startswith(".venv/bin/specdecode")
 
 
 SAYS = {"preflight": "arn:aws:iam::000000000000:root", "run": "SUCCEEDED", "report": "has no report yet"}
-"""What each command says when it has reached AWS."""
+"""A part of each command's output that shows that it reached AWS."""
 SEEN = {"lease": {}, "replicas": 0, "nodes": [], "pods": [], "turns": {}}
-"""A cluster at rest, as the inspect function sees it."""
+"""A cluster at rest, in the form of the inspect function's answer."""
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +64,12 @@ def test_the_section_is_the_one_that_is_tried():
 
 
 def test_a_rehearsal_sets_no_more_than_a_user():
-    """So that what works in it (`cdk bootstrap`, `deploy`, `destroy` too) works with the README's lines."""
+    """So every command that works in it works with the README's lines, `cdk bootstrap`, `deploy` and `destroy` too."""
     assert set(tools.aws_environment("http://127.0.0.1:1")) == set(USER) | EMULATED
 
 
 def typed(words, cloud):
-    """What a command says: both streams, and its exit code."""
+    """A command's output (both streams) and its exit code."""
     aws = {name: value for name, value in tools.aws_environment(cloud.services.endpoint).items() if name in EMULATED}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run(
@@ -79,7 +79,7 @@ def typed(words, cloud):
 
 @pytest.mark.parametrize("line", LINES)
 def test_the_line_gets_past_region_and_credentials(line, deployed):
-    """What it says then is of a deployment that has no report yet, not of the environment."""
+    """The error is about a deployment without a report, not about the environment."""
     words = [word for word in shlex.split(line) if word != "--open"]
     words += ["--yes"] if words[1] == "run" else []  # what a person answers
     ended = typed(words, deployed)
@@ -103,7 +103,7 @@ def test_a_run_is_refused_while_nobody_is_told(deployed):
 
 
 def test_preflight_sees_what_the_account_has(deployed):
-    """What the embedded AWS can tell: zones by id, quotas of functions, AMIs that are not there, subscriptions."""
+    """Facts that the embedded AWS knows: zones by id, quotas of functions, missing AMIs, subscriptions."""
     ended = typed([".venv/bin/specdecode", "preflight", "qwen3-32b", "--json"], deployed)
     found = {check["name"]: check for check in json.loads(ended.stdout)}
     assert ended.returncode == 3

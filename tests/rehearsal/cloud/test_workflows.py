@@ -1,4 +1,4 @@
-"""The state machine language as our pipeline uses it: JSONata, Map, Retry, Catch, Wait, stopping."""
+"""The parts of the state machine language that our pipeline uses: JSONata, Map, Retry, Catch, Wait, stopping."""
 
 import json
 import time

@@ -48,7 +48,7 @@ def speculating(k: int, *, draft: Path = DRAFT, **changes: Any) -> ServeSettings
 
 
 def samples(page: str) -> dict[str, float]:
-    """Samples of a metrics page by name, with the value of the label that they do not all have: `name[value]`."""
+    """Samples of a metrics page by name. A label that only some have is part of the name: `name[value]`."""
     found = {}
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -65,7 +65,7 @@ def base() -> Engine:
 
 @pytest.fixture(scope="session")
 def random_draft(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A draft model of the committed one's shape that has learnt nothing."""
+    """A draft model that has learnt nothing, with the shape of the committed draft."""
     import numpy as np  # only after rehearsal.engine, which sets the number of its threads
     from safetensors.numpy import load_file, save_file
 
@@ -127,7 +127,7 @@ class Served:
         return samples(page)
 
     def stop(self) -> int:
-        """End it by SIGTERM; the exit status."""
+        """End it by SIGTERM. Returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 

@@ -1,4 +1,4 @@
-"""A server with VLLM_API_KEY as it is in a serving pod: who is let in, and what those who are not are told."""
+"""A server with VLLM_API_KEY, as in a serving pod: which requests it answers, and how it refuses the others."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_the_kind_of_a_step_is_said_by_a_variable(capsys: pytest.CaptureFixture[
         assert settings.verifies_all is verifies_all
     assert parse_command(["serve", "m"], environment={}).verifies_all
     one = ["--speculative-config", '{"model": "d", "num_speculative_tokens": 1}']
-    for most, says in (("k", "must be at least 2"), ("2", "it is k or k+1")):
+    for most, says in (("k", "must be at least 2"), ("2", "it must be k or k+1")):
         with pytest.raises(SystemExit):
             parse_command(["serve", "m", *one], environment={"REHEARSAL_MOST_TOKENS_PER_STEP": most})
         assert says in capsys.readouterr().err

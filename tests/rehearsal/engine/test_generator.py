@@ -1,4 +1,4 @@
-"""Speculation is a shortcut and nothing else: the same tokens, counted right, at any k, in any company."""
+"""Speculation changes the speed only: the tokens are the same and counted right, with any k and any other requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROMPTS = (
 
 @dataclass
 class Output:
-    """What an engine made of a prompt."""
+    """The output of an engine for a prompt."""
 
     tokens: list[int] = field(default_factory=list)
     text: str = ""

@@ -1,4 +1,6 @@
-"""A running double for the tests: one process a session, a namespace a test; the real kubectl; a small HTTP client."""
+"""A running double for the tests (one process for all, a namespace for each test), the real kubectl, a small HTTP
+client.
+"""
 
 import importlib.metadata
 import json
@@ -26,7 +28,7 @@ Json = dict[str, Any]
 
 
 class Double:
-    """A running double and what tests do with it."""
+    """A running double, and the requests of tests to it."""
 
     def __init__(self, process: subprocess.Popen[str], state: Path, ready: Json) -> None:
         self.process = process
@@ -75,7 +77,7 @@ class Double:
         return self.ok("POST", f"/_rehearsal/{action}", body)
 
     def wait(self, path: str, test: Callable[[Any], Any], *, seconds: float = 15.0) -> Any:
-        """The object at `path` once `test` holds for it (None when it is not there)."""
+        """The object at `path`, once `test` holds for it. `test` gets None if there is no object."""
         deadline = time.monotonic() + seconds
         while True:
             status, answer = self.request("GET", path)
@@ -156,7 +158,7 @@ def namespace(double: Double) -> str:
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Double]:
-    """A double of one's own, for tests that install software or break things."""
+    """A double for one test only, if the test installs software or breaks things."""
     double = start(tmp_path / "double")
     yield double
     double.stop()

@@ -1,4 +1,4 @@
-"""A stand-in for STS and S3, as much of them as the double talks to."""
+"""A stand-in for the parts of STS and S3 that the double calls."""
 
 import base64
 import datetime
@@ -85,7 +85,7 @@ class FakeAws:
 
 
 def eks_token(role: str, *, signed: datetime.datetime | None = None, headers: str = "host;x-k8s-aws-id") -> str:
-    """A token as `aws eks get-token` makes it; the fake STS takes the role's name from the access key."""
+    """A token in the form of `aws eks get-token`. The fake STS takes the role's name from the access key."""
     stamp = (signed or datetime.datetime.now(datetime.UTC)).strftime("%Y%m%dT%H%M%SZ")
     query = {
         "Action": "GetCallerIdentity",

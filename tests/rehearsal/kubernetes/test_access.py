@@ -1,4 +1,4 @@
-"""Who may what: tokens, access entries, RBAC."""
+"""Who may do what: tokens, access entries, RBAC."""
 
 import datetime
 from collections.abc import Iterator

@@ -45,7 +45,7 @@ def test_expressions(expression: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(("expression", "expected"), [case for case in HOLDS if "Version." not in case[0]])
 def test_googles_cel_says_the_same(expression: str, expected: bool) -> None:
-    """But for versions, whose type and functions are Kubernetes' own."""
+    """Versions are left out: their type and functions are Kubernetes' own."""
     own, other = {}, {}
     for name, typed in ATTRIBUTES.items():
         domain, _, short = name.rpartition("/")

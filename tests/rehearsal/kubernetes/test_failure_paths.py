@@ -1,4 +1,4 @@
-"""How the real control plane fails where one would not think it: what the double must do as it does."""
+"""Failures of the real control plane that surprise. The double must fail in the same way."""
 
 import json
 import time

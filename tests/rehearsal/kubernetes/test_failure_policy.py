@@ -1,4 +1,4 @@
-"""What a failed pod means for its Job."""
+"""The effect of a failed pod on its Job."""
 
 from rehearsal.kubernetes.controllers.failure_policy import judge
 

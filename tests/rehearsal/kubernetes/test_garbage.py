@@ -1,4 +1,6 @@
-"""What goes with its owner, when, and what stays: as kube-controller-manager's garbage collector does it."""
+"""Which objects are deleted with their owner, when, and which stay, as in kube-controller-manager's garbage
+collector.
+"""
 
 from typing import Any
 

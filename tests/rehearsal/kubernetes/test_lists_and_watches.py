@@ -1,4 +1,4 @@
-"""Lists page by page and watches that break off, while thousands of objects come, change and go: nothing is lost."""
+"""Lists in pages, and watches that break off, while thousands of objects come, change and go. No change is lost."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def change(store: Store, rng: random.Random) -> None:
-    """Create, change or remove one object, here or next door."""
+    """Create, change or remove one object, in this namespace or the next."""
     namespace, name = rng.choice(("n", "n", "n", "other")), rng.choice(NAMES)
     old = store.get(r.CONFIG_MAPS, namespace, name)
     if old is None:
@@ -46,7 +46,7 @@ def wanted(store: Store) -> dict[str, str]:
 
 
 class Mirror:
-    """A client that lists, watches, is cut off, goes on from the last version and lists again after a 410."""
+    """A client that lists and watches. After a cut it goes on from the last version; after a 410 it lists again."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.known, self.relists, self.version = store, dict[str, str](), 0, ""
@@ -57,7 +57,7 @@ class Mirror:
         self.version, self.relists = answer["metadata"]["resourceVersion"], self.relists + 1
 
     async def watch(self, most: int) -> None:
-        """Take up to `most` events; each must fit what is known."""
+        """Read up to `most` events. Each must fit the known state."""
         cluster: Any = SimpleNamespace(store=self.store)
         stream = watching.events(cluster, LIST, chosen, {"resourceVersion": self.version})
         try:

@@ -1,4 +1,4 @@
-"""S3 as a read-only folder: credentials, the Mountpoint pod, what goes wrong."""
+"""S3 as a read-only folder: credentials, the Mountpoint pod, failures."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,7 +153,7 @@ def test_the_pod_gets_role_token_and_endpoint(mounting: Double, aws: FakeAws) ->
 
 
 def test_a_pod_that_names_its_region_gets_no_other_variable_of_it(mounting: Double) -> None:
-    """As by EKS's webhook: the variables come together or not at all."""
+    """As in EKS's webhook, the variables come together or not at all."""
     made = pod("half", "env", serviceAccountName="serving")
     made["spec"]["containers"][0]["env"] = [{"name": "AWS_REGION", "value": "us-east-2"}]
     path = create(mounting, made)

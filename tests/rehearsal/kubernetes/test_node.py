@@ -25,7 +25,7 @@ def log(double: Double, namespace: str, name: str, query: str = "") -> str:
 
 
 def reason(double: Double, namespace: str, name: str, wanted: str) -> Any:
-    """The pod once its container waits for, or ended by, `wanted`."""
+    """The pod, once its container waits for `wanted` or ended by it."""
 
     def test(found: Any) -> bool:
         states = [s["state"] for s in (found or {}).get("status", {}).get("containerStatuses", ())]

@@ -1,4 +1,4 @@
-"""The kubectl lines of docs/operations.md, run as they stand with the real kubectl: each does what it is there for."""
+"""The kubectl lines of docs/operations.md, run unchanged with the real kubectl. Each has its effect."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Kubectl = Callable[[str], str]
 
 @pytest.fixture
 def kubectl(kubectl_binary: Path, capacity: Double, tmp_path: Path) -> Kubectl:
-    """A line of the runbook, as the administrator whom `aws eks update-kubeconfig` makes."""
+    """Run a line of the runbook as an administrator, as after `aws eks update-kubeconfig`."""
 
     def run(line: str) -> str:
         access = ["--server", capacity.url, "--certificate-authority", capacity.ca_file, "--token", capacity.token]

@@ -1,4 +1,4 @@
-"""Secrets in volumes: a changed one follows into a running pod, but not into a file that is mounted by itself."""
+"""Secrets in volumes: a change reaches a running pod, but not a file that is mounted alone."""
 
 from __future__ import annotations
 

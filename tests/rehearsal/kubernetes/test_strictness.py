@@ -1,4 +1,6 @@
-"""Where a client asks for little the server still says what it dropped; what a namespace has and forbids by itself."""
+"""A client that does not ask for strict validation gets warnings about dropped fields. The objects and rules of a new
+namespace.
+"""
 
 import urllib.request
 

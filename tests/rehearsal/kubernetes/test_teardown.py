@@ -1,4 +1,4 @@
-"""The pipeline's own client and teardown against the API, its garbage collector, and pods that take their time."""
+"""The pipeline's own client and teardown with the API, its garbage collector, and pods that end slowly."""
 
 import json
 from typing import Any

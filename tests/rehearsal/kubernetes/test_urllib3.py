@@ -1,7 +1,7 @@
 """The pipeline's client over HTTPS with both lines of urllib3 that a Lambda runtime has shipped: 1.26 and 2.
 
 The python3.11 runtime had 1.26.19 until December 2025 and has 2.6.3 since; nobody pins it. 1.26 is the copy that the
-pip of Python 3.11 carries. It checks the names of hosts only, not addresses; EKS gives its API server a name.
+pip of Python 3.11 carries. It checks names of hosts only, not addresses. EKS gives its API server a name.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The pair as Llama models gives the embedded engine's logits: a plain Llama forward pass against the engine's own."""
+"""The pair as Llama models gives the same logits: a plain Llama forward pass compared with the engine's own."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ TEXTS = (
 
 
 def llama(folder, tokens):
-    """Logits of the last token by the textbook: transformers' modeling_llama without its caches."""
+    """Logits of the last token, computed as in transformers' modeling_llama without its caches."""
     config, w = json.loads((folder / "config.json").read_text()), load_file(folder / "model.safetensors")
     heads, size, n = config["num_attention_heads"], config["head_dim"], len(tokens)
     angles = np.arange(n)[:, None] * config["rope_theta"] ** (-np.arange(0, size, 2) / size)

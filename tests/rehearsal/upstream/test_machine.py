@@ -1,4 +1,4 @@
-"""Real vLLM is refused on a machine that it would fail on, with every reason, and announced with its size elsewhere."""
+"""On a machine where real vLLM would fail it is refused, with every reason. Elsewhere its size is announced."""
 
 import sys
 
