@@ -4,7 +4,7 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # Until the command's own handlers stand, Ctrl-C ends the process at once: the imports take a second.
+    # The imports take a second. Until the command sets its own handlers, Ctrl-C ends the process at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     from rehearsal.command import main
 

@@ -190,7 +190,7 @@ def processes_naming(folder: Path) -> list[int]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+        with contextlib.suppress(OSError):  # it has ended meanwhile, or belongs to another user
             if needle in (entry / "environ").read_bytes():
                 found.append(int(entry.name))
     return found

@@ -167,7 +167,7 @@ def rehearsal(progress: Progress) -> Iterator[Rehearsal]:
             try:
                 yield Rehearsal(processes=processes, services=running, progress=progress)
             except (BotoCoreError, ClientError, OSError):
-                # A call that failed because its server has just ended is that server's failure.
+                # If a call failed because its server has just ended, report the server's failure.
                 time.sleep(SETTLE_S)
                 running.check()
                 raise

@@ -90,7 +90,7 @@ class Redriving:
         if ended["status"] in {"RUNNING", "SUCCEEDED"} or ctx is None:
             why = f"Execution is {ended['status']} and cannot be redriven"
             return stepfunctions.error_response_json("ExecutionNotRedrivable", why, 400)
-        # What the stopped execution still does sees its own record, which stays as it ended.
+        # Calls that the stopped execution still makes see its own record, which does not change any more.
         kept = {key: value for key, value in ended.items() if key not in {"error", "cause"}}
         events = list(ended["events"])
         execution = kept | {"status": "RUNNING", "stopDate": None, "output": None, "events": events}

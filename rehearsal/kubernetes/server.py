@@ -145,10 +145,11 @@ class ApiServer:
                 return self._reply(request, target, self._verbs.get(target, query))
             case "list":
                 return self._reply(request, target, self._verbs.list(target, query))
-            case "delete" | "deletecollection":
+            case "delete":
                 options = delete_options(await request.read())
-                remove = self._verbs.delete if target.verb == "delete" else self._verbs.delete_collection
-                return web.json_response(remove(target, options, query))
+                return web.json_response(self._verbs.delete(target, options, query))
+            case "deletecollection":
+                raise errors.method_not_allowed()
         raw = await request.read()
         kind = _content_type(request)
         warnings: list[str] = []

@@ -19,7 +19,7 @@ from rehearsal.kubernetes import (
 from rehearsal.kubernetes import resources as r
 from rehearsal.kubernetes.bodies import Warnings, as_asked, decode, is_dry_run, located
 from rehearsal.kubernetes.machinery import Cluster, owner_entry
-from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of
+from rehearsal.kubernetes.objects import Json, dig
 from rehearsal.kubernetes.requests import Target
 
 APPLY = "application/apply-patch+yaml"
@@ -122,13 +122,6 @@ class Verbs:
         if target.resource.group:
             details["group"] = target.resource.group
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-    def delete_collection(self, target: Target, options: Json, query: Mapping[str, str]) -> Json:
-        found = self.list(target, {k: v for k, v in query.items() if k in ("labelSelector", "fieldSelector")})
-        for obj in found["items"]:
-            dry_run = is_dry_run(query)
-            self._cluster.delete(target.resource, namespace_of(obj), name_of(obj), options, dry_run=dry_run)
-        return found
 
     def _apply(self, target: Target, body: Json, query: Mapping[str, str]) -> tuple[Json, bool]:
         manager = query.get("fieldManager")

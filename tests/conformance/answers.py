@@ -38,7 +38,7 @@ def send(server: Server, mutant: Mutant, namespaces: Mapping[str, str], how: str
 
 
 def is_sent(kind: str, how: str) -> bool:
-    """Mutants of every class are created. Those of some classes are also applied."""
+    """Mutants of every class are created. Those of classes with `everywhere` are also applied."""
     return how == "created" or "everywhere" in classes()[kind]
 
 

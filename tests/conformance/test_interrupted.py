@@ -34,7 +34,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
             env=environment,
             stdout=subprocess.PIPE,
             text=True,
-            # A shell that starts something in the background lets it ignore Ctrl-C, which children would inherit.
+            # A shell's background jobs ignore Ctrl-C, and their children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as suite:
             double.wait("/api/v1/nodes", lambda found: len(found["items"]) > len(before["nodes"]), seconds=60)

@@ -126,7 +126,7 @@ def test_diagnostics_are_kept(rehearsed):
     kept = rehearsed.diagnostics / "diagnostics"
     assert json.loads((kept / "diagnosis.json").read_text())["cause"]
     for arm in ("base", "sd"):
-        # A killed engine is started again: what it said before may be in the log of the container before.
+        # A killed engine is started again, so its first lines may be in the log of the previous container.
         logs = "".join(path.read_text() for path in kept.glob(f"logs/*-{arm}-*.main*.log"))
         assert "vllm serve" in logs
     assert json.loads((kept / "events.json").read_text())

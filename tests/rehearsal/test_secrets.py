@@ -45,7 +45,7 @@ def test_the_clusters_administrator_is_nowhere(rehearsed):
 
 def test_no_key_session_or_bearer_token_is_anywhere(rehearsed):
     texts = rehearsed.came_out | {"console": rehearsed.log.encode()}
-    # The code names the prefix of EKS's tokens; what has been made with it is looked for elsewhere.
+    # The code contains the prefix of EKS's tokens. The tokens themselves are searched for in everything else.
     leaks = {
         (name, match[0][:12])
         for name, text in texts.items()

@@ -108,9 +108,6 @@ class Cloud:
         self.instances[identity].terminated = self.instances[identity].terminated or now()
         return True
 
-    def running(self) -> list[Ec2Instance]:
-        return [instance for instance in self.instances.values() if not instance.terminated]
-
 
 _LETTERS = "abcdef"
 _BY_SIZE = sorted(INSTANCE_TYPES, key=lambda name: int(INSTANCE_TYPES[name]["vcpu"]))

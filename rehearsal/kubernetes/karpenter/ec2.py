@@ -136,7 +136,7 @@ class Ec2:
             return self._made[1]
 
     def _assume(self) -> Any:
-        import boto3  # only here: it takes longer to import than all else together
+        import boto3  # not at the top: its import takes longer than all others
         from botocore import UNSIGNED
         from botocore.config import Config
 

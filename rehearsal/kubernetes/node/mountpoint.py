@@ -58,7 +58,7 @@ class Mountpoint:
             raise MountError(f"Failed to mount bucket {attributes['bucketName']}: AccessDenied (injected)")
         if not self._aws_endpoint:
             raise MountError("no AWS endpoint: S3 cannot be reached")
-        from rehearsal.kubernetes.node import s3  # only here: boto3 takes longer to import than all else together
+        from rehearsal.kubernetes.node import s3  # not at the top: importing boto3 takes longer than all other imports
 
         if folder.exists():
             make_writable(folder)

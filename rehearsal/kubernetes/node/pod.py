@@ -13,7 +13,7 @@ from rehearsal.kubernetes.node.logs import ContainerLog
 from rehearsal.kubernetes.node.probes import Prober
 from rehearsal.kubernetes.node.process import Process
 from rehearsal.kubernetes.node.settings import NodeSettings
-from rehearsal.kubernetes.objects import Json, dig, name_of, namespace_of, now
+from rehearsal.kubernetes.objects import Json, dig, name_of, now
 
 _COMPONENT = "kubelet"
 _SYNC_S = 2.0
@@ -227,14 +227,6 @@ class PodWorker:
     def forget(self) -> None:
         """Remove the logs too: the pod object is gone."""
         self._folder.forget()
-
-    @property
-    def uid(self) -> str:
-        return str(self._pod["metadata"]["uid"])
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return namespace_of(self._pod), name_of(self._pod)
 
 
 def _refuse_root(pod: Json, spec: Json) -> None:

@@ -156,7 +156,7 @@ def _link(root: Path, mount_path: str, source: Path) -> None:
         place.rmdir()
     if place.exists():
         raise environment.ConfigError(f"cannot mount at {mount_path}: the volume around it has files there")
-    if source.is_file():  # a mount by subPath holds on to the file, whatever takes its name later
+    if source.is_file():  # a mount by subPath keeps the old file, even if another gets its name
         place.hardlink_to(source)
         return
     nested = place.parent.resolve() != place.parent.absolute()

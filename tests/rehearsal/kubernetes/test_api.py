@@ -62,6 +62,7 @@ REFUSED = [
     ("a version that is none", "GET", "{ns}/configmaps?resourceVersion=x", None, 400, "BadRequest"),
     ("metadata that is none", "POST", "{ns}/configmaps", {**config("b"), "metadata": "x"}, 400, "BadRequest"),
     ("a name that is none", "POST", "{ns}/configmaps", {**config("b"), "metadata": {"name": 5}}, 400, "BadRequest"),
+    ("all objects of a kind", "DELETE", "{ns}/configmaps", None, 405, "MethodNotAllowed"),
     ("options that are none", "DELETE", "{ns}/configmaps/taken", ["x"], 400, "BadRequest"),
     ("a grace that is none", "DELETE", "{ns}/configmaps/taken?gracePeriodSeconds=x", None, 400, "BadRequest"),
     ("a validation that is none", "POST", "{ns}/configmaps?fieldValidation=Lax", config("b"), 422, "Invalid"),
