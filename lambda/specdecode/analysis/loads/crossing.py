@@ -1,9 +1,8 @@
-"""Where one arm's time per token passes another's, over the load.
+"""Loads at which one arm's time per token passes another's.
 
-Between two levels each arm's time per token is taken to be linear in the load, which is exact where the time of an
-engine's step is affine in the number of running sequences (docs/metrics.md has how often the result is right).
-
-Why it is so: ADR 163.
+Between two levels each arm's time per token is assumed to be linear in the load. That is exact if the time of an
+engine's step is affine in the number of running sequences (docs/metrics.md has how often the result is right). See ADR
+163.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from specdecode.measures.distribution import quantile
 from specdecode.measures.student import NOMINAL, LogMean, t_cdf
 
 SHOWN = 0.5 + NOMINAL / 2.0
-"""A crossing is claimed where the speed-up is above 1 at one level and below 1 at a later one with this probability: of
-each, as its interval is drawn, and of both together."""
+"""Probability that a crossing needs: that the speed-up is above 1 at one level and below 1 at a later one. Each level
+must reach it alone, and both must reach it together."""
 DRAWS = 2000
-"""Of the bootstrap; from a fixed seed, so that the same records give the same interval."""
+"""Draws of the bootstrap. The seed is fixed, so that the same records give the same interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,23 +29,24 @@ class AtLoad:
     """The two arms at one load."""
 
     load: float
-    """Requests under way in the arm, or a second."""
+    """Requests under way in the arm; for an open loop requests a second."""
     base_load: float
-    """The same in the baseline: a fast arm's last requests run beside fewer others."""
+    """Requests under way in the baseline. It may be another number: the last requests of a fast arm run beside fewer
+    others."""
     base_s: float
-    """The baseline's time per token."""
+    """The baseline's time per token, in seconds."""
     gain: LogMean
     """Log of the speed-up, with the noise that the level's requests share (analysis/loads/level_noise.py)."""
 
 
 def sign(gain: LogMean) -> int:
-    """1: the speed-up is shown to be above 1; -1: below; 0: neither is shown."""
+    """1 if the speed-up is shown to be above 1, -1 if below 1, 0 if neither is shown."""
     above = _above(gain)
     return 1 if above >= SHOWN else -1 if above <= 1.0 - SHOWN else 0
 
 
 def crossings(levels: Sequence[AtLoad]) -> list[Crossover]:
-    """Every change of sign that is shown and has a place, the smallest load first; `levels` by load."""
+    """Every change of sign that is shown and has a place, the smallest load first. `levels` are sorted by load."""
     known = [(number, sign(level.gain)) for number, level in enumerate(levels)]
     changes = pairwise((number, found) for number, found in known if found)
     return [
@@ -58,12 +58,12 @@ def crossings(levels: Sequence[AtLoad]) -> list[Crossover]:
 
 
 def _both(first: LogMean, last: LogMean) -> float:
-    """Probability that the two are on different sides, as they were found."""
+    """Probability that the two levels lie on the sides of 1 that were found."""
     return math.prod(max(_above(gain), 1.0 - _above(gain)) for gain in (first, last))
 
 
 def _above(gain: LogMean) -> float:
-    """Probability that the speed-up is above 1; a half where nothing is known of its error."""
+    """Probability that the speed-up is above 1. 0.5 if its error is not known."""
     if gain.df <= 0:
         return 0.5
     if gain.variance == 0.0:
@@ -72,7 +72,7 @@ def _above(gain: LogMean) -> float:
 
 
 def _located(levels: Sequence[AtLoad], before: int) -> Crossover | None:
-    """None where the times at equal load do not cross: the gains do, but the arms met different loads at a level."""
+    """The place of a crossing. None if the times at equal load do not cross: the arms met different loads."""
     rng = random.Random(1)
     drawn = sorted(
         found
@@ -98,7 +98,9 @@ def _draw(gain: LogMean, rng: random.Random) -> float:
 
 
 def _zero(levels: Sequence[AtLoad], gains: Sequence[float]) -> float | None:
-    """Where the difference of the two times is 0; of several places the middle of the outermost; None: nowhere."""
+    """Load at which the two times are equal. The middle of the outermost places if there are several; None if there is
+    none.
+    """
     slower = [
         level.base_s * math.exp(-gain) - _base_s(levels, level.load) for level, gain in zip(levels, gains, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""The answer as a curve over the load: what speculation does at each level, and where it stops paying."""
+"""The answer as a curve over the load: the speed-up at each level, and the load at which speculation stops paying."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class _Compared:
     base: Sequence[Measured]
     other: Sequence[Measured]
     gain: LogMean
-    """Of the prompts: without what the level's requests share."""
+    """Log speed-up with the noise of the prompts, without the noise that the level's requests share."""
     of_rounds: Sequence[float]
-    """The mean gain of each round that has all cases."""
+    """Mean gain of each round that has all cases."""
     doubtful: bool
 
 
 def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair]) -> tuple[Curve, ...]:
-    """A curve for each pair and group; none of a run of one load."""
+    """A curve for each pair and group. Empty for a run of one load."""
     if len(levels) < 2:
         return ()
     ordered = sorted(levels, key=lambda each: each.level.value)
@@ -59,7 +59,9 @@ def curves(*, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence
 def gains_by_level(
     *, experiment: Experiment, levels: Sequence[AtLevel], variant: str, baseline: str, cases: Sequence[str]
 ) -> dict[Level, LogMean]:
-    """Log speed-up of any two arms at each level, with the noise that a level's requests share; no doubtful levels."""
+    """Log speed-up of any two arms at each level, with the noise that a level's requests share. Doubtful levels are
+    left out.
+    """
     compared, noise, _ = _levels(experiment, levels, (baseline, variant), cases)
     return {each.level: _with(noise, each) for each in compared if not each.doubtful}
 
@@ -67,7 +69,9 @@ def gains_by_level(
 def _levels(
     experiment: Experiment, levels: Sequence[AtLevel], arms: tuple[str, str], cases: Sequence[str]
 ) -> tuple[list[_Compared], LevelNoise, list[str]]:
-    """Both arms at each level that has a speed-up, what a level's requests share, and the cases of all those levels."""
+    """Both arms at each level that has a speed-up; the noise that a level's requests share; and the cases that all
+    those levels have.
+    """
     gains = [{case: gain for case in cases if (gain := _gain(experiment, at, arms, case))} for at in levels]
     there = [(at, found) for at, found in zip(levels, gains, strict=True) if found]
     kept = [case for case in cases if there and all(case in found for _, found in there)]
@@ -130,7 +134,7 @@ def _with(noise: LevelNoise, at: _Compared) -> LogMean:
 
 
 def _loads(experiment: Experiment, at: _Compared) -> tuple[float, float]:
-    """Requests under way in the batch, of the baseline and of the arm; of an open loop those sent a second."""
+    """Requests under way in the batch: (baseline, arm). For an open loop: requests sent a second."""
     if at.level.rate is not None:
         return at.level.value, at.level.value
     full = within_batch(experiment, at.level)
@@ -144,10 +148,10 @@ def _at_load(experiment: Experiment, at: _Compared, gain: LogMean) -> AtLoad:
 
 
 def within_batch(experiment: Experiment, level: Level) -> float:
-    """Share of the requests at a time that the server takes into a batch, as far as that is known; else 1.
+    """Share of the requests at a time that the server takes into a batch. 1 if that is not known.
 
-    The others wait. By Little's law the time of a request grows with all of them while the server does the work of a
-    full batch: its load is the batch, and its time there is this share of what was measured.
+    The other requests wait. By Little's law the time of a request grows with all of them, while the server does the
+    work of a full batch. So its load is the batch, and the time in the batch is this share of the measured time.
     """
     if experiment.batch is None or level.concurrency is None:
         return 1.0
@@ -155,7 +159,7 @@ def within_batch(experiment: Experiment, level: Level) -> float:
 
 
 def _gain(experiment: Experiment, at: AtLevel, arms: tuple[str, str], case: str) -> LogMean | None:
-    """Log speed-up on the headline metric; None where it is no fair comparison."""
+    """Log speed-up on the headline metric. None if it is no fair comparison."""
     keys, both = [(name, case) for name in arms], at.beside(*arms)
     if any(key not in both for key in keys):
         return None
@@ -218,14 +222,14 @@ def _quantile(ordered: Sequence[float], q: float) -> float | None:
 
 
 def _seconds(cases: Sequence[Measured]) -> float:
-    """Time per token of whole requests, of the prompts and of the cases with equal weight."""
+    """Seconds per token of whole requests: geometric mean over prompts, the cases with equal weight."""
     return math.exp(-mean([mean(list(pairing.log_by_prompt(each, HEADLINE).values())) for each in cases]))
 
 
 def _under_way(cases: Sequence[Measured]) -> float:
-    """Requests that one met under way, itself among them, on average over the time that it took.
+    """Requests under way while a request ran, itself included: mean over the request's time, then over requests.
 
-    Of the first and the last requests of a level some run beside fewer others than the level says.
+    The first and last requests of a level run beside fewer requests than the level says.
     """
     return mean([_met(each.block.records) for each in cases])
 

@@ -28,19 +28,19 @@ from specdecode.measures.student import NOMINAL
 
 TIE = 0.01
 MOST_RIVALS = 3
-"""That the sentence lists."""
+"""Most other k's that the sentence lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What there is to choose from at one load."""
+    """The choices at one load."""
 
     load: int
-    """Requests in a batch: of those beyond `max_num_seqs` the server takes no more."""
+    """Requests in a batch: at most `max_num_seqs`."""
     base_s: float
     """The baseline's time per token."""
     gains: Mapping[int, float]
-    """k -> log speed-up, of each that served this load; 0 has 0."""
+    """k -> log speed-up, for each k that served this load. k = 0 has 0."""
 
     @property
     def k(self) -> int:
@@ -56,7 +56,7 @@ class Choice:
 def schedules(
     *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], curves: Sequence[Curve]
 ) -> tuple[Schedule, ...]:
-    """A schedule for each draft; none of an open loop, whose batch sizes are not known."""
+    """A schedule for each draft. Empty for an open loop, whose batch sizes are not known."""
     ordered = sorted((at for at in levels if at.level.concurrency), key=lambda at: at.level.value)
     found: dict[str, dict[int, Curve]] = {}
     for curve in curves:
@@ -130,7 +130,7 @@ def _faster(
     rival: str,
     cases: set[str],
 ) -> bool:
-    """Whether the arm is shown to be faster than the rival at each of the loads `within`: its interval is above 1."""
+    """Whether the interval of arm over rival is above 1 at each of the loads `within`."""
     gains = gains_by_level(experiment=experiment, levels=levels, variant=variant, baseline=rival, cases=sorted(cases))
     found = [gains[at.level].interval(NOMINAL) if at.level in gains else None for at in within]
     return bool(found) and all(interval and interval[0] > 1.0 for interval in found)
@@ -150,7 +150,9 @@ def table(choices: Sequence[Choice], batch: int) -> list[tuple[int, int, int]]:
 
 
 def _switch(before: Choice, after: Choice) -> float | None:
-    """The load up to which the first k is kept, where the next level has another one: both times linear between."""
+    """Last load of the first k, if the next level has another k. Both times are assumed to be linear between the
+    levels.
+    """
     if before.k == after.k:
         return None
     if before.k not in after.gains or after.k not in before.gains:  # one failed where the other was chosen
@@ -182,7 +184,9 @@ def _seconds(at: AtLevel, base: str, cases: set[str]) -> float:
 
 
 def _engine_takes_it(experiment: Experiment) -> bool:
-    """Of servers that already run it is not known: theirs are vLLM's own more often than not."""
+    """Whether the engine changes k with the batch size. This is not known of servers that already run: most of them are
+    vLLM's own engines, so it is assumed.
+    """
     if not isinstance(experiment, ServedExperiment):
         return True
     try:

@@ -1,7 +1,7 @@
-"""Noise that all requests of a load share: the minute in which it was measured.
+"""Noise that all requests of a load share, since they were measured in the same minutes.
 
-The spread between prompts does not hold it. Two equal arms were given a crossover in 15 of 40 simulated runs with 2% of
-it, before it was in the intervals of a curve (docs/metrics.md, ADR 163).
+The spread between prompts does not contain it. With 2% of this noise, two equal arms were given a crossover in 15 of 40
+simulated runs, before the intervals of a curve included it (docs/metrics.md, ADR 163).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from specdecode.measures.distribution import mean
 from specdecode.measures.student import ASSUMED_DF, LogMean, with_shared
 
 LEVELS_FOR_A_CURVE = 5
-"""From so many levels on the residuals around a curve of three coefficients have two degrees of freedom or more."""
+"""Least number of levels for a curve of three coefficients: its residuals then have at least two degrees of freedom."""
 ASSUMED = 0.02
-"""Of each arm, where neither rounds nor enough levels show it."""
+"""Assumed share for each arm, if neither rounds nor enough levels show the noise."""
 
 
 class Gains(NamedTuple):
@@ -25,26 +25,27 @@ class Gains(NamedTuple):
 
     load: float
     of_rounds: Sequence[float]
-    """One value a round, over the same cases."""
+    """One value for each round, over the same cases."""
 
 
 class LevelNoise(NamedTuple):
-    """Variance that one round of one level has beside that of its prompts."""
+    """Variance of one round of one level, besides the variance of its prompts."""
 
     one_round: LogMean
     """Mean 0."""
     source: Source
 
     def added(self, gain: LogMean, rounds: int) -> LogMean:
-        """`gain` of so many rounds with the shared noise in it; as it is where it has no interval."""
+        """`gain` over that many rounds with the shared noise added. Unchanged if it has no interval."""
         return with_shared(gain, self.one_round._replace(variance=self.one_round.variance / max(rounds, 1)))
 
 
 def level_noise(levels: Sequence[Gains]) -> LevelNoise:
-    """Between rounds where a level has two; else around a smooth curve, from five levels on; else assumed.
+    """The noise between rounds if a level has two rounds; else around a smooth curve if there are five levels; else
+    assumed.
 
-    What a level's rounds or residuals vary by holds some of the noise of single requests too, which is then counted
-    twice: prompts that draw the same drafts at each load leave no other way to know that not too little is added.
+    The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. Prompts
+    may draw the same drafts at each load, and then there is no other way to be sure that enough is added.
     """
     repeated = [each.of_rounds for each in levels if len(each.of_rounds) > 1]
     if repeated:
@@ -57,21 +58,24 @@ def level_noise(levels: Sequence[Gains]) -> LevelNoise:
 
 
 def _around_a_curve(levels: Sequence[Gains]) -> LogMean:
-    """Mean square of what lies off a parabola, as a share: the ratio of the two arms' times over the load.
+    """Mean squared residual from a parabola, as a share. The parabola is fitted to the ratio of the two arms' times
+    over the load.
 
-    A step that takes a + b * running seconds makes it nearly one. Least squares of relative errors, by columns that are
-    made orthogonal one after the other.
+    If a step takes a + b * running seconds, the ratio is nearly a parabola. The fit is least squares of relative
+    errors, by columns that are made orthogonal one after the other.
     """
     low, high = min(each.load for each in levels), max(each.load for each in levels)
     speedups = [math.exp(mean(each.of_rounds)) for each in levels]
+    # loads on [-1, 1], so that their powers are of one size
     places = [(2.0 * each.load - low - high) / (high - low or 1.0) for each in levels]
     basis: list[list[float]] = []
     for power in range(3):
+        # times the speed-up: residuals are relative to the ratio of times, which is 1 / speed-up
         column = _without([gain * at**power for gain, at in zip(speedups, places, strict=True)], basis)
         length = math.hypot(*column)
         if length > 1e-6:  # loads that queue stand at one place, the batch
             basis.append([value / length for value in column])
-    left = _without([1.0] * len(levels), basis)
+    left = _without([1.0] * len(levels), basis)  # relative residuals: a perfect fit is 1 at each level
     df = len(levels) - len(basis)
     return LogMean(0.0, math.fsum(value**2 for value in left) / df, float(df), 0)
 

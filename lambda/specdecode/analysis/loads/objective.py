@@ -1,4 +1,4 @@
-"""What each arm carries at the service-level objective: over all its cases, at every load that was measured."""
+"""Load that each arm carries within the service-level objective, over all its cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specdecode.measures.metrics.goodput import good_requests
 
 
 def objectives(*, experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[Objective, ...]:
-    """One for each arm that was measured; none where no objective is asked for."""
+    """One result for each arm that was measured. Empty if there is no objective."""
     if not experiment.workload.slo.asked:
         return ()
     found = []

@@ -1,4 +1,4 @@
-"""The loads after the first, case by case: what a gate holds to its limits there."""
+"""Results at the loads after the first, case by case. A gate checks them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specdecode.measures.arm_case import ArmCase
 
 
 def other_loads(experiment: Experiment, levels: Sequence[AtLevel]) -> tuple[LoadResult, ...]:
-    """What was measured at each level but the first."""
+    """Results at each level but the first."""
     return tuple(
         LoadResult(
             level=at.level,
@@ -48,7 +48,7 @@ def _case(found: CaseResult) -> CaseResult:
 
 
 def _arm(arm: ArmCase) -> ArmCase:
-    """Its headline, and how many requests failed."""
+    """The headline of an arm, and how many requests failed."""
     return ArmCase(
         variant=arm.variant,
         case=arm.case,

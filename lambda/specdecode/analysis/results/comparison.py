@@ -52,11 +52,11 @@ class AccuracyChange(Frozen):
 
 
 class Drift(Frozen):
-    """The same arm measured twice: what changed although nothing should have."""
+    """Change of one arm between two measurements that should be equal."""
 
     variant: str
     unit: int = 0
-    """As of a record: which part of a run on several nodes."""
+    """Number of the run's part on its node, as in its records; 0 for a run on one node."""
     cause: Literal["time", "device group"]
     first: str
     second: str
@@ -69,7 +69,7 @@ class Drift(Frozen):
 
 
 class RunCost(Frozen):
-    """What the run cost and how much of the paid time was measurement."""
+    """Cost of the run, and the share of the paid time that was measurement."""
 
     price_per_node_hour: float
     node_hours: float | None
@@ -95,51 +95,52 @@ class Comparison(Frozen):
     metrics: tuple[MetricInfo, ...]
     arms: tuple[ArmCase, ...]
     timeline: tuple[Stretch, ...] = ()
-    """The load as it went, the earliest stretch first."""
+    """Stretches of load in the order of time."""
     pairs: tuple[Pair, ...]
     loads: tuple[LoadResult, ...] = ()
-    """The loads after the first, of which everything else here is; empty of a run of one load."""
+    """Results at the loads after the first. All other fields here are about the first load, unless they say otherwise.
+    Empty for a run of one load."""
     chains: tuple[Chain, ...]
     drift: tuple[Drift, ...]
     accuracy: tuple[AccuracyChange, ...] = ()
     theory: tuple[Theory, ...]
     curve: tuple[Curve, ...] = ()
-    """Each pair and group of cases over the load; empty of a run of one load."""
+    """Each pair and group of cases over the load. Empty for a run of one load."""
     objective: tuple[Objective, ...] = ()
-    """What each arm carries at the service-level objective; empty where none is asked for."""
+    """Load that each arm carries within the service-level objective. Empty if the experiment has no objective."""
     schedule: tuple[Schedule, ...] = ()
-    """Which k to serve with at which batch size, for each draft; empty of a run of one load."""
+    """Best k for each batch size, for each draft. Empty for a run of one load."""
     work: tuple[Work, ...] = ()
-    """Each pair by kind of work; empty where no set of prompts was measured."""
+    """Each pair by kind of work. Empty if no set of prompts was measured."""
     parts: tuple[PartResult, ...] = ()
-    """Of a run on several nodes: what each of them did with the baseline."""
+    """Speed of the baseline on each node. Empty for a run on one node."""
     recommendation: str | None = None
-    """Which arm to use, why and at which cost; None: nothing was compared."""
+    """Which arm to use, why, and at which cost. None if nothing was compared."""
     advice: str | None = None
-    """What to try next, in the advisor's words (`specdecode advise` says the same); None: nothing speculates here."""
+    """What to try next, in the advisor's words (`specdecode advise` says the same). None if no arm speculates."""
     cost: RunCost | None
     notes: tuple[str, ...]
     files: tuple[RawFile, ...] = Field(default=())
     """Raw files below context.raw_prefix."""
 
     def arm(self, variant: str, case: str) -> ArmCase | None:
-        """What `variant` did in `case`."""
+        """Figures of `variant` in `case` at the first load. None if it was not measured."""
         return self._arms_by_name.get((variant, case))
 
     def beside(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
-        """What an arm of a pair did, on the nodes that measured both of them."""
+        """Figures of an arm of a pair, from the nodes that measured both arms."""
         own = next((arm for arm in pair.arms if (arm.variant, arm.case) == (variant, case)), None)
         return own or self.arm(variant, case)
 
     def at(self, level: Level) -> LoadResult | None:
-        """What is known of one load; None where an earlier version wrote the report, which kept only the first."""
+        """Results at one load. None if an earlier version wrote the report: it kept only the first load."""
         if level == self.experiment.workload.levels[0]:
             return LoadResult(level=level, arms=self.arms, pairs=self.pairs)
         return next((each for each in self.loads if each.level == level), None)
 
     @property
     def open_questions(self) -> list[tuple[str, str, str]]:
-        """Arm, case and what would settle it, of all that cannot be told."""
+        """Arm, case, and what would settle the verdict, for each case without one."""
         return [
             (pair.variant, case.case, case.settle)
             for pair in self.pairs
@@ -149,7 +150,9 @@ class Comparison(Frozen):
 
     @property
     def objectives_compared(self) -> tuple[Objective, ...]:
-        """What arms carry, where it can be compared: on one node."""
+        """`objective`, if all arms were measured on one node; else empty, since arms on different nodes cannot be
+        compared.
+        """
         return () if self.parts else self.objective
 
     @cached_property
@@ -162,7 +165,7 @@ class Comparison(Frozen):
 
     @model_validator(mode="after")
     def _refers_to_what_it_has(self) -> Self:
-        """A report.json may come from anybody: what it names, it must have."""
+        """Refuse a report that names arms, cases or metrics that it lacks: report.json may come from anybody."""
         variants = {variant.name for variant in self.experiment.variants}
         cases = {case.name for case in self.experiment.workload.cases}
         measured = {(arm.variant, arm.case) for arm in self.arms}

@@ -1,8 +1,8 @@
 """What a comparison needs to know of a run besides the experiment and the raw records.
 
-The pipeline's Report state fills it (from state.json, the engines' counters and the price setting); the command
-line rebuilds it from a run's folder. Everything except `run_id` and the two times has an honest default, so that
-records measured by hand on any two servers can be compared as well.
+The pipeline's Report state fills it from state.json, the engines' counters and the price setting. The command line
+rebuilds it from a run's folder. Every field but `run_id` and the two times has a default that claims nothing, so that
+records of any two servers can be compared.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class DeviceGroup(Frozen):
 
     variant: str
     unit: int = 0
-    """As of a record: which part of a run on several nodes."""
+    """Number of the run's part on its node, as in its records; 0 for a run on one node."""
     round: int = 0
     devices: tuple[str, ...]
     """Names of the allocated devices, as the ResourceSlice has them."""
     group: str = ""
-    """The DRA driver's device-group id of that arm (`devicegroup8_id` …), empty where the driver gives none."""
+    """Device-group id that the DRA driver gave the arm (`devicegroup8_id` …). Empty if the driver gave none."""
 
 
 class Failure(Frozen):
@@ -55,69 +55,69 @@ class Accuracy(Frozen):
 
 
 class Served(Frozen):
-    """How an arm was served, to be served again."""
+    """How to serve an arm again."""
 
     variant: str
     recipe: str
     """Shell source to paste: fetches weights and artifact, then the `vllm serve` line of its pod."""
     artifact: str = ""
-    """URL of the compiled artifact; empty where the engine compiles nothing."""
+    """URL of the compiled artifact. Empty if the engine compiles nothing."""
 
 
 class Compiled(Frozen):
-    """Where the artifact of an arm was compiled, in a run that asked for CPU nodes."""
+    """Where the artifact of an arm was compiled. Kept for runs with `compile.on: cpu`."""
 
     variant: str
     on: CompileOn
     refused: bool = False
-    """What a CPU node had compiled did not load, so that the node compiled it."""
+    """The artifact of the CPU node did not load, so the accelerator node compiled it again."""
 
 
 class RunPart(Frozen):
-    """A part of a run on several nodes: its own baseline and its share of the arms, on one node."""
+    """One part of a run on several nodes: a baseline and some of the arms, measured on one node."""
 
     unit: int = Field(ge=0)
-    """Its number, which its records have. A part that was tried again elsewhere is another one."""
+    """Number of the part, as in its records. A part that is repeated on another node gets a new number."""
     node: str = ""
-    """Name of the node; empty where unknown."""
+    """Name of the node. Empty if unknown."""
 
 
 class RunContext(Frozen):
-    """A run around its records: when, on what, at which price, with which failures."""
+    """What is known of a run besides its records: times, node, price, failures."""
 
     run_id: str
     started_at: datetime
     finished_at: datetime
     price_per_node_hour: float | None = Field(default=None, ge=0)
-    """Dollars per hour of the node; None: no cost is reported."""
+    """Dollars per hour of the node. None: the report has no cost."""
     node_seconds: float | None = Field(default=None, ge=0)
-    """How long a node was held for this run (acquired to released), in seconds; None where unknown."""
+    """Seconds for which the run held a node (acquired to released). None if unknown."""
     capacity_type: Literal["on-demand", "capacity-block", "odcr", "none"] = "none"
     node: str = ""
-    """What the arms ran on: an instance type; empty where there is none of ours (servers that already ran)."""
+    """Instance type that the arms ran on. Empty for servers that already ran."""
     parts: tuple[RunPart, ...] = ()
-    """Of a run on several nodes."""
+    """The parts of a run on several nodes. Empty for a run on one node."""
     devices_per_node: int = Field(default=TRN2.devices, ge=0)
     device_groups: tuple[DeviceGroup, ...] = ()
     counters: tuple[EngineCounters, ...] = ()
     sets: tuple[SetFacts, ...] = ()
     """The sets of prompts that were measured: name, version, licence and SHA-256 of the file."""
     prefix_caching: dict[str, bool] = Field(default_factory=dict)
-    """Arm -> whether its server keeps the beginnings of prompts, where it says so."""
+    """Arm -> whether its server caches prompt prefixes. An arm whose server does not say so has no entry."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Name -> version or digest: `engine image`, `neuron runtime`, `driver`, `specdecode`, fingerprints …"""
     failures: tuple[Failure, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
     served: tuple[Served, ...] = ()
     compiled: tuple[Compiled, ...] = ()
-    """Of a run with `compile.on: cpu`."""
+    """Where each artifact was compiled. Empty without `compile.on: cpu`."""
     prompt_lengths: str = ""
-    """How the prompts' lengths were counted when they were made; the server's own counts are in the metrics."""
+    """How the benchmark counted the lengths of the prompts. The metrics have the server's own counts."""
     sweep: tuple[SweepStep, ...] = ()
-    """What an adaptive sweep decided, step by step."""
+    """Decisions of an adaptive sweep, step by step."""
     raw_prefix: str = ""
     """Where the raw files lie (`s3://bucket/runs/<run id>/` or a folder), linked from the report."""
     source: str = "specdecode.benchmark"
-    """What measured the records."""
+    """Tool that measured the records."""
     notes: tuple[str, ...] = ()
     """Warnings that belong on the first screen of the report (an import's caveats, for example)."""

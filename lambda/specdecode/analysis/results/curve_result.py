@@ -16,7 +16,7 @@ Source = Literal["between rounds", "around a smooth curve", "assumed"]
 
 
 class ArmAtLoad(Frozen):
-    """What one arm did at one level, all requests of the curve's cases together."""
+    """Figures of one arm at one level, over all requests of the curve's cases."""
 
     output_throughput: float | None
     """Tokens a second of the whole server: output tokens / seconds of load."""
@@ -30,7 +30,7 @@ class ArmAtLoad(Frozen):
     good_share: float | None = None
     """Share of all requests that kept the service-level objective; None without one."""
     goodput: float | None = None
-    """Such requests a second."""
+    """Good requests a second. None without a service-level objective."""
 
 
 class LoadPoint(Frozen):
@@ -38,34 +38,36 @@ class LoadPoint(Frozen):
 
     level: Level
     under_way: float
-    """Requests that a request met under way, itself among them, on average over both arms; of an open loop as well."""
+    """Requests under way while a request ran, itself included: mean over requests, then over both arms."""
     speedup: Estimate
-    """Geometric mean over the curve's cases; the interval is of the measured prompts and of what the load's requests
-    share."""
+    """Geometric mean over the curve's cases. The interval covers the measured prompts and the noise that all requests
+    of the load share."""
     decoding: Estimate | None = None
-    """Of the time per output token, its interval of the measured prompts alone; None where a case has none."""
+    """Speed-up of the time per output token; its interval covers the measured prompts alone. None if a case has no
+    value."""
     base: ArmAtLoad
     other: ArmAtLoad
     acceptance_length: float | None = None
-    """Tokens that a step of the arm yielded; None where the server does not count them."""
+    """Mean tokens that a step of the arm yielded. None if the server does not count them."""
     break_even: float | None = None
-    """Tokens that a step must yield for decoding as fast as without: time of the arm's step / of the base's."""
+    """Tokens that a step must yield for decoding as fast as without speculation: seconds of the arm's step / of the
+    base's."""
     queueing: bool = False
-    """More requests at a time than the server takes into a batch."""
+    """More requests at a time than the server takes into a batch, so that some queue."""
     doubtful: bool = False
-    """The load generator itself fell behind here: the times are its own doing in part."""
+    """The load generator fell behind at this level, so that the times are partly its own."""
 
 
 class Crossover(Frozen):
     """A load at which the speed-up passes 1."""
 
     load: float
-    """Requests under way, or a second."""
+    """Requests under way; for an open loop requests a second."""
     low: float
     high: float
     """95% interval, by a parametric bootstrap over the levels' estimates."""
     direction: Literal["stops", "starts"]
-    """With more load speculation stops paying, or starts to."""
+    """True if speculation stops paying with more load; False if it starts to pay."""
 
 
 class Curve(Frozen):
@@ -74,20 +76,22 @@ class Curve(Frozen):
     variant: str
     baseline: str
     of_speculation: bool = True
-    """One of the two speculates and the other does not, as far as is known; else the words name the arms."""
+    """One arm speculates and the other does not, as far as is known. If not, the words name the arms."""
     group: str
     cases: tuple[str, ...]
-    """Those that could be compared at every level of the curve: a case that is missing must not look like load."""
+    """Cases that could be compared at every level of the curve. The other cases are left out, since a case that is
+    missing at one level would look like an effect of the load."""
     left_out: tuple[str, ...] = ()
-    """The group's other cases."""
+    """The other cases of the group."""
     points: tuple[LoadPoint, ...]
     """The smallest load first."""
     without: tuple[Level, ...] = ()
-    """Measured loads that have no speed-up: too many requests failed, or none was compared."""
+    """Measured loads without a speed-up: too many requests failed, or no case was compared."""
     crossovers: tuple[Crossover, ...] = ()
-    """Empty: none is shown up to the largest load."""
+    """Crossovers that are shown. Empty if there is none up to the largest load."""
     shared: float = 0.0
-    """Standard deviation of the log speed-up that all requests of one load and round share; in every interval."""
+    """Standard deviation of the log speed-up that all requests of one load and round share. Every interval includes
+    it."""
     shared_from: Source = "assumed"
     prompts: Count = 0
     """Prompts compared at the largest load."""
@@ -101,22 +105,22 @@ class KRange(Frozen):
     k: int = Field(ge=0)
     """0: without speculation."""
     variant: str
-    """The arm that serves so."""
+    """The arm that serves with this k."""
     rivals: tuple[int, ...] | None = None
-    """Other k's that it is not shown to be faster than, at some measured load of the range; None: not known."""
+    """Other k's that may be as fast at some measured load of the range. None if this is not known."""
     failed: tuple[int, ...] = ()
     """Other k's whose arm failed too many requests at some measured load of the range."""
 
 
 class Schedule(Frozen):
-    """Which k to serve with at which batch size, of the arms of one draft."""
+    """Best k for each batch size, among the arms of one draft."""
 
     draft: str
     ranges: tuple[KRange, ...]
     measured_to: int
-    """Largest load that was measured; beyond it the last k is taken to stay."""
+    """Largest load that was measured. The last k is assumed to stay best beyond it."""
     engine_takes_it: bool
-    """The engine changes k by the batch size; else each k is a server of its own."""
+    """True if the engine changes k with the batch size; False if each k needs a server of its own."""
 
     @property
     def paste(self) -> str:

@@ -13,17 +13,17 @@ class OverRuns(Frozen):
     """One arm and case over runs of the same question."""
 
     speedup: Estimate
-    """Geometric mean over the runs; its interval is over runs, None with a single one."""
+    """Geometric mean over the runs. The interval is over runs; a single run has none."""
     verdicts: tuple[Verdict, ...]
 
 
 class Carried(Frozen):
-    """What one arm carried at the service-level objective, in each run; None: not even the smallest load."""
+    """Load that one arm carried within the service-level objective, in each run. None: not even the smallest load."""
 
     variant: str
     before: tuple[Level | None, ...]
     after: tuple[Level | None, ...] = ()
-    """Of the second question's runs; empty of runs of one question."""
+    """The same for the runs of the second question. Empty if all runs ask one question."""
 
 
 class CaseChange(Frozen):
@@ -34,7 +34,7 @@ class CaseChange(Frozen):
     before: OverRuns
     after: OverRuns
     change: Estimate
-    """after / before: above 1 the speed-up is larger; without an interval where a set is a single run."""
+    """after / before: above 1 the speed-up grew. It has no interval if a set is a single run."""
     shown: bool
     """The interval of the change excludes 1."""
 
@@ -48,13 +48,13 @@ class RunDifference(Frozen):
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     settings: tuple[str, ...]
-    """What differs between the two: versions and experiment, one line each."""
+    """Differences in versions and experiment, one line each."""
     incomparable: tuple[str, ...]
-    """Which of them make any comparison of speed-ups meaningless (model, load, lengths, sampling)."""
+    """Differences that make speed-ups incomparable (model, load, lengths, sampling)."""
     carried: tuple[Carried, ...] = ()
-    """Largest load that each arm keeps the objective at, where both sets have one and the same."""
+    """Largest load at which each arm keeps the objective. Empty unless both sets have the same objective."""
     other_objective: tuple[str, ...] = ()
-    """What differs in the objective: then what the arms carry is not compared."""
+    """Differences in the objective. If there are any, `carried` is not compared."""
 
 
 class Repeated(Frozen):
@@ -76,5 +76,5 @@ class TrendPoint(Frozen):
     speedups: dict[str, float]
     """`variant/group` -> speed-up on the headline metric."""
     over_runs: dict[str, Estimate]
-    """The same over this and all earlier runs of the same question."""
+    """Geometric mean over this run and all earlier runs of the same question."""
     failed: int

@@ -7,11 +7,11 @@ from enum import StrEnum
 from specdecode.experiment.model import Frozen
 
 WRONG = 0.05
-"""Share of gates with either wrong answer, at most."""
+"""Largest share of gates that end with a wrong answer, of either kind."""
 
 
 class Decision(StrEnum):
-    """How a check, or the gate, ended."""
+    """Outcome of a check or of the gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -19,38 +19,38 @@ class Decision(StrEnum):
 
 
 class GateCheck(Frozen):
-    """One limit, on one arm."""
+    """One limit on one arm."""
 
     arm: str
     about: str
-    """What it is of: a case, or all prompts; of several loads, at which."""
+    """The case, or all prompts; with the load if there are several."""
     load: str
     """Name of the load: `c8`, `r0.5`."""
     limit: str
     speedup: bool
-    """The ratio is a speed-up over a baseline; else the throughput over that of the runs before."""
+    """True if the ratio is a speed-up over a baseline; False if it compares throughput with the runs before."""
     outcome: Decision
     reason: str
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    """Interval of the ratio that holds together with those of all other checks."""
+    """Interval of the ratio. The intervals of all checks hold together."""
 
 
 class Gate(Frozen):
     """All checks of one call."""
 
     runs: tuple[str, ...]
-    """Those that are judged."""
+    """Ids of the runs that are judged."""
     against: tuple[str, ...] = ()
-    """Those that they are held against, of a regression."""
+    """Ids of the runs that a regression is measured against."""
     checks: tuple[GateCheck, ...]
     between_runs: float
     notes: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Decision:
-        """Failed if one check did; else cannot tell if one cannot; else passed."""
+        """Failed if a check failed; else cannot tell if a check cannot tell; else passed."""
         outcomes = {check.outcome for check in self.checks}
         return next(
             (each for each in (Decision.FAILED, Decision.CANNOT_TELL) if each in outcomes),

@@ -1,4 +1,4 @@
-"""What a report keeps of a load beside the first: the headline of each arm and of each pair."""
+"""Results at one load, as a report keeps them: the headline of each arm and of each pair."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class LoadResult(Frozen):
 
     level: Level
     arms: tuple[ArmCase, ...]
-    """Of the loads after the first: what failed, and of the metrics only the headline."""
+    """For loads after the first: counts of failures, and only the headline metric."""
     pairs: tuple[Pair, ...]
-    """Of the loads after the first: the headline of each case, no groups."""
+    """For loads after the first: the headline of each case, without groups."""

@@ -9,22 +9,22 @@ from specdecode.experiment.model import Frozen
 
 
 class PartResult(Frozen):
-    """What one part of a run did, on its node."""
+    """Results of one part of a run, on its node."""
 
     unit: int = Field(ge=0)
-    """Its number, as of its records."""
+    """Number of the part, as in its records."""
     node: str
-    """Name of the node; empty where unknown."""
+    """Name of the node. Empty if unknown."""
     variants: tuple[str, ...]
     """The arms that it measured."""
     baseline: str
-    """The arm that most parts measured, by which nodes are told apart."""
+    """Arm that most parts measured. The nodes are compared by it."""
     tokens_per_second: float | None
-    """Of a request of the baseline, here: geometric mean over prompts, the cases with equal weight. None where nothing
-    of it completed."""
+    """Tokens per second of the baseline's requests on this node: geometric mean over prompts, the cases with equal
+    weight. None if none of them completed."""
     against_others: Estimate | None
-    """The same over the mean of the other parts, paired by prompt: above 1 this node is faster. Its interval is of the
-    measured prompts. None where no other part completed any of them."""
+    """The baseline's speed here over the mean of the other parts, paired by prompt: above 1 this node is faster. The
+    interval covers the measured prompts. None if no other part completed any of these prompts."""
 
     @property
     def label(self) -> str:

@@ -17,11 +17,12 @@ class GoodAtLoad(Frozen):
     level: Level
     requests: int = Field(ge=1)
     good: Count
-    """Requests that completed and kept to every limit."""
+    """Requests that completed within every limit."""
     goodput: float | None
     """Good requests / seconds of load."""
     enough: bool = True
-    """False for an open loop that was answered long after the last request was sent (SENT_OVER): not kept."""
+    """False if an open loop ended long after the last request was sent (SENT_OVER). Such a load does not count as
+    kept."""
 
     @property
     def share(self) -> float:
@@ -30,13 +31,13 @@ class GoodAtLoad(Frozen):
 
 
 class Objective(Frozen):
-    """One arm and the objective."""
+    """Which loads one arm carries within the objective."""
 
     variant: str
     loads: tuple[GoodAtLoad, ...] = Field(min_length=1)
     """The smallest first."""
     keeps: Level | None
-    """Largest measured load up to which each is shown to keep the objective; None: not even the smallest."""
+    """Largest measured load up to which every load is shown to keep the objective. None: not even the smallest is."""
 
     @model_validator(mode="after")
     def _of_its_loads(self) -> Self:

@@ -22,11 +22,11 @@ class CaseResult(Frozen):
     verdict: Verdict
     reason: str
     settle: str = ""
-    """What would settle it, where it cannot be told."""
+    """What would settle the verdict. Empty if there is a verdict."""
     comparable: bool = True
-    """Both arms completed enough of the same prompts for a figure that means something."""
+    """Both arms completed enough of the same prompts for a meaningful figure."""
     impossible: bool = False
-    """An arm has figures here that no server can reach: nothing is learned from it."""
+    """An arm has figures here that no server can reach, so the advisor learns nothing from them."""
     headline: Estimate | None
     speedups: tuple[Estimate, ...]
     pairs: int
@@ -53,17 +53,18 @@ class GroupResult(Frozen):
 
     group: GroupName
     cases: tuple[str, ...]
-    """All of the kind, also those that could not be compared."""
+    """All cases of the kind, also those that could not be compared."""
     judged: tuple[str, ...]
-    """Those of them that the figures are of."""
+    """Cases that the figures are about."""
     verdict: Verdict
     reason: str
     settle: str = ""
     speedups: tuple[Estimate, ...]
-    """With an interval over prompt types where there are enough of them; else of the measured ones, without."""
+    """Speed-ups. They have an interval over prompt types if there are enough types; else they describe the measured
+    types only."""
     range: TypeRange | None
     next: tuple[float, float] | None
-    """95% prediction interval for one more prompt type of the kind; None with too few types to say."""
+    """95% prediction interval for one more prompt type of the kind. None if there are too few types."""
 
     @property
     def headline(self) -> Estimate | None:
@@ -81,8 +82,8 @@ class Pair(Frozen):
     cases: tuple[CaseResult, ...]
     groups: tuple[GroupResult, ...]
     arms: tuple[ArmCase, ...] = ()
-    """Of a run on several nodes: what either arm did on the nodes that measured both, where it was measured on others
-    too. Everything in a pair is of those nodes."""
+    """For a run on several nodes: figures of the two arms from the nodes that measured both, if an arm was measured on
+    other nodes too. Everything in a pair is from those nodes."""
 
     def group(self, name: str) -> GroupResult | None:
         """The group called `name`, if any of its cases could be compared."""

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
     CANNOT_TELL = "cannot tell"
     """The interval is too wide, or there is none."""
     MIXED = "mixed"
-    """Of a group only: its prompt types have different verdicts."""
+    """Only for a group: its prompt types have different verdicts."""
 
 
 class MetricInfo(Frozen):
@@ -60,7 +60,7 @@ class Difference(Frozen):
     at: int
     """Characters that are equal before it."""
     before: str
-    """The end of the equal part."""
+    """Last characters of the equal part."""
     base: str
     other: str
 
@@ -71,9 +71,9 @@ class Equality(Frozen):
     compared: Count
     identical: Count
     from_start: Count = 0
-    """Pairs that differ from the first token on: no rounding does that to many."""
+    """Pairs that differ from the first token on. Rounding does not do that to many pairs."""
     expected: bool
-    """Greedy decoding (temperature 0): equal outputs are what theory promises."""
+    """Decoding is greedy (temperature 0): in theory both arms write the same text."""
     first: Difference | None
     """The earliest difference of all prompts."""
     shortest_common: int | None

@@ -8,7 +8,7 @@ from specdecode.experiment.most_tokens import MostTokens
 
 
 class Point(Frozen):
-    """What is believed of the speed-up of decoding at one number of speculative tokens, one-sided 95% bounds."""
+    """Believed speed-up of decoding at one number of speculative tokens, with one-sided 95% bounds."""
 
     k: int
     speedup: float
@@ -31,13 +31,13 @@ class Theory(Frozen):
 
     draft: str
     most_tokens_per_step: MostTokens = MostTokens.K_PLUS_1
-    """What the engine yields at most for k."""
+    """Most tokens that a step of the engine yields with k."""
     group: GroupName
     acceptance: float
     """a: chance that a draft token is accepted, given that those before it were."""
     draft_cost: float
     """c: cost of one draft token, in base steps."""
     overhead: float
-    """v: what verification adds to a base step."""
+    """v: time that verification adds to a base step, in base steps."""
     points: tuple[Point, ...]
     measured: tuple[MeasuredK, ...]

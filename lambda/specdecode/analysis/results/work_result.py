@@ -16,17 +16,17 @@ TEXT_KEPT = 1000
 
 
 class PromptGain(Frozen):
-    """One prompt, its rounds averaged."""
+    """Figures of one prompt: mean over its rounds."""
 
     id: str
     text: Annotated[str, Field(max_length=TEXT_KEPT)] = ""
-    """Its first request, or the beginning of it; empty where the set is not at hand."""
+    """Text of its first request, cut to TEXT_KEPT characters. Empty if the set is not at hand."""
     characters: Count = 0
-    """Of the whole text."""
+    """Characters of the whole text."""
     speedup: float = Field(gt=0)
-    """On the headline metric. Of one prompt there is no interval."""
+    """Speed-up on the headline metric. A single prompt has no interval."""
     acceptance_length: float | None = None
-    """Tokens of a step that had drafts; None where the server does not say it of single requests."""
+    """Tokens of a step that had drafts. None if the server does not say so for single requests."""
 
 
 class CategoryAtLevel(Frozen):
@@ -35,13 +35,13 @@ class CategoryAtLevel(Frozen):
     level: Level
     verdict: Verdict
     speedup: Estimate | None
-    """With its interval over the category's prompts."""
+    """Speed-up with its interval over the category's prompts."""
     acceptance_length: float | None = None
     accepted_per_position: tuple[float, ...] = ()
-    """Acceptance at each position, given that those before were accepted."""
+    """Acceptance at each position, given that all positions before it were accepted."""
     compared: Count = 0
     identical: Count = 0
-    """Of the compared answers, those equal character for character."""
+    """Compared answers that are equal character for character."""
 
 
 class Category(Frozen):
@@ -51,11 +51,11 @@ class Category(Frozen):
     prompts: Count
     """Different prompts that both arms completed."""
     levels: Annotated[tuple[CategoryAtLevel, ...], Field(min_length=1)]
-    """The first is the load that all verdicts are about."""
+    """Results by load. All verdicts are about the first."""
     most: tuple[PromptGain, ...] = ()
-    """Prompts that gained most, the largest gain first, at the first load; picked after the fact."""
+    """Prompts that gained most at the first load, the largest gain first. They were picked after the measurement."""
     least: tuple[PromptGain, ...] = ()
-    """Those that gained least, the smallest gain first."""
+    """Prompts that gained least, the smallest gain first."""
 
 
 class Work(Frozen):

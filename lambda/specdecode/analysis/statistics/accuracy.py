@@ -25,7 +25,7 @@ class _Samples(BaseModel):
 
 
 class _Results(BaseModel):
-    """As much of lm-eval's file as is used."""
+    """The fields of lm-eval's file that are used."""
 
     results: dict[str, dict[str, Any]] = Field(default_factory=dict)
     samples: dict[str, _Samples] = Field(default_factory=dict, alias="n-samples")
@@ -34,7 +34,7 @@ class _Results(BaseModel):
 def accuracy_changes(scores: Sequence[Accuracy], pairs: Sequence[Pair]) -> Iterator[AccuracyChange]:
     """Score of the arm minus score of its baseline, for every task and metric that both have.
 
-    The two scores are taken as independent although both arms answer the same questions: the interval is too wide
+    Both arms answer the same questions, but the two scores are treated as independent. So the interval is too wide
     rather than too narrow.
     """
     known = {(item.variant, item.task, item.metric): item for item in scores}

@@ -20,7 +20,7 @@ def drifts(
     arms: Arms,
     device_groups: Sequence[DeviceGroup],
 ) -> tuple[Drift, ...]:
-    """Each arm's last round against its first on the same node, over all cases that both measured."""
+    """Compare each arm's last round with its first on the same node, over all cases that both rounds measured."""
     held_by = {(item.variant, item.unit, item.round): item for item in device_groups}
     units = {variant: sorted(measured_on(arms, variant)) for variant in variants}
     found: list[Drift] = []
@@ -55,8 +55,8 @@ def drifts(
 
 
 def margin(found: Sequence[Drift], variant: str, units: Collection[int]) -> float:
-    """How far `variant` moved on one of these nodes between two measurements of itself where that was shown, as a
-    ratio >= 1.
+    """Largest change of `variant` between two measurements of itself on these nodes, as a ratio >= 1. 1 if no change is
+    shown.
     """
     own = (item for item in found if item.variant == variant and item.unit in units and item.shown)
     return max((max(item.ratio, 1.0 / item.ratio) for item in own), default=1.0)
@@ -69,7 +69,7 @@ def measured_on(arms: Arms, variant: str) -> set[int]:
 
 
 def _on(measured: Measured, unit: int) -> Measured:
-    """What one node measured of it: only what a drift is told from."""
+    """The arm as one node measured it, with only the fields that a drift is computed from."""
     own = [(record, value) for record, value in measured.values.get(HEADLINE, ()) if record.unit == unit]
     records = [record for record in measured.block.records if record.unit == unit]
     return replace(measured, block=replace(measured.block, records=records), values={HEADLINE: own})

@@ -16,8 +16,8 @@ def equality(
     other: Sequence[RequestRecord],
     temperature: float,
 ) -> Equality:
-    """Compare the outputs of requests with the same prompt on the same node: same round where both have it, else the
-    first round.
+    """Compare outputs of requests with the same prompt on the same node. They are of the same round if both arms have
+    it, else of each arm's first round.
     """
     by_round = {(record.unit, record.round, record.index): record for record in base if record.error is None}
     first_round: dict[tuple[int, int], RequestRecord] = {}
@@ -48,7 +48,7 @@ def equality(
 
 
 def _first_token_chars(record: RequestRecord) -> int:
-    """Characters of the answer's first token, on average over its first chunk; 1 where nothing tells."""
+    """Characters of the answer's first token: mean over its first chunk. 1 if this is not known."""
     if not record.chunks:
         return 1
     first = record.chunks[0]

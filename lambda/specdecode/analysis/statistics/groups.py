@@ -1,4 +1,4 @@
-"""A kind of prompts as a whole: what varies between its prompt types is the largest part of what is not known."""
+"""Results of a kind of prompts. The difference between its prompt types is the largest part of the uncertainty."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from specdecode.measures.metrics import TokensPerStep
 from specdecode.measures.student import LogMean, log_mean, t_quantile, with_shared
 
 MIN_TYPES = 5
-"""Prompt types from which on something is said of the kind: of fewer, the spread between types is a guess."""
+"""Least number of prompt types for a statement about the kind. With fewer types their spread is a guess."""
 MEAN_LEVEL = 0.99
 NEXT_LEVEL = 0.975
-"""Nominal levels of Student's t over types, for their mean and for the next one; both are called 95%. Speed-ups of
-prompt types are seldom normal: with these levels 94% hold up to a skewness of 2, an exponential's (docs/metrics.md)."""
+"""Nominal levels of Student's t over types, for the mean and for one more type. Both intervals are called 95%:
+speed-ups of prompt types are seldom normal, and with these levels at least 94% hold up to a skewness of 2, as an
+exponential distribution has (docs/metrics.md)."""
 OVER_TYPES = "Student's t on the log speed-ups of the prompt types"
 OF_MEASURED = "geometric mean of the measured prompt types, which says nothing of others"
 Stats = dict[str, LogMean]
@@ -27,8 +28,9 @@ Stats = dict[str, LogMean]
 def group(
     name: GroupName, results: Sequence[tuple[CaseResult, Stats]], drift: float, nodes: LogMean | None = None
 ) -> GroupResult | None:
-    """The cases of a kind (of all kinds), judged together; None where the experiment has none of it. `nodes`: what all
-    of them share because they are of one node of several.
+    """Judge the cases of a kind, or of all kinds, together. None if the experiment has no such case.
+
+    `nodes`: noise that all cases share, since their arms ran on different nodes. None for a run on one node.
     """
     own = [item for item in results if name == "all" or item[0].structured == (name == "structured")]
     if not own:

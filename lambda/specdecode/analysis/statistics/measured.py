@@ -1,4 +1,4 @@
-"""The arms of a run, measured: what an experiment and its run say of each, and what the records say."""
+"""Measures every arm of a run: terms of the arm from the experiment, figures from the records."""
 
 from __future__ import annotations
 
@@ -34,26 +34,29 @@ BY_NAME = {info.name: info for info in METRICS}
 
 @dataclass(frozen=True, kw_only=True)
 class AtLevel:
-    """What was measured at one level."""
+    """All arms at one level."""
 
     level: Level
     arms: Arms
-    """In the experiment's order."""
+    """Arms and cases in the experiment's order."""
     unknown: tuple[Key, ...] = ()
     """Arms and cases with records that the experiment does not know."""
     units: tuple[int, ...] = ()
-    """The parts of a run on several nodes that measured something; empty of one node."""
+    """Parts of a run on several nodes that measured something. Empty for a run on one node."""
     pairs: Mapping[tuple[str, str], Arms] = field(default_factory=dict)
-    """Of several nodes: baseline and arm -> both, in what was measured on the nodes that measured both."""
+    """For several nodes: (baseline, arm) -> both arms, from the nodes that measured both."""
 
     def beside(self, baseline: str, variant: str) -> Arms:
-        """Where to find two arms that are compared: on the same nodes. What they did elsewhere is left out."""
+        """Records of two arms that are compared, from the nodes that measured both. Records from other nodes are left
+        out.
+        """
         return self.pairs.get((baseline, variant), self.arms)
 
 
 def measure(*, experiment: Experiment, records: Iterable[RequestRecord], context: RunContext) -> tuple[AtLevel, ...]:
-    """Every arm and case of `experiment` that has records, level by level. Those of a level that it does not know are
-    unknown to the first.
+    """Every arm and case of `experiment` that has records, level by level.
+
+    Records of a level that the experiment does not have count as unknown records of the first level.
     """
     levels = experiment.workload.levels
     own: dict[str, list[RequestRecord]] = {level.name: [] for level in levels}
@@ -111,7 +114,7 @@ def _measure_level(
 
 
 def _before(experiment: Experiment, variant: Variant) -> Iterator[Variant]:
-    """The arms that a variant is compared with: its baseline, that one's, and so on."""
+    """The baseline of a variant, the baseline of that baseline, and so on."""
     seen = {variant.name}
     while variant.compare_to is not None and variant.compare_to not in seen:
         variant = experiment.variant(variant.compare_to)
@@ -122,8 +125,10 @@ def _before(experiment: Experiment, variant: Variant) -> Iterator[Variant]:
 def _counters(
     experiment: Experiment, variant: Variant, case: str, level: Level, context: RunContext
 ) -> list[EngineCounters]:
-    """The arm's own; none of an engine that verifies k - 1 drafts. Those that are known to do it have no true counters:
-    vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16 counts what was accepted as drafted.
+    """Counters of the arm. An engine that verifies k - 1 drafts has none.
+
+    The engines that do so have no true counters: vLLM 0.9.1's Neuron fork never fills them, and the plugin of 0.16
+    counts accepted tokens as drafted.
     """
     if most_tokens(experiment, variant) is MostTokens.K:
         return []
@@ -134,9 +139,9 @@ def _counters(
 
 
 def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Terms:
-    """K, what a step yields at most and price of an arm. Where k goes by the load there is no one k.
+    """The k of an arm, most tokens of a step, and price.
 
-    A server that already ran and of which no k is known may speculate all the same.
+    There is no single k if k depends on the load. A server that already ran may speculate even if its k is not known.
     """
     by_load = bool(variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
     if variant.speculation is not None:
@@ -152,6 +157,6 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
 
 
 def node_share(experiment: Experiment, context: RunContext) -> float:
-    """Part of the price that one arm bears: its devices over the node's (1 where there are none to share)."""
+    """Share of the node's price for one arm: its devices over the node's. 1 if there are no devices to share."""
     devices = experiment.devices
     return min(1.0, devices / context.devices_per_node) if devices else 1.0

@@ -1,7 +1,9 @@
-"""What one node says of an arm's speed-up on another: less than its prompts alone say (ADR 190).
+"""Noise of a speed-up between nodes: a speed-up on one node says less about other nodes than its prompts alone suggest
+(ADR 190).
 
-What nodes differ by alike for all arms is in no speed-up. That an arm gains more on one node than on another nothing in
-a run shows, where each arm is on one node: it is taken to be a part of what the baseline shows of the nodes.
+A difference that all arms of a node share cancels in a speed-up. But an arm may gain more on one node than on another.
+A run in which each arm is on one node cannot show this, so it is assumed to be a part of the difference that the
+baseline shows between nodes.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from specdecode.measures.student import ASSUMED_DF, LogMean
 from specdecode.measures.units import Asked
 
 SHARE, LEAST = 1.0 / 3.0, 0.02
-"""Part of the standard deviation between nodes, and the least that this is taken for: two nodes that are equally fast
-by chance say little. Assumptions: simulated runs whose arms differ by a quarter of what their nodes do have verdicts
-that are wrong in at most 5% (docs/metrics.md)."""
+"""Assumed share of the standard deviation between nodes, and its least value: two nodes may be equally fast by chance.
+In simulated runs whose arms differ between nodes by a quarter of the nodes' own difference, at most 5% of the verdicts
+are wrong (docs/metrics.md)."""
 Logs = Mapping[Asked, float]
 
 
 def between_nodes(at: AtLevel) -> LogMean | None:
-    """What to add to each speed-up; None of a run on one node, or where no two of them measured a baseline."""
+    """Noise to add to each speed-up. None for a run on one node, or if no two nodes measured the same baseline."""
     if not at.units:
         return None
     logs = of_baseline(at)
@@ -34,14 +36,14 @@ def between_nodes(at: AtLevel) -> LogMean | None:
 
 
 def between(baseline: Sequence[float]) -> LogMean | None:
-    """The same of the mean ln(tokens/s) that each node had; None of fewer than two."""
+    """Noise from the mean ln(tokens/s) of each node. None for fewer than two nodes."""
     if len(baseline) < 2:
         return None
     return LogMean(0.0, (SHARE * max(LEAST, stddev(baseline))) ** 2, ASSUMED_DF, 0)
 
 
 def told_by(at: AtLevel) -> str:
-    """The arm by which nodes are told apart: the one that most of them measured, the first of several."""
+    """Arm that most nodes measured; the first of several. The nodes are compared by it."""
     units: dict[str, set[int]] = defaultdict(set)
     for (name, _), each in at.arms.items():
         units[name] |= {record.unit for record in each.block.records}
@@ -49,7 +51,7 @@ def told_by(at: AtLevel) -> str:
 
 
 def of_baseline(at: AtLevel) -> list[dict[int, Logs]]:
-    """Of each case: part of the run -> prompt -> ln(tokens/s) of that arm."""
+    """Case -> part of the run -> prompt -> ln(tokens/s) of that arm."""
     name = told_by(at)
     return [_by_unit(own) for (variant, _), own in at.arms.items() if variant == name]
 

@@ -20,11 +20,11 @@ ONE_PROMPT = (
 STOPPED_EARLY = "anytime-valid t interval on the log-ratio of paired prompts (rounds averaged)"
 OF_NODES = ", with a third of what nodes differ by"
 Rounds = Collection[int] | None
-"""Rounds whose requests count; None: all."""
+"""Rounds whose requests count. None: all rounds."""
 
 
 def log_by_prompt(measured: Measured, metric: str, rounds: Rounds = None) -> dict[Asked, float]:
-    """Prompt -> mean over rounds of ln(metric), completed requests only."""
+    """Prompt -> mean over rounds of ln(metric), for completed requests."""
     logs: dict[Asked, list[float]] = defaultdict(list)
     for record, value in measured.values.get(metric, ()):
         if value > 0.0 and (rounds is None or record.round in rounds):
@@ -35,11 +35,12 @@ def log_by_prompt(measured: Measured, metric: str, rounds: Rounds = None) -> dic
 def paired(
     base: Measured, other: Measured, metric: str, rounds: tuple[Rounds, Rounds] = (None, None)
 ) -> LogMean | None:
-    """Log speed-up (above 0: `other` is better) over the prompts that both completed; None where there is none.
+    """Log speed-up over the prompts that both arms completed: above 0 `other` is better. None if there is no such
+    prompt.
 
-    The prompt is the unit: its rounds are averaged first, so that repeating a prompt does not pass for more evidence.
-    So is a conversation, whose turns are not independent of each other.
-    `rounds`: those that count, of `base` and of `other`.
+    One prompt is one observation: its rounds are averaged first, so that repeating a prompt does not count as more
+    evidence. A conversation is one observation too, since its turns depend on each other. `rounds`: rounds that count,
+    of `base` and of `other`.
     """
     left, right = log_by_prompt(base, metric, rounds[0]), log_by_prompt(other, metric, rounds[1])
     sign = -1.0 if BY_NAME[metric].better == "lower" else 1.0
@@ -50,8 +51,9 @@ def paired(
 def speedups(
     base: Measured, other: Measured, rounds: Rounds = None, nodes: LogMean | None = None
 ) -> dict[str, LogMean]:
-    """Every compared metric's log speed-up, the headline first; `rounds`: of the base that count, `nodes`: what is
-    added to all that goes by a clock.
+    """Log speed-up of every compared metric, the headline first.
+
+    `rounds`: rounds of the base that count. `nodes`: noise that is added to every metric that depends on a clock.
     """
     found = {metric: paired(base, other, metric, (rounds, None)) for metric in SPEEDUPS}
     return {

@@ -18,11 +18,11 @@ from specdecode.measures.student import LogMean
 
 GROUPS: tuple[GroupName, ...] = ("all", "structured", "open-ended")
 LENGTHS_DIFFER = 0.01
-"""Relative difference of mean output tokens that a reader must know of."""
+"""Relative difference of mean output tokens above which the report has a note."""
 
 
 def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str, ...]:
-    """What differs between two arms, in the words of the report."""
+    """Differences between two arms, in the words of the report."""
     found: list[str] = []
     before, after = base.speculation, other.speculation
     if (before is None) != (after is None):
@@ -56,8 +56,9 @@ def compare_pair(
     drift: float,
     nodes: LogMean | None = None,
 ) -> Pair | None:
-    """`other` against `base` in every case that both were loaded with; None where there is none. `nodes`: what is added
-    to a speed-up because it is of one node of several (node_noise.py).
+    """Compare `other` with `base` in every case that both were loaded with. None if there is no such case.
+
+    `nodes`: noise between nodes to add to a speed-up (node_noise.py). None for a run on one node.
     """
     results: list[tuple[CaseResult, Stats]] = []
     for case in experiment.workload.cases:
@@ -74,7 +75,9 @@ def compare_pair(
 
 
 def rounds_beside(experiment: Experiment, other: Measured) -> set[int] | None:
-    """Rounds of the base to compare `other` with: in an adaptive sweep those when both served; None: all."""
+    """Rounds of the base to compare `other` with. In an adaptive sweep: the rounds in which both served. None: all
+    rounds.
+    """
     return {record.round for record in other.block.records} if experiment.sweep is Sweep.ADAPTIVE else None
 
 
@@ -187,7 +190,7 @@ def _repeated(other: Measured) -> list[str]:
 
 
 def _sent(experiment: Experiment, case: TestCase, base: Measured, other: Measured, found: LogMean | None) -> list[str]:
-    """How many requests were sent where measuring may end early, and why no more or why all."""
+    """Note on how many requests were sent, and why no more or why all. Only for workloads that may end early."""
     precision = experiment.workload.requests.precision
     if precision is None:
         return []

@@ -1,7 +1,4 @@
-"""The verdict of an interval; where it is *cannot tell*, how many requests or prompt types would settle it.
-
-Why it is so: ADR 80.
-"""
+"""The verdict of an interval. If it is *cannot tell*: how many requests or prompt types would settle it (ADR 80)."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from specdecode.measures.settled import RELEVANT
 from specdecode.measures.student import CONFIDENCE, NOMINAL, LogMean, t_quantile
 
 MAX_FAILED = 0.05
-"""Share of failed requests above which an arm's surviving requests are no fair sample of its speed."""
+"""Share of failed requests above which the completed ones are no fair sample of an arm's speed."""
 MOST_NEEDED = 10_000
-"""More than so many requests or prompt types are not asked of anybody."""
+"""Largest number of requests or prompt types that a report asks for."""
 
 
 class Conclusion(NamedTuple):
-    """A verdict, why, and what would settle it where it cannot be told ("" where it can)."""
+    """Verdict, reason, and what would settle it ("" if there is a verdict)."""
 
     verdict: Verdict
     reason: str
@@ -29,7 +26,7 @@ class Conclusion(NamedTuple):
 
 
 def estimate(metric: str, stat: LogMean, *, method: str, confidence: float = NOMINAL) -> Estimate:
-    """The speed-up and its interval, from the log scale."""
+    """Speed-up and interval from a mean on the log scale."""
     interval = stat.interval(confidence)
     return Estimate(
         metric=metric,
@@ -48,7 +45,7 @@ def times(ratio: float) -> str:
 
 
 def compact(found: Estimate) -> str:
-    """`1.98× (1.91-2.05)`; three decimals where two would hide on which side of 1 an end lies."""
+    """`1.98× (1.91-2.05)`. Three decimals if two would hide on which side of 1 an end lies."""
     if found.low is None or found.high is None:
         return times(found.ratio)
     digits = 3 if any(0 < abs(end - 1.0) < 0.005 for end in (found.low, found.high)) else 2
@@ -56,19 +53,19 @@ def compact(found: Estimate) -> str:
 
 
 def spread(found: Estimate) -> str:
-    """`1.98× (95% CI 1.91-2.05)`, where no heading says what the range is."""
+    """`1.98× (95% CI 1.91-2.05)`, for text without a heading that names the range."""
     return compact(found).replace("(", f"({CONFIDENCE:.0%} CI ")
 
 
 def judge(
     found: Estimate | None, *, drift: float = 1.0, unit: str = "requests", confidence: float = NOMINAL
 ) -> Conclusion:
-    """No relevant difference if the whole interval lies within RELEVANT of 1 (an equivalence test); else pays if all of
-    it lies above `drift` (>= 1), costs if all of it lies below 1/drift, else it cannot be told.
+    """Judge an interval.
 
-    `drift` is how far the baseline moved between two measurements of itself, where that was shown: a speed-up
-    smaller than that has not been shown, whatever the requests' own spread says. `unit`: what n counts; `confidence`:
-    of the interval.
+    No relevant difference: the whole interval lies within RELEVANT of 1 (an equivalence test). Pays: all of it lies
+    above `drift` (>= 1). Costs: all of it lies below 1/drift. Else it cannot be told. `drift` is the change of the
+    baseline between two measurements of itself, if one was shown: a smaller speed-up is not shown, however small the
+    spread of the requests is. `unit`: what n counts. `confidence`: of the interval.
     """
     if found is None:
         return Conclusion(Verdict.CANNOT_TELL, "no prompt was completed by both arms")
@@ -95,7 +92,9 @@ def _within(found: Estimate) -> bool:
 
 
 def _needed(found: Estimate, unit: str, confidence: float) -> str:
-    """How many requests (or prompt types) would make the interval short enough for a verdict, if all else stays."""
+    """Number of requests (or prompt types) that would make the interval short enough for a verdict, if nothing else
+    changes.
+    """
     deviation = math.sqrt(log_stat(found, confidence).variance * found.n)
     centre = abs(math.log(found.ratio))
     reach = max(centre, math.log(RELEVANT) - centre)
@@ -108,7 +107,7 @@ def _needed(found: Estimate, unit: str, confidence: float) -> str:
 
 
 def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
-    """The log mean behind an interval of n - 1 degrees of freedom."""
+    """The log mean that an interval with n - 1 degrees of freedom came from."""
     if found.low is None or found.high is None or found.n < 2:
         return LogMean(math.log(found.ratio), 0.0, 0.0, found.n)
     df = found.n - 1.0
@@ -117,7 +116,7 @@ def log_stat(found: Estimate, confidence: float = NOMINAL) -> LogMean:
 
 
 def too_many_failed(*arms: ArmCase) -> str | None:
-    """Why these arms cannot be compared, or None: failed requests leave a biased rest."""
+    """Why these arms cannot be compared: too many requests failed. None if they can."""
     for arm in arms:
         if arm.requests and arm.failed / arm.requests > MAX_FAILED:
             kinds = ", ".join(f"{count} {kind}" for kind, count in arm.errors.items())
