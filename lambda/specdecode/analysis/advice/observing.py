@@ -15,15 +15,15 @@ from specdecode.speculation.advisor import NOISE, Observation
 DECODING = "time_per_output_token"
 STEPS = "tokens_per_step"
 LEAST_ERROR = 0.01
-"""Requests that repeat one prompt agree better among themselves than two runs do: no error is taken to be smaller."""
+"""Least error of an observation: requests that repeat one prompt agree better with each other than two runs do."""
 
 
 def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observation | None:
-    """The arm's, over one group of cases; None where it differs in more than speculation, has not one k, or a figure
-    has no value.
+    """Observation of an arm over one group of cases.
 
-    None too where a case of the group could not be judged, since arms would be compared on different prompts, or
-    holds an impossible figure: then k is not what was said. The error is of the measured prompts.
+    None if the arm differs from its baseline in more than speculation, has no single k, or lacks a figure. None too if
+    a case of the group was not judged, since arms would then be compared on different prompts; or if it has an
+    impossible figure, since k is then not what was said. The error covers the measured prompts.
     """
     if result.judged != result.cases or any(case.impossible for case in pair.cases if case.case in result.judged):
         return None
@@ -47,7 +47,7 @@ def observation(variant: Variant, pair: Pair, result: GroupResult) -> Observatio
 
 
 def observation_at(variant: Variant, pair: Pair, curve: Curve, point: LoadPoint) -> Observation | None:
-    """The arm's at one load, over the cases of a curve; None as of `observation`."""
+    """Observation of an arm at one load, over the cases of a curve. None as in `observation`."""
     spec = variant.speculation
     if spec is None or spec.num_speculative_tokens_per_batch_size or pair.changes != ("speculation",) or curve.left_out:
         return None

@@ -1,4 +1,4 @@
-"""What the advisor believes of a draft over k, beside what was measured: the data of a chart."""
+"""Data of a chart: the advisor's belief about a draft over k, beside the measured speed-ups."""
 
 from __future__ import annotations
 

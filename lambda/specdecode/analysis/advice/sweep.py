@@ -1,4 +1,4 @@
-"""The advisor on an experiment's own arms: which to compile or measure next, given what has been measured of them."""
+"""The advisor for an experiment's own arms: which arm to compile or measure next, given the results so far."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from specdecode.speculation.batch import next_batch
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 
 FEW = 3
-"""Fewer values of k than this are no sweep: then every k up to MAX_K is a candidate."""
+"""Fewer values of k than this are no sweep: every k up to MAX_K is then a candidate."""
 MAX_K = 15
 PRIORS = {"structured": 0.8, "open-ended": 0.5, "all": 0.65}
-"""Acceptance before any measurement, by kind of prompts: prose is guessed less often than a list. Published
+"""Assumed acceptance before any measurement, by kind of prompts: drafts guess prose less often than a list. Published
 speed-ups imply 0.35 to 0.9 (tests/specdecode/speculation/test_theory.py)."""
 
 
 def candidates(experiment: Experiment) -> list[Candidate]:
-    """The sweep's arms; for an experiment that is none, its drafts with every k up to MAX_K too. The engine verifies a
-    draft or more of each.
+    """Arms of the sweep. If the experiment is no sweep: its drafts with every k up to MAX_K too.
+
+    The engine verifies at least one draft of each candidate.
     """
     most, found = kind(experiment), dict[str, list[int]]()
     for variant in speculative(experiment):
@@ -46,12 +47,12 @@ def candidates(experiment: Experiment) -> list[Candidate]:
 
 
 def kind(experiment: Experiment) -> MostTokens:
-    """What a step of its engine yields at most; of servers that already run, a step of the first that speculates."""
+    """Most tokens that a step of the engine yields. For servers that already run: of the first arm that speculates."""
     return next((most_tokens(experiment, variant) for variant in speculative(experiment)), ASSUMED)
 
 
 def speculative(experiment: Experiment) -> list[Variant]:
-    """The arms that speculate with one k."""
+    """Arms that speculate with one k."""
     return [
         variant
         for variant in experiment.variants
@@ -69,8 +70,9 @@ def variant_of(experiment: Experiment, candidate: Candidate) -> Variant | None:
 
 
 def observations(comparisons: Sequence[Comparison], *, group: str = "all") -> dict[Level, list[Observation]]:
-    """What the comparisons measured at each load of arms that differ from their baseline in speculation alone. Of
-    servers of two kinds only those of the first one's: the model is of one.
+    """Observations at each load, of arms that differ from their baseline in speculation alone.
+
+    If servers are of two kinds, only those of the first one's kind count: the model describes one kind.
     """
     found: dict[Level, list[Observation]] = {}
     for comparison in comparisons:
@@ -97,9 +99,9 @@ def _of_pair(comparison: Comparison, pair: Pair, variant: Variant, group: str) -
 
 
 def advise_sweep(experiment: Experiment, comparisons: Sequence[Comparison] = (), *, group: str = "all") -> LoadsAdvice:
-    """What to compile next of `experiment`, after `comparisons` of it; `group`: structured, open-ended or all.
+    """What to compile next in `experiment`, given `comparisons` of it. `group`: structured, open-ended or all.
 
-    Of several loads: for all of them together, and what is known of each.
+    If there are several loads, the advice is for all of them together, with the belief at each.
     """
     seen = observations(comparisons, group=group)
     return _advise(experiment, candidates(experiment), seen, prior_a=PRIORS[group])
@@ -119,14 +121,14 @@ def _advise(
 
 
 def advice_sentence(comparison: Comparison) -> str | None:
-    """What to try next after this run alone; None where nothing was learned of a known draft."""
+    """What to try next after this run alone. None if the run shows nothing about a known draft."""
     if isinstance(comparison.experiment, EndpointExperiment) or not observations([comparison]):
         return None
     return advise_sweep(comparison.experiment, [comparison]).together.reason
 
 
 def k_by_load(found: LoadsAdvice) -> str:
-    """`Best measured by load: k=7 (draft) at 1, 2 at a time; no speculation at 16 at a time.`; nothing of one load."""
+    """`Best measured by load: k=7 (draft) at 1, 2 at a time; no speculation at 16 at a time.`. Empty for one load."""
     parts: list[tuple[Candidate | None, list[Level]]] = []
     for level, advice in found.levels:
         if parts and parts[-1][0] == advice.best:
@@ -147,8 +149,9 @@ def advise_batch(
     group: str = "all",
     in_flight: Sequence[str] = (),
 ) -> tuple[Belief, ...]:
-    """The next `count` arms that are worth a compile at the same time, fewer where fewer are worth it. `in_flight`:
-    arms of the experiment that are on their way elsewhere.
+    """The next arms that are worth a compile at the same time, at most `count`.
+
+    `in_flight`: arms of the experiment that are being compiled or measured on other nodes.
     """
     arms, prior = candidates(experiment), PRIORS[group]
     going = [at for name in in_flight for at in arms if (own := variant_of(experiment, at)) and own.name == name]
@@ -162,11 +165,11 @@ def advise_batch(
 
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
-    """What an adaptive sweep measures next. `comparisons`: one for each measured step, of that step's records alone;
-    `lost`: arms that cannot be compiled or served.
+    """Next step of an adaptive sweep: a compile if one is worth it; else another measurement of an arm that may be the
+    best; else nothing.
 
-    A compile where one is worth it, else again an arm that cannot be told from the best, else nothing. Of several loads
-    all count alike: what is worth it is worth it on average over them.
+    `comparisons`: one for each measured step, from that step's records alone. `lost`: arms that cannot be compiled or
+    served. Several loads count alike: a step must be worth it on average over them.
     """
     if not all(observations([comparison]) for comparison in comparisons):
         return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")

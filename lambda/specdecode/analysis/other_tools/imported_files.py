@@ -1,4 +1,4 @@
-"""The files of vLLM's `bench serve`, AIPerf and GuideLLM: what is taken from them, and checked."""
+"""Models of the files of vLLM's `bench serve`, AIPerf and GuideLLM: the fields that are read, checked."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class Lenient(BaseModel):
-    """Takes what it knows; a newer version of a tool may write more."""
+    """Reads the fields that it knows. A newer version of a tool may write more."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class Vllm(Lenient):
-    """What `vllm bench serve --save-result` writes; the lists need --save-detailed."""
+    """Output of `vllm bench serve --save-result`. The lists need --save-detailed."""
 
     model_id: Text
     completed: Tokens
@@ -87,7 +87,7 @@ class GuidellmRequest(Lenient):
 
 
 class GuidellmRequests(Lenient):
-    """Those of one benchmark, by how they ended."""
+    """Requests of one benchmark, by how they ended."""
 
     successful: tuple[GuidellmRequest, ...]
     errored: tuple[Any, ...] | None = None
@@ -140,29 +140,29 @@ def seconds(file: Path, value: Value) -> float:
 
 
 def inside(value: Any, *keys: str) -> Any:
-    """What lies under these keys; None where there is nothing."""
+    """Value under these keys. None if there is nothing."""
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def first(value: Any) -> Any:
-    """The first of a list; None where there is none."""
+    """The first of a list. None if there is none."""
     return value[0] if isinstance(value, list) and value else None
 
 
 def number(value: Any) -> float:
-    """A figure that may not be there: then 0."""
+    """A figure that may be missing: then 0."""
     return float(value) if isinstance(value, (int, float)) and 0 <= value <= 1e12 else 0.0
 
 
 def count(value: Any) -> int | None:
-    """A count that may not be there."""
+    """A count that may be missing."""
     return value if isinstance(value, int) and value > 0 else None
 
 
 def moment(text: str, form: str) -> float:
-    """Seconds since the epoch of a time as a tool writes it (taken for UTC); 0 where it is none."""
+    """Seconds since the epoch for a time as a tool writes it (taken for UTC). 0 if it is no time."""
     try:
         found = datetime.strptime(text, form).replace(tzinfo=UTC).timestamp()
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""The report from other tools' results, corrected where that is possible and with what their figures hide said."""
+"""The report from other tools' results: corrected where possible, with notes on what their figures hide."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ CASE = TestCase(
     name="llmperf", label="llmperf", kind=PromptKind.SONNET, structured=False, source="LLMPerf's own sonnets"
 )
 OTHER = CASE.model_copy(update={"name": "imported", "label": "imported", "source": "the tool's own prompts"})
-"""What is measured where not all is LLMPerf's."""
+"""The case of the comparison if an arm is not LLMPerf's."""
 TOKENS = "LLMPerf's count; where it exceeds what was asked for, the tokens asked for"
 NO_EQUALITY = Equality(compared=0, identical=0, expected=False, first=None, shortest_common=None)
 
 
 def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title: str) -> Comparison:
-    """Compare imported arms, the first being the baseline of all others.
+    """Compare imported arms. The first is the baseline of all others.
 
-    Output tokens above what the server was asked for are put right (the count is another tokenizer's), and with them
-    throughput and time per output token. Medians are compared, with the standard error that the interquartile range
-    gives; where the individual responses are there, Welch's t on them.
+    A token count above what the server was asked for comes from another tokenizer. It is corrected, and with it
+    throughput and time per output token. If the files list the single requests, they are compared by Welch's t; else
+    medians, with a standard error from the interquartile range.
     """
     case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER
     experiment = _experiment([variant for _, variant in arms], arms[0][0], title, case)
@@ -162,7 +162,7 @@ def _arm(arm: ImportedArm, variant: ServedVariant, case: TestCase) -> ArmCase:
 
 
 def corrected_metrics(arm: ImportedArm) -> dict[str, Summary]:
-    """The arm's figures with the output tokens put right."""
+    """The arm's figures with corrected output tokens."""
     kept = ("end_to_end_latency", "ttft", "input_tokens", "time_per_output_token")
     found: dict[str, Summary] = {name: arm.metrics[name] for name in kept if name in arm.metrics}
     scale = arm.tokens / arm.counted if arm.counted else 1.0

@@ -1,4 +1,4 @@
-"""What a reader of LLMPerf results must be told, found from the figures themselves."""
+"""Notes for readers of LLMPerf results, found from the figures themselves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPICAL_C = 0.1
 
 
 def warnings(arms: Sequence[ImportedArm], pairs: Sequence[Pair], experiment: Experiment) -> Iterator[str]:
-    """One sentence or two for each thing that the original figures hide."""
+    """One or two sentences for each thing that the original figures hide."""
     tools = dict.fromkeys(arm.tool for arm in arms)
     named = " and ".join("LLMPerf" if tool == LLMPERF else tool for tool in tools)
     yield (
@@ -70,12 +70,12 @@ def unlike(base: ImportedArm, other: ImportedArm) -> list[str]:
 
 
 def _models(base: ImportedArm, other: ImportedArm) -> list[str]:
-    """Names of models that differ, which may be the arms' purpose: other weights, or another path of the same."""
+    """Names of models, if they differ. This may be on purpose: other weights, or another path of the same weights."""
     return [f"model is {base.model} and {other.model}"] if base.model != other.model else []
 
 
 def contradictions(arm: ImportedArm) -> list[str]:
-    """What an arm's own files say against each other."""
+    """Contradictions within one arm's own files."""
     found = []
     late = sum(
         request["ttft_s"] > request["end_to_end_latency_s"] * (1 + AGREE)

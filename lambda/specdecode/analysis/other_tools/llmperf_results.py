@@ -29,7 +29,7 @@ STATISTICS = {f"quantiles_{name}": name for name in ("p25", "p50", "p75", "p90",
 }
 Figure = Annotated[float, AfterValidator(lambda value: 0.0 if value < SMALLEST else value), Field(ge=0, le=1e12)]
 SMALLEST = 1e-9
-"""What is smaller counts as nothing: no clock tells it."""
+"""Smaller times count as zero: no clock measures them."""
 MAX_TIMESTAMP = 4_102_444_800
 """The year 2100."""
 CONDITIONS = (
@@ -65,7 +65,7 @@ class ImportedArm(Frozen):
     completed: int
     errors: int
     metrics: dict[str, Summary]
-    """As the file has them, under this project's names; nothing corrected."""
+    """Figures of the file under this project's names, not corrected."""
     overall_throughput: float | None = None
     timestamp: float = 0.0
     """When it was measured, seconds since the epoch; 0 if the file does not say."""
@@ -80,7 +80,7 @@ class ImportedArm(Frozen):
         return getattr(summary, statistic) if summary else None
 
     def best_known(self, metric: str) -> tuple[str, float] | None:
-        """The most telling statistic that is there: median, else mean, else the 99th percentile."""
+        """The best statistic of a figure that the file has: median, else mean, else the 99th percentile."""
         for statistic in ("p50", "mean", "p99"):
             if (found := self.value(metric, statistic)) is not None:
                 return statistic, found
@@ -100,7 +100,9 @@ class ImportedArm(Frozen):
 
     @property
     def total_tokens(self) -> float:
-        """Output tokens of all completed requests, corrected; of the requests one by one where they are known."""
+        """Output tokens of all completed requests, corrected. They are summed request by request if the file lists the
+        requests.
+        """
         each = [request.get("number_output_tokens") for request in self.requests]
         known = [min(found, float(self.max_tokens)) for found in each if found is not None]
         return sum(known) if known and len(known) == self.completed else self.tokens * self.completed

@@ -30,7 +30,7 @@ MEANS = {
 
 
 def read_other(path: Path, *, name: str) -> ImportedArm | None:
-    """The arm in a file or folder of one of these tools; None where it is none of theirs. Raises ImportProblem."""
+    """The arm in a file or folder of one of these tools. None if it is none of theirs. Raises ImportProblem."""
     file = _result_file(path)
     if file is None:
         return None

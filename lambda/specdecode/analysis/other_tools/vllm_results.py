@@ -34,7 +34,7 @@ def vllm_arm(file: Path, documents: Sequence[Any], name: str) -> ImportedArm:
 
 
 def _vllm_rows(file: Path, run: Vllm) -> Iterator[Row]:
-    """The completed requests; none where the tool was called without --save-detailed."""
+    """The completed requests; none if the tool was called without --save-detailed."""
     if not run.ttfts:
         return
     latencies = run.latencies or tuple(ttft + sum(gaps) for ttft, gaps in zip(run.ttfts, run.itls, strict=False))

@@ -22,7 +22,7 @@ class Bar(NamedTuple):
 
 
 class Axis:
-    """Ends so that every interval fits, and 0.75 to 1.5 at least."""
+    """The axis covers every interval, and at least 0.75 to 1.5."""
 
     def __init__(self, estimates: Iterable[Estimate]) -> None:
         ends = [0.75, 1.5]

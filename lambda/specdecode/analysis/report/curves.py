@@ -29,7 +29,7 @@ SEEN: dict[Source, str] = {
 
 
 def shown(comparison: Comparison) -> list[Curve]:
-    """The curves worth a table: all cases together of each pair, of many pairs of the best one."""
+    """The curves with a table: each pair over all cases together. If there are many pairs, only the best one's."""
     curves = [curve for curve in comparison.curve if curve.group == "all"]
     if len(curves) <= 3:
         return curves
@@ -37,12 +37,12 @@ def shown(comparison: Comparison) -> list[Curve]:
 
 
 def headers(curve: Curve) -> list[str]:
-    """The columns that have a value somewhere."""
+    """Headers of the columns that have a value."""
     return [list(COLUMNS)[number] for number in _filled(curve)]
 
 
 def rows(curve: Curve) -> list[list[str]]:
-    """A row for each level, as `headers` has the columns."""
+    """A row for each level, with the columns of `headers`."""
     table = [_row(point) for point in curve.points]
     return [[row[number] for number in _filled(curve)] for row in table]
 
@@ -53,7 +53,7 @@ def formula(header: str) -> str:
 
 
 def sentence(comparison: Comparison, curve: Curve) -> str:
-    """What the curve says, in words, and which noise its intervals hold."""
+    """The curve in words, and the noise that its intervals include."""
     shared = f"{100 * curve.shared:.2g}% ({SEEN[curve.shared_from]})"
     said = advice_by_load(curve, comparison.objectives_compared)
     return f"{said} Noise that all requests of a load share, in every interval: {shared}."

@@ -1,4 +1,4 @@
-"""What the page's charts show: their data, and the same in words for those who hear the page or use the keyboard."""
+"""Data of the page's charts, and the same in words for people who hear the page or use the keyboard."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Drawn:
 
     @cached_property
     def data(self) -> dict[str, Any]:
-        """All that the charts' script draws, as small as it needs it. Names are shown as plain text."""
+        """Data for the charts' script. Names are plain text."""
         return {
             "arms": [
                 {"name": name, "label": line(self._labels[name]), "base": name in self._bases, "colour": colour}
@@ -80,12 +80,12 @@ class Drawn:
 
     @property
     def has_positions(self) -> bool:
-        """Whether the engine's counters told acceptance by position."""
+        """Whether acceptance by position is known from the engine's counters."""
         return any(self.positions(case.name) for case in self._comparison.experiment.workload.cases)
 
     @property
     def sampled(self) -> str:
-        """A sentence where a curve stands for more requests than it has points."""
+        """A sentence if the charts have fewer points than there were requests; else empty."""
         most = max((arm.completed for arm in self._comparison.arms), default=0)
         return f"Of more than {SAMPLES} requests, {SAMPLES} quantiles are drawn." if most > SAMPLES else ""
 
@@ -109,7 +109,7 @@ class Drawn:
         return f"{info.label}: {'; '.join(parts) or 'no values'}"
 
     def steps(self, case: str) -> str:
-        """`Tokens in a step, by share of the steps: SD, 1 in 8.0%, 6 in 92%`; empty where no arm speculates."""
+        """`Tokens in a step, by share of the steps: SD, 1 in 8.0%, 6 in 92%`. Empty if no arm speculates."""
         parts = [
             ", ".join([self._labels[arm.variant], *(f"{item.tokens} in {percent(item.share)}" for item in arm.steps)])
             for arm in self._arms(case)
@@ -118,7 +118,7 @@ class Drawn:
         return f"Tokens in a step, by share of the steps: {'; '.join(parts)}" if parts else ""
 
     def positions(self, case: str) -> str:
-        """`SD, position 1 98%, position 2 97%`; empty where the engine's counters tell nothing."""
+        """`SD, position 1 98%, position 2 97%`. Empty if the engine's counters give no positions."""
         return "; ".join(
             f"{self._labels[arm.variant]}, "
             + ", ".join(f"position {n} {percent(rate)}" for n, rate in enumerate(arm.accepted_per_position, start=1))

@@ -1,4 +1,4 @@
-"""What the charts over the load show: their data, and each of them in words."""
+"""Data of the charts over the load, and each chart in words."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def charts(experiment: Experiment, curve: Curve, label: Callable[[str], str]) ->
     base, arm = label(curve.baseline), label(curve.variant)
 
     def arms(figure: Figure, show: Shown) -> str:
-        """`Base 20 ms at 1, 21 ms at 2; SD …`; empty where no arm has a value."""
+        """`Base 20 ms at 1, 21 ms at 2; SD …`. Empty if no arm has a value."""
         both = (
             (base, [(point, figure(point.base)) for point in curve.points]),
             (arm, [(point, figure(point.other)) for point in curve.points]),

@@ -55,7 +55,7 @@ def render_terminal(comparison: Comparison, *, colour: bool = False, width: int 
 
 
 def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
-    """Each curve as a table, and k by load; empty of a run of one load."""
+    """Each curve as a table, and k by load. Empty for a run of one load."""
     parts = [
         _plain_table(f"{line(curve.variant)} over the load", curves.headers(curve), curves.rows(curve), width=width)
         for curve in curves.shown(comparison)
@@ -67,7 +67,7 @@ def over_load(comparison: Comparison, *, width: int = 120) -> list[str]:
 
 
 def by_work(comparison: Comparison, *, width: int = 120) -> list[str]:
-    """For which kinds of work each arm pays, and a table of them; empty where no set of prompts was measured."""
+    """For which kinds of work each arm pays, and a table of them. Empty if no set of prompts was measured."""
     parts = []
     for found in comparison.work:
         parts.append(_fill(line(work.sentence(found)), width))

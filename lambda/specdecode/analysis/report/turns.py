@@ -20,7 +20,7 @@ HEADERS = tuple(COLUMNS)
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """One for each case, turn and arm; empty where nothing was a conversation."""
+    """A row for each case, turn and arm. Empty if there are no conversations."""
     found: list[tuple[str, ...]] = []
     for case in comparison.experiment.workload.cases:
         arms = [arm for arm in comparison.arms if arm.case == case.name and arm.turns]
@@ -35,7 +35,7 @@ def rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def about(comparison: Comparison) -> str:
-    """Whose answers stand in the conversations, and which servers keep the beginnings of prompts."""
+    """Note on whose answers the conversations contain, and which servers cache prompt prefixes."""
     caching = comparison.context.prefix_caching
     known = "; ".join(f"{arm} {'on' if on else 'off'}" for arm, on in caching.items())
     return (

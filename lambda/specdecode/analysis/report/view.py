@@ -1,4 +1,4 @@
-"""What the page shows, in the order and form in which it shows it."""
+"""Facts for the templates of the page, derived from a comparison."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FEW_ARMS = 4
 
 
 class ReportView:
-    """Derived facts of a comparison that the templates ask for."""
+    """Facts that the templates ask for."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -53,7 +53,7 @@ class ReportView:
 
     @cached_property
     def turns(self) -> list[tuple[str, ...]]:
-        """Conversations by turn; empty where nothing was one."""
+        """Conversations by turn. Empty if there are none."""
         return turns.rows(self.comparison)
 
     @property
@@ -63,7 +63,7 @@ class ReportView:
 
     @property
     def about_turns(self) -> str:
-        """Whose answers stand in them."""
+        """Note on the answers in the conversations."""
         return turns.about(self.comparison)
 
     @cached_property
@@ -73,28 +73,30 @@ class ReportView:
 
     @cached_property
     def pairs(self) -> list[Pair]:
-        """Pairs shown in full: all of a few, else the best one."""
+        """Pairs that are shown in full: all if they are few, else the best one."""
         if self.is_sweep:
             return [self.best] if self.best else []
         return list(self.comparison.pairs)
 
     @property
     def is_sweep(self) -> bool:
-        """More arms than fit side by side, or arms that answer one question: after the best one, a matrix of all."""
+        """More arms than fit side by side, or an adaptive sweep. The page then shows the best arm
+        and a matrix of all.
+        """
         count = len(self.comparison.pairs)
         return count >= FEW_ARMS or (count > 1 and self.comparison.experiment.sweep is Sweep.ADAPTIVE)
 
     def title(self, pair: Pair) -> str:
-        """What a pair is about, told apart from the others."""
+        """Subject of a pair, distinct from the other pairs'."""
         return title(pair, among=self.comparison.pairs)
 
     def label(self, variant: str) -> str:
-        """How an arm is called in the tables."""
+        """Name of an arm in the tables."""
         known = self.variants.get(variant)
         return known.label if known else variant
 
     def describe(self, variant: str) -> str:
-        """What an arm is, in a few words."""
+        """An arm in a few words."""
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
         spec = arm.speculation
@@ -106,7 +108,7 @@ class ReportView:
         return f"{target}, {arm.quantization}, draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
     def arm(self, pair: Pair, variant: str, case: str) -> ArmCase | None:
-        """What an arm of a pair did in a case."""
+        """Figures of an arm of a pair in a case."""
         return self.comparison.beside(pair, variant, case)
 
     @cached_property
@@ -116,13 +118,13 @@ class ReportView:
 
     @property
     def work(self) -> list[Work]:
-        """By kind of work: the pairs that are shown in full."""
+        """Results by kind of work, of the pairs that are shown in full."""
         shown = {(pair.variant, pair.baseline) for pair in self.pairs}
         return [each for each in self.comparison.work if (each.variant, each.baseline) in shown]
 
     @cached_property
     def tiles(self) -> list[Tile]:
-        """The few figures that the answer rests on."""
+        """The few figures of the first screen."""
         return tiles(self.comparison, self.best, self.costs(self.best)) if self.best else []
 
     @cached_property
@@ -151,7 +153,7 @@ class ReportView:
 
     @cached_property
     def headline(self) -> str:
-        """The answer; of several loads what it says of all of them."""
+        """The answer. If there are several loads: its part about all of them."""
         comparison = self.comparison
         by_load = over_load(comparison.curve, comparison.pairs, comparison.objectives_compared)
         return by_load if by_load and comparison.answer.startswith(by_load) else comparison.answer
@@ -163,7 +165,7 @@ class ReportView:
 
     @property
     def answer_rest(self) -> str:
-        """What the answer says of the first load; empty of a run of one load."""
+        """The answer's part about the first load. Empty for a run of one load."""
         return self.comparison.answer.removeprefix(self.headline).strip()
 
     cases_by_kind = staticmethod(case_rows.cases_by_kind)
@@ -180,7 +182,7 @@ class ReportView:
         return grid(self.comparison)
 
     def accuracy_change(self, score: Accuracy) -> AccuracyChange | None:
-        """How a score differs from the baseline's."""
+        """Change of a score from the baseline's. None if there is none."""
         for change in self.comparison.accuracy:
             if (change.variant, change.task, change.metric) == (score.variant, score.task, score.metric):
                 return change
@@ -198,7 +200,7 @@ class ReportView:
 
     @property
     def dated(self) -> bool:
-        """Whether it is known when this was measured."""
+        """Whether the time of the measurement is known."""
         return self.comparison.context.started_at.timestamp() > 0
 
     @cached_property
@@ -235,6 +237,6 @@ class ReportView:
         return cost_sentence(self.comparison)
 
     def group_speedup(self, group: GroupResult | None) -> Number:
-        """A group's speed-up, how far it reaches, and its formula."""
+        """A group's speed-up with its interval, and its formula."""
         found = ratio(group.headline if group else None, self.info[HEADLINE])
         return found._replace(text=group_figure(group)) if group and group.headline else found

@@ -1,4 +1,4 @@
-"""The matrix by kind of work as text: what every form of the report prints."""
+"""The matrix by kind of work as text, the same in every form of the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = {
     "outputs equal": "Pairs of answers to the same prompt, equal character for character",
     "prompts": "Different prompts that both arms completed",
 }
-"""Heading and what it is."""
+"""Heading and meaning."""
 HEADERS = tuple(COLUMNS)
 SAID = {
     Verdict.PAYS: "pays for",
@@ -29,7 +29,7 @@ SAID = {
 
 
 def sentence(found: Work) -> str:
-    """`sd pays for code, math (2 of 5 kinds of work); costs for chat (1).`, and whose interval is over one prompt."""
+    """`sd pays for code, math (2 of 5 kinds of work); costs for chat (1).`, and which kinds have only one prompt."""
     parts: list[str] = []
     for verdict, words in SAID.items():
         cases = [each.case for each in found.categories if each.levels[0].verdict is verdict]
@@ -56,7 +56,7 @@ def row(category: Category) -> list[str]:
 
 
 def level_headers(found: Work) -> list[str]:
-    """Of the table by load: a column for each; empty where there is one load only."""
+    """Headers of the table by load: a column for each load. Empty if there is one load only."""
     levels = max((each.levels for each in found.categories), key=len)
     return ["kind of work", *(str(each.level) for each in levels)] if len(levels) > 1 else []
 
@@ -85,7 +85,7 @@ def gain(prompt: PromptGain) -> str:
 
 
 def cut(prompt: PromptGain) -> str:
-    """What follows a text that is not whole."""
+    """Text after a prompt that is cut: how long the whole prompt is. Empty if it is not cut."""
     missing = prompt.characters - len(prompt.text)
     return f" … ({prompt.characters:,} characters)" if missing > 0 else ""
 

@@ -1,4 +1,4 @@
-"""Whether two experiments can be compared or learned from together, and what differs where they cannot."""
+"""Whether two experiments can be compared or learned from together, and what differs if they cannot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from specdecode.experiment.model import EndpointVariant, Experiment, ModelRef, ServedExperiment, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
-"""Fields of a model that say which weights it is."""
+"""Fields of a model that identify its weights."""
 SERVED = {"quantization", "neuron_config", "extra_args", "env", "most_tokens_per_step"}
 """Fields of a variant that say how it is served."""
 LOAD = (
@@ -22,11 +22,11 @@ LOAD = (
     "ignore_eos",
     "load",
 )
-"""Fields of the workload that decide what a speed-up is of; how often it is asked only decides how sure it is."""
+"""Fields of the workload that decide what a speed-up is about. The number of requests only decides how sure it is."""
 
 
 def incomparable(before: Experiment, after: Experiment) -> list[str]:
-    """Differences in model, load, lengths and sampling: with one of them two speed-ups are of different things."""
+    """Differences in model, load, lengths and sampling. With any of them two speed-ups are not comparable."""
     return [
         *paths(
             before.target.model_dump(mode="json", include=MODEL),
@@ -42,15 +42,17 @@ def incomparable(before: Experiment, after: Experiment) -> list[str]:
 
 
 def other_objective(before: Experiment, after: Experiment) -> list[str]:
-    """Differences in the service-level objective: with one of them what an arm carries is of different things. A
-    speed-up is not.
+    """Differences in the service-level objective. With any of them the carried loads are not comparable; speed-ups
+    still are.
     """
     first, second = (each.workload.slo.model_dump(mode="json") for each in (before, after))
     return list(paths(first, second, "workload.slo"))
 
 
 def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
-    """Why an experiment's advice cannot be drawn from another's measurements: these, and how they were served."""
+    """Reasons why an experiment cannot use another's measurements for advice: the differences of `incomparable`, and
+    how the arms were served.
+    """
     served = {
         name: (
             {"engine": experiment.engine, "serving": experiment.serving.model_dump(mode="json")}
@@ -63,7 +65,7 @@ def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
 
 
 def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:
-    """What differs, but k, between an arm that was measured and those that are wanted with the same draft."""
+    """Differences, except k, between a measured arm and the wanted arms with the same draft."""
     for variant in measured.variants:
         if (spec := variant.speculation) is None:
             continue
@@ -78,7 +80,7 @@ def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:
 
 
 def _arm(experiment: Experiment, variant: Variant) -> dict[str, object]:
-    """How an arm speculates, but for k, and how it and its base are served."""
+    """How an arm speculates, except k; and how it and its base are served."""
     spec = variant.speculation
     base = experiment.variant(variant.compare_to) if variant.compare_to else None
     return {

@@ -1,4 +1,4 @@
-"""Several runs: of one question together, with an interval over runs; of two questions against each other."""
+"""Several runs: of one question together, with an interval over runs; or of two questions against each other."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ Key = tuple[str, str]
 
 
 class NoSets(ValueError):
-    """The runs are no two sets: a run is given twice, or they ask more than two questions; the message says which."""
+    """The runs cannot be split into two sets: a run is given twice, or there are more than two questions. The message
+    says which.
+    """
 
 
 def difference(comparisons: Sequence[Comparison]) -> RunDifference | Repeated:
-    """Runs of one question together, or those of a second against those of the first. Raises NoSets."""
+    """Combine runs of one question, or compare the runs of a second question with those of the first. Raises NoSets."""
     ids = [item.run_id for item in comparisons]
     if len(set(ids)) < len(ids):
         raise NoSets("a run is given twice: it would pass for more evidence than it is")
@@ -86,7 +88,7 @@ def _between(before: Sequence[Comparison], after: Sequence[Comparison]) -> RunDi
 
 
 def _carried(before: Sequence[Comparison], after: Sequence[Comparison] = ()) -> tuple[Carried, ...]:
-    """Of the arms that have an objective in every run."""
+    """Carried loads of the arms that have an objective in every run."""
     first, second = (
         [{each.variant: each.keeps for each in item.objective} for item in items] for items in (before, after)
     )
@@ -98,7 +100,7 @@ def _carried(before: Sequence[Comparison], after: Sequence[Comparison] = ()) -> 
 
 
 def over_runs(comparisons: Sequence[Comparison]) -> dict[Key, OverRuns]:
-    """Each arm and case that has a figure in every run: mean over runs, with what varies between them."""
+    """Figures over runs of each arm and case that has a figure in every run."""
     known = [_cases(item) for item in comparisons]
     keys = set.intersection(*(set(cases) for cases in known))
     return {
@@ -168,7 +170,9 @@ def _names(keys: Iterable[Key]) -> tuple[str, ...]:
 
 
 def settings(before: Comparison, after: Comparison) -> list[str]:
-    """What differs between two runs' questions, a line each: versions, and all of the experiment but its words."""
+    """Differences between two runs' questions, a line each: versions, and the experiment except its title and
+    description.
+    """
     found = []
     for name in sorted(before.context.versions.keys() | after.context.versions.keys()):
         old, new = before.context.versions.get(name, "unknown"), after.context.versions.get(name, "unknown")
@@ -178,6 +182,6 @@ def settings(before: Comparison, after: Comparison) -> list[str]:
 
 
 def _question(experiment: Experiment) -> dict[str, object]:
-    """All that was asked, with the rounds that it came to; not its words, nor how long anybody waited."""
+    """The question of an experiment, with its number of rounds. Title, description and deadlines are left out."""
     plain = experiment.model_dump(mode="json", exclude={"title", "description", "deadlines"})
     return {**plain, "workload": {**plain["workload"], "rounds": experiment.rounds}}

@@ -21,7 +21,7 @@ from specdecode.analysis.several_runs.difference import settings
 from specdecode.analysis.several_runs.gate_questions import Question, Thresholds, judged_levels, questions
 
 MOST_TIMES = 20
-"""More than so many times as many runs are not asked of anybody."""
+"""Largest factor by which the gate suggests to repeat the runs."""
 
 
 class Unfit(ValueError):
@@ -29,7 +29,9 @@ class Unfit(ValueError):
 
 
 def gate(runs: Sequence[Comparison], limits: Thresholds, *, against: Sequence[Comparison] = ()) -> Gate:
-    """Hold `runs` (of one question, repeated) to `limits`, a regression to the runs `against`. Raises Unfit."""
+    """Check `runs` (repeats of one question) against `limits`. A regression is measured from the runs `against`. Raises
+    Unfit.
+    """
     _fit(runs, against, limits)
     asked = list(questions(against, runs, limits))
     judged = sum(question.found is not None for question in asked)
@@ -103,7 +105,7 @@ def _judged(question: Question, confidence: float) -> GateCheck:
 
 
 def _more(question: Question, low: float, high: float) -> str:
-    """How many times as many runs would tell, if they vary as these do; nothing where that is out of reach."""
+    """How many times as many runs would decide the check, if they vary as these do. Empty if that is too many."""
     if question.found is None:
         return ""
     reach = (math.log(high) - math.log(low)) / 2.0

@@ -1,4 +1,4 @@
-"""The figures behind a gate: one logarithm a run, arm and case, with the variance that the run's requests give it."""
+"""Figures of a gate: one logarithm for each run, arm and case, with the variance that the run's requests show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ByCase = Mapping[str, LogMean]
 
 
 def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCase:
-    """The arm's speed-up at a load in each case; why there is none goes to `doubts`."""
+    """Speed-up of the arm at a load, by case. A reason why there is none goes to `doubts`."""
     if (load := _at(run, level, doubts)) is None:
         return {}
     pair = next((each for each in load.pairs if each.variant == name), None)
@@ -34,13 +34,13 @@ def speedup(run: Comparison, level: Level, name: str, doubts: list[str]) -> ByCa
 
 
 def arms_of(run: Comparison, level: Level, name: str, doubts: list[str]) -> dict[str, ArmCase]:
-    """The arm at a load by case; why there is none goes to `doubts`."""
+    """Figures of the arm at a load, by case. A reason why there is none goes to `doubts`."""
     load = _at(run, level, doubts)
     return {arm.case: arm for arm in (load.arms if load else ()) if arm.variant == name}
 
 
 def late(run: Comparison, level: Level, name: str, doubts: list[str]) -> None:
-    """That the load generator itself fell behind at a load goes to `doubts`."""
+    """Add to `doubts` that the load generator fell behind at a load, if it did."""
     own = [point for curve in run.curve if name in (curve.variant, curve.baseline) for point in curve.points]
     if any(point.doubtful for point in own if point.level == level):
         doubts.append(f"{run.run_id}: the load generator fell behind at {level}")
@@ -55,10 +55,11 @@ def _at(run: Comparison, level: Level, doubts: list[str]) -> LoadResult | None:
 
 
 def throughputs(runs: Sequence[tuple[str, ArmCase | None]], name: str, case: str, doubts: list[str]) -> list[LogMean]:
-    """The arm's throughput in each run (its id, and the arm there); none at all, and why, where a run lacks it.
+    """Log throughput of the arm in each run (run id, and the arm there). Empty, with a reason in `doubts`, if a run
+    lacks it.
 
-    Where every run has the values of as many requests, what a prompt takes in all of them is no noise: the residuals
-    after the mean of each position give the variance. Prompts are the same at the same position.
+    If every run has values of the same number of requests, a prompt's own length is no noise: the variance comes from
+    the residuals after the mean of each position. The prompts at one position are the same in all runs.
     """
     arms = [arm for _, arm in runs]
     lacking = [

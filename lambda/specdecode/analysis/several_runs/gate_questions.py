@@ -1,4 +1,4 @@
-"""Which checks the limits of a gate ask for, and the figure that each is about."""
+"""Checks that the limits of a gate ask for, each with its figure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from specdecode.experiment.level import Level
 from specdecode.measures.student import LogMean, combine, moderated
 
 BETWEEN_RUNS = 0.005
-"""Standard deviation of the logarithm of a run's figure that is assumed before several runs show theirs."""
+"""Assumed standard deviation of the logarithm of a run's figure, until several runs show it."""
 ALL = "all prompts"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
-    """What is demanded; one at least is given."""
+    """Limits. At least one is given."""
 
     min_speedup: float | None = None
-    """Of every compared arm over its baseline: 1.2."""
+    """Least speed-up of every compared arm over its baseline, such as 1.2."""
     max_regression: float | None = None
-    """Share by which every arm's own throughput may fall from the runs before: 0.03."""
+    """Largest share by which the throughput of an arm may fall below the runs before, such as 0.03."""
     arms: tuple[str, ...] = ()
-    """Only these arms; all where there are none."""
+    """Only these arms are checked. Empty: all."""
     loads: tuple[float, ...] = ()
-    """Only these loads, in requests at a time or a second; all that were measured where there are none."""
+    """Only these loads are checked, in requests at a time or a second. Empty: all that were measured."""
     each_case: bool = False
-    """Hold every case to the limit by itself, too."""
+    """Check every case by itself, too."""
     between_runs: float = BETWEEN_RUNS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A check before its interval is known: its level depends on how many there are."""
+    """A check before its interval is known. The level of the interval depends on the number of checks."""
 
     arm: str
     about: str
@@ -46,20 +46,20 @@ class Question:
     """Smallest ratio that keeps the limit."""
     found: LogMean | None
     doubt: str = ""
-    """Why it cannot be told, whatever the figure is."""
+    """Reason why the check cannot tell, whatever the figure is. Empty if there is none."""
     broken: str = ""
-    """Why it fails, whatever the figure is."""
+    """Reason why the check fails, whatever the figure is. Empty if there is none."""
 
 
 def questions(before: Sequence[Comparison], after: Sequence[Comparison], limits: Thresholds) -> Iterator[Question]:
-    """Every check that the limits ask for, load by load; `before`: the runs that a regression is one from."""
+    """Every check of the limits, load by load. `before`: the runs that a regression is measured from."""
     for level in judged_levels(after[0], limits):
         yield from _speedups(after, level, limits)
         yield from _regressions(before, after, level, limits)
 
 
 def judged_levels(run: Comparison, limits: Thresholds) -> tuple[Level, ...]:
-    """Those of the run that the limits are about."""
+    """Levels of the run that the limits are about."""
     return tuple(level for level in run.experiment.workload.levels if not limits.loads or level.value in limits.loads)
 
 
@@ -107,13 +107,13 @@ def _regressions(
 
 
 def _at(run: Comparison, level: Level) -> str:
-    """Which load, where there are several."""
+    """Name of the load, if there are several."""
     return f", {level}" if len(run.experiment.workload.levels) > 1 else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _About:
-    """What all questions of one limit, arm and load share."""
+    """Fields that all questions of one limit, arm and load share."""
 
     arm: str
     limit: str
@@ -129,7 +129,9 @@ def _of(
     doubts: Sequence[str],
     failing: Sequence[str] = (),
 ) -> Iterator[Question]:
-    """All prompts together, every case of the same weight; then case by case where that is wanted."""
+    """A question about all prompts together, every case with the same weight; then one for each case if the limits ask
+    for it.
+    """
     every = [run for side in sides for run in side]
     common = [case for case in every[0] if all(case in run for run in every)]
     shares = [1.0 / len(common) for _ in common]

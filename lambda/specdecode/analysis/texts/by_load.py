@@ -1,4 +1,4 @@
-"""What a curve over the load says, in words."""
+"""A curve over the load, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def advice_by_load(curve: Curve, objectives: Sequence[Objective]) -> str:
 
 
 def without_a_curve(levels: Sequence[Level]) -> str:
-    """Of a run at several loads of which fewer than two could be compared."""
+    """Text for a run at several loads, if fewer than two of them could be compared."""
     lost = "too many requests failed, or none was compared"
     return f"Nothing is known over the load: at fewer than two of {listed(levels)} there is a speed-up ({lost})."
 
@@ -51,7 +51,9 @@ def _where(curve: Curve) -> str:
 
 
 def _beside(curve: Curve) -> str:
-    """` At 32 at a time neither is shown.`: loads on one side of the crossover that show nothing themselves."""
+    """` At 32 at a time neither is shown.`: loads on one side of the crossover at which neither arm is shown to be
+    faster.
+    """
     sides = [side(point) for point in curve.points]
     known = [number for number, each in enumerate(sides) if each]
     unsure = [
@@ -73,7 +75,7 @@ def _next(known: Sequence[int], number: int) -> list[int]:
 
 
 def side(point: LoadPoint) -> int:
-    """1: faster, -1: slower, 0: neither is shown, or not to be believed."""
+    """1 if the arm is faster, -1 if it is slower, 0 if neither is shown or the load is doubtful."""
     low, high = point.speedup.low, point.speedup.high
     if point.doubtful:
         return 0
@@ -81,7 +83,7 @@ def side(point: LoadPoint) -> int:
 
 
 def _server(curve: Curve) -> str:
-    """Loads at which a request and the whole server do not gain alike; empty where there is none."""
+    """Loads at which a request and the whole server do not gain alike. Empty if there is none."""
     said = []
     for of_request, faster, fewer in ((1, "faster", "fewer"), (-1, "slower", "more")):
         found = [point for point in curve.points if side(point) == of_request and _server_side(point) == -of_request]
@@ -95,16 +97,16 @@ def _server(curve: Curve) -> str:
 
 
 def _server_ratio(point: LoadPoint) -> float:
-    """Output tokens a second of the whole server, the arm's over the baseline's; 1 where one has none."""
+    """Output tokens a second of the whole server, arm / baseline. 1 if one of them is not known."""
     base, other = point.base.output_throughput, point.other.output_throughput
     return other / base if base and other else 1.0
 
 
 def _server_side(point: LoadPoint) -> int:
-    """1: the whole server is faster, -1: slower, 0: neither is shown.
+    """1 if the whole server is faster, -1 if it is slower, 0 if neither is shown.
 
-    There is one value of it a load. It is taken to be as unsure as the speed-up of the requests, whose interval it is
-    put into: they share the noise of the minute.
+    There is one value at each load. Its interval is assumed to be as wide as that of the requests' speed-up: both have
+    the noise of the same minutes.
     """
     gain, ratio = point.speedup, _server_ratio(point)
     if gain.low is None or gain.high is None:
@@ -129,7 +131,7 @@ def listed(levels: Sequence[Level]) -> str:
 
 
 def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
-    """What each arm carries at the service-level objective, of the loads that were measured."""
+    """Which of the measured loads each arm carries within the service-level objective."""
     keeps = {each.variant: each.keeps for each in objectives}
     if curve.variant not in keeps or curve.baseline not in keeps:
         return ""
@@ -143,7 +145,7 @@ def _objective(curve: Curve, objectives: Sequence[Objective]) -> str:
 
 
 def _unsure(curve: Curve, objectives: Sequence[Objective]) -> str:
-    """`; that they differ is not shown (…)`: by the load at which the first of the two arms ends to carry."""
+    """`; that they differ is not shown (…)`: compares the arms at the first load that one of them does not carry."""
     arms = [next(each for each in objectives if each.variant == name) for name in (curve.variant, curve.baseline)]
     less = min(arm.keeps.value if arm.keeps else 0.0 for arm in arms)
     both = [next((at for at in arm.loads if at.level.value > less), None) for arm in arms]

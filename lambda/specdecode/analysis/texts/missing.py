@@ -1,4 +1,4 @@
-"""What is missing in a run's answer: arms that were not measured, cases in which too much failed."""
+"""Arms and cases that are missing in an answer: not measured, or with too many failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from specdecode.experiment.model import Experiment
 
 
 def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterator[str]:
-    """One short sentence for each arm, or arm and case, that is not in the answer. A sweep leaves out what it chose."""
+    """One short sentence for each arm, or arm and case, that is not in the answer. Arms that a sweep did not choose
+    have none.
+    """
     arms = at.arms
     causes = {failure.variant: failure.stage for failure in context.failures if failure.variant}
     for variant in experiment.variants:
@@ -37,7 +39,7 @@ def missing(experiment: Experiment, at: AtLevel, context: RunContext) -> Iterato
 
 
 def failed_requests(levels: Sequence[AtLevel]) -> Iterator[Failure]:
-    """What stands under "what failed" beside the run's own failures."""
+    """Failures of requests, listed under "what failed" beside the run's own failures."""
     for at in levels:
         where = f" at {at.level}" if len(levels) > 1 else ""
         for (variant, case), each in at.arms.items():

@@ -1,4 +1,6 @@
-"""Notes that lay a run beside others' figures, and say which comparison is which where arms differ in more."""
+"""Notes that compare a run with published figures, and that tell comparisons apart if arms differ in more than
+speculation.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from specdecode.experiment.published import Published
 
 
 def published_notes(experiment: Experiment, at: AtLevel) -> list[str]:
-    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`, one a published pair."""
+    """`AWS published 184.4 -> 288.6 tok/s (1.56×; TP 8, …); you measured … Your run has TP 4`: one note for each
+    published pair.
+    """
     return [_beside(experiment, item, at.beside(item.base, item.variant)) for item in experiment.published]
 
 
@@ -30,7 +34,7 @@ def _beside(experiment: Experiment, item: Published, arms: Arms) -> str:
 
 
 def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
-    """What is known of the published run, and this experiment's own where it is another one; else ""."""
+    """Known values of the published run, each with this experiment's value if it is another one; else ""."""
     variants = {variant.name: variant for variant in experiment.variants}
     arm = variants.get(item.variant)
     model = experiment.target_of(arm).id if arm else experiment.target.id
@@ -50,9 +54,9 @@ def _pair(base: float, other: float) -> str:
 
 
 def which_comparison(experiment: Experiment) -> list[str]:
-    """What the arms of each comparison differ in, where that is more than speculation.
+    """Differences of the arms in each comparison, if they differ in more than speculation.
 
-    A chain's total is named too: `sd` against a first baseline that is served as one would deploy it.
+    The total of a chain is named too: `sd` against a first baseline that is served as it would be without speculation.
     """
     if not isinstance(experiment, ServedExperiment):
         return []

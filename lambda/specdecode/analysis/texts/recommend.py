@@ -20,7 +20,7 @@ KNOWN = {
 
 
 def recommended(comparison: Comparison) -> str | None:
-    """Name of the arm to use; None where nothing was compared."""
+    """Name of the arm to use. None if nothing was compared."""
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
@@ -31,12 +31,12 @@ def recommended(comparison: Comparison) -> str | None:
 
 
 def chosen(pairs: Sequence[Pair]) -> Pair:
-    """The pair that is spoken of: the best of those that pay, else the best of all."""
+    """The pair that the recommendation is about: the best pair that pays, else the best of all."""
     return best_pair([pair for pair in pairs if _pays(pair)] or pairs)
 
 
 def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
-    """What the curve of the chosen pair says; empty of a run of one load."""
+    """Text of the chosen pair's curve. Empty for a run of one load."""
     if not curves:
         return ""
     pair = chosen(pairs)
@@ -49,7 +49,7 @@ def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequen
 
 
 def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
-    """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this one is not."""
+    """` Above, sd-k2 pays up to 32 at a time.`: arms that are shown to be faster at a load at which this arm is not."""
     if not curve.crossovers or curve.crossovers[-1].direction != "stops":
         return ""
     slower = [point.level for point in curve.points if side(point) < 0]
@@ -62,12 +62,12 @@ def _where_it_stops(curve: Curve, among: Sequence[Curve]) -> str:
 
 
 def at_first_load(text: str, workload: Workload) -> str:
-    """Of several loads verdicts and tables are of the first: says so before `text`."""
+    """`text`, with a note that it is about the first load if there are several."""
     return text if len(workload.levels) == 1 else f"At the first load, {workload.levels[0]}: {text}"
 
 
 def recommendation(comparison: Comparison) -> str | None:
-    """`Use sd (draft X, k=5): …`, or `Keep base for now: …` with what is known and what would settle the rest."""
+    """`Use sd (draft X, k=5): …`, or `Keep base for now: …` with the known verdicts and how to settle the others."""
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
@@ -83,7 +83,7 @@ def recommendation(comparison: Comparison) -> str | None:
 
 
 def _total(comparison: Comparison, pair: Pair) -> Pair | None:
-    """The pair's arm against the first baseline of its chain (served as one would deploy it); None without a chain."""
+    """The pair's arm against the first baseline of its chain. None if there is no chain."""
     return next((chain.total for chain in comparison.chains if chain.variant == pair.variant), None)
 
 
@@ -93,7 +93,9 @@ def _costs(total: Pair) -> bool:
 
 
 def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
-    """It pays against a baseline that is alike, and costs against the one that would be served without it."""
+    """The arm pays against a baseline that differs in speculation alone, but costs against the first baseline of the
+    chain.
+    """
     known = [(each.baseline, each.group("all")) for each in (pair, total)]
     figures = [f"{times(found.headline.ratio)} of {name}" for name, found in known if found and found.headline]
     return f"Keep {total.baseline}: {_named(comparison, pair.variant)} is {', but '.join(figures)}."
@@ -113,7 +115,7 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
 
 
 def _keep(comparison: Comparison, pair: Pair) -> str:
-    """What is known of the best arm, verdict by verdict."""
+    """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
     until = " for now" if _listed(pair, Verdict.CANNOT_TELL) else ""
     about = f" Of {_named(comparison, pair.variant)} is known: it {'; it '.join(known)}." if known else ""
@@ -122,14 +124,14 @@ def _keep(comparison: Comparison, pair: Pair) -> str:
 
 
 def _open(pair: Pair) -> str:
-    """Where it cannot be told, and what would settle it."""
+    """Cases without a verdict, and what would settle them."""
     cases = [case for case in pair.cases if case.verdict is Verdict.CANNOT_TELL]
     parts = [_with_figure(case) + (f", settled by {case.settle}" if case.settle else "") for case in cases[:SHOWN]]
     return f" Not known on: {_and_more(parts, len(cases), '; ')}." if parts else ""
 
 
 def _cheapest(comparison: Comparison, pair: Pair) -> str:
-    """The cheapest arm of all, where it is another than the recommended one, with both costs told."""
+    """The cheapest arm and both costs, if it is not the recommended arm."""
     if comparison.parts:
         return _cheapest_of_nodes(comparison, pair)
     others = (name for each in comparison.pairs for name in (each.baseline, each.variant))
@@ -144,7 +146,9 @@ def _cheapest(comparison: Comparison, pair: Pair) -> str:
 
 
 def _cheapest_of_nodes(comparison: Comparison, pair: Pair) -> str:
-    """The same of arms that several nodes measured: by what they cost for each dollar of their baseline beside them."""
+    """The cheapest arm if arms were measured on several nodes: by its cost for each dollar of its baseline on the same
+    nodes.
+    """
     shares = {pair.baseline: 1.0}
     for each in comparison.pairs:
         before, after = (cost_over(comparison, name, each) for name in (each.baseline, each.variant))
@@ -179,7 +183,9 @@ def _figure(case: CaseResult) -> str:
 
 
 def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
-    """Dollars per million output tokens of an arm over all cases of `pair`, by tokens; None where one has none."""
+    """Dollars per million output tokens of an arm: mean over all cases of `pair`, weighted by tokens. None if a case
+    has no cost.
+    """
     arms = [comparison.beside(pair, variant, case.case) for case in pair.cases]
     priced = [arm for arm in arms if arm and arm.cost_per_million is not None]
     tokens = sum(arm.output_tokens for arm in priced)
@@ -189,7 +195,7 @@ def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
 
 
 def _pays(pair: Pair) -> bool:
-    """It pays over all measured prompts together; or it is faster over them, and pays on some of them."""
+    """Whether it pays over all measured prompts together; or is faster over them and pays on some of them."""
     found = pair.group("all")
     if found is None or found.headline is None or found.verdict in (Verdict.NO_DIFFERENCE, Verdict.COSTS):
         return False

@@ -1,4 +1,4 @@
-"""Under which conditions an answer holds: on what, at which load, how sure. One text for every form of the report."""
+"""Conditions of an answer: what ran, at which load, how sure. One text for every form of the report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER = {
 
 
 MOST_ARMS = 4
-"""Of so many arms each is told; report.json and report.csv have them all."""
+"""Up to this many arms are each listed. report.json and report.csv always have all."""
 
 
 class Fact(NamedTuple):
@@ -32,7 +32,7 @@ class Fact(NamedTuple):
 
 
 def setting(comparison: Comparison) -> tuple[Fact, ...]:
-    """Model, arms of the answer, engine, node, load and certainty, each in a line; what is not known has none."""
+    """Model, arms of the answer, engine, node, load and certainty, a line each. What is not known has no line."""
     best = best_pair(comparison.pairs) if comparison.pairs else None
     return (
         Fact("Model", _model(comparison)),
@@ -47,7 +47,7 @@ def setting(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def winner(comparison: Comparison) -> Served | None:
-    """How the recommended arm was served; None where that is not known, or nothing was compared."""
+    """How the recommended arm was served. None if that is not known or nothing was compared."""
     name = recommended(comparison)
     return next((item for item in comparison.context.served if item.variant == name), None)
 
@@ -90,7 +90,7 @@ def _engine(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def _compiled(comparison: Comparison) -> tuple[Fact, ...]:
-    """Which node compiled, where CPU nodes were to."""
+    """Which node compiled each artifact, for a run that asked for CPU nodes."""
     found = comparison.context.compiled
     ahead = [one.variant for one in found if one.on is CompileOn.CPU]
     refused = [one.variant for one in found if one.refused]
@@ -108,7 +108,7 @@ def _compiled(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def _prompts(comparison: Comparison) -> tuple[Fact, ...]:
-    """The sets that were measured, each with the hash of its file."""
+    """Sets of prompts that were measured, each with the hash of its file."""
     found = [
         " ".join(part for part in (each.name, each.version, f"({each.licence})" if each.licence else "") if part)
         + f", SHA-256 {each.sha256}"
@@ -132,7 +132,7 @@ def _load(comparison: Comparison) -> str:
 
 
 def objective(comparison: Comparison) -> tuple[Fact, ...]:
-    """What the arms carry at the service-level objective; of many arms the best one and its baseline."""
+    """Loads that the arms carry within the service-level objective. Of many arms: the best one and its baseline."""
     found = comparison.objective
     if len(found) > MOST_ARMS and comparison.pairs:
         best = best_pair(comparison.pairs)
@@ -146,7 +146,7 @@ def objective(comparison: Comparison) -> tuple[Fact, ...]:
 
 
 def _sure(pair: Pair | None, comparison: Comparison) -> str:
-    """What the intervals cover and what they do not."""
+    """What the intervals cover, and what they do not."""
     if pair is None:
         return "nothing was compared"
     one = all(case.distinct_prompts == 1 for case in pair.cases)

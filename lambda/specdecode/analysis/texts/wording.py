@@ -1,4 +1,4 @@
-"""The answer in a sentence or two: the best arm, kind by kind of prompts, what qualifies it, and what is missing."""
+"""The answer in a sentence or two: the best arm, by kind of prompts; doubts; and what is missing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SUBJECTS = {
     "k": "The other number of speculative tokens",
 }
 MAX_DIFFERENT = 0.5
-"""Share of differing greedy answers above which the headline says so. Rounding parts some late."""
+"""Share of greedy answers that differ above which the headline says so. Rounding makes some answers differ late."""
 SHOWN = 5
-"""Most arms or cases that the sentence about what is missing lists."""
+"""Most arms or cases that the sentence about missing ones lists."""
 
 
 def subject(pair: Pair) -> str:
-    """What the pair is about: `Speculative decoding`, `Quantization`, `Speculative decoding with quantization`."""
+    """Subject of a pair: `Speculative decoding`, `Quantization`, `Speculative decoding with quantization`."""
     if len(pair.changes) == 1 and pair.changes[0] in SUBJECTS:
         return SUBJECTS[pair.changes[0]]
     if set(pair.changes) == {"speculation", "quantization"}:
@@ -36,7 +36,7 @@ def subject(pair: Pair) -> str:
 
 
 def title(pair: Pair, *, among: Sequence[Pair]) -> str:
-    """The subject, with the arm's name where several pairs could be meant: `Speculative decoding (sd-k4)`."""
+    """Subject of a pair, with the arm's name if several pairs have the same subject: `Speculative decoding (sd-k4)`."""
     about = subject(pair)
     return about if len(among) < 2 or pair.variant in about else f"{about} ({pair.variant})"
 
@@ -47,7 +47,7 @@ def best_pair(pairs: Sequence[Pair]) -> Pair:
 
 
 def answer(*, pairs: Sequence[Pair], chains: Sequence[Chain] = (), missing: Sequence[str] = ()) -> str:
-    """The verdict on the best arm; against both baselines where its own is compared with another one.
+    """Verdict on the best arm. It names both baselines if the arm's baseline is itself compared with another arm.
 
     `missing`: arms and cases that failed or were not measured, in words.
     """
@@ -70,7 +70,7 @@ def _against(pair: Pair, *, among: Sequence[Pair]) -> str:
 
 
 def _all(pair: Pair) -> str:
-    """What it does on either kind of prompts."""
+    """Verdicts by kind of prompts."""
     kinds = [found for name in ("structured", "open-ended") if (found := pair.group(name))]
     return "; ".join(_says(pair, found) for found in kinds)
 
@@ -102,10 +102,11 @@ def _short(case: CaseResult) -> str:
 
 
 def differs(pair: Pair) -> str:
-    """`the answers differ in 8 of 8 pairs, in 3 of them from the first token on`; empty where they do not, or may.
+    """`the answers differ in 8 of 8 pairs, in 3 of them from the first token on`. Empty if they do not differ, or if
+    they may.
 
-    Only of greedy answers. Too many differ from the first token on: more than MAX_FAILED of the pairs, which no
-    rounding explains. Too many differ at all: more than half of the pairs, whatever they begin with.
+    Only greedy answers must not differ. They differ too much if more than MAX_FAILED of the pairs differ from the first
+    token on, which no rounding explains, or if more than half of the pairs differ anywhere.
     """
     greedy = [case.equality for case in pair.cases if case.equality.expected]
     compared = sum(same.compared for same in greedy)
@@ -120,14 +121,14 @@ def differs(pair: Pair) -> str:
 
 
 def _parted(pair: Pair) -> int:
-    """Pairs that differ from the first token on, 0 where they are few."""
+    """Pairs that differ from the first token on. 0 if they are few."""
     greedy = [case.equality for case in pair.cases if case.equality.expected]
     parted = sum(same.from_start for same in greedy)
     return parted if parted > MAX_FAILED * sum(same.compared for same in greedy) else 0
 
 
 def _qualified(pair: Pair) -> str:
-    """`differs` with what follows from it: a difference late in an answer may be rounding."""
+    """`differs` and its consequence: a difference late in an answer may be rounding."""
     if not (found := differs(pair)):
         return ""
     late = "rounding can do that late in an answer, a wrong verification step too"
