@@ -1,4 +1,4 @@
-"""The most that pods may do: roles that the pipeline's functions assume, each time with a session policy (ADR 131)."""
+"""The most that pods may do: roles that the pipeline's functions assume, each time with a session policy (ADR 127)."""
 
 from collections.abc import Mapping
 

@@ -99,7 +99,7 @@ def test_managed_policies_are_those_that_aws_demands(templates: Templates) -> No
 
 
 def test_network_interfaces_are_for_lambda_itself_and_not_for_code(templates: Templates) -> None:
-    """Calls of a function's code carry lambda:SourceFunctionArn, those of the service do not (ADR 131)."""
+    """Calls of a function's code carry lambda:SourceFunctionArn, those of the service do not (ADR 127)."""
     found = [
         statement
         for _, statement in templates.statements()

@@ -4,7 +4,7 @@ Plain connections are read with `recvmsg` and the kernel's receive time stamp (S
 time is when it arrived and not when this process got round to it; where the kernel gives none, and over TLS, it is
 the time of the read. The difference of the two is the client's own lag, measured on every read.
 
-Why it is so: ADR 70.
+Why it is so: ADR 197.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Requests that failed in transport, or were answered 429 or 5xx, are repeated with backoff and full jitter.
 
-Why it is so: ADR 70.
+Why it is so: ADR 197.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a pod of ours may do in AWS: one session of a role, narrowed to what this step of this run needs (ADR 131).
+"""What a pod of ours may do in AWS: one session of a role, narrowed to what this step of this run needs (ADR 127).
 
 No service account of these pods has a role. The pipeline asks STS for the session and puts it into a Secret, which is
 mounted only where our own bundle runs.

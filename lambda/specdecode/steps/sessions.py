@@ -1,4 +1,4 @@
-"""Sessions of AWS for the pods of a step: made when their Job is, renewed by the step's looks (ADR 131)."""
+"""Sessions of AWS for the pods of a step: made when their Job is, renewed by the step's looks (ADR 127)."""
 
 from __future__ import annotations
 
