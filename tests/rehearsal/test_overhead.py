@@ -13,7 +13,7 @@ from rehearsal import overhead_table, tools
 from rehearsal.cloud.kubernetes import Kubernetes
 from rehearsal.observer import Observer
 from rehearsal.overhead import Span, events_on_aws, shares
-from tests.end_to_end.page import PAGE, part, replaced
+from tests.end_to_end.page import PAGE, part
 
 START = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SCALE = 0.1
@@ -162,11 +162,3 @@ def test_a_person_by_hand_must_notice_every_end() -> None:
         "StopArms": 1,
     }
     assert "| **8.0 min, $4.77** | **30.0 min, $17.88** |" in "\n".join(overhead_table.lines(found))
-
-
-def test_what_people_wrote_around_a_part_stays() -> None:
-    text = "a\n<!-- faults: written by tests/end_to_end/faults -->\nold\n<!-- end of faults -->\nb\n"
-    new = replaced(text, "faults", ["new"])
-    assert (new[:2], new[-3:], part(new, "faults")) == ("a\n", "\nb\n", ["", "", "new", ""])
-    with pytest.raises(AssertionError, match="has no part overhead"):
-        replaced(text, "overhead", [])
