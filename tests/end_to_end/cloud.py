@@ -66,7 +66,8 @@ def deployed(*, nodes: int = 1) -> Iterator[Rehearsal]:
 
 def looks(run: Run, step: str) -> int:
     """How often the execution has entered the state."""
-    events = run.deployment.events(run.arn, newest=1000)
+    pages = run.services.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=run.arn)
+    events = [event for page in pages for event in page["events"]]
     return sum(event.get("stateEnteredEventDetails", {}).get("name") == step for event in events)
 
 
