@@ -62,9 +62,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def fetch_sets(spec: BenchmarkSpec, uri: str | None) -> None:
-    """Put the sets that do not ship into FETCHED, from the run's own folder, where Plan copied them to.
-
-    Whether they are those that are meant is looked at when they are read. Raises S3Error, OSError.
+    """Copy the sets that do not ship from the run's own folder to FETCHED. Plan copied them there. Their hashes are
+    checked when they are read. Raises S3Error, OSError.
     """
     keys = fetched_sets(spec.workload) if uri else []
     if keys:

@@ -1,4 +1,4 @@
-"""A specification for endpoints at hand, without an experiment: what `specdecode bench` is told on its command line."""
+"""Makes a specification for servers at hand, without an experiment, from the command line of `specdecode bench`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from specdecode.prompts import BadPromptSet, PromptsOf, read_set, set_name
 from specdecode.untrusted import Unreadable, read_file
 
 GROUPS = ("structured", "open", "sample", "all")
-"""`--case` values that stand for several cases: predictable ones, free ones, the public sample's ten, all."""
+"""`--case` values that name several cases: predictable ones, free ones, the public sample's ten, all."""
 _PLACEHOLDER = "bench"
 
 
 class BadRequest(ValueError):
-    """What was asked for cannot be benchmarked; the message names every problem."""
+    """The request cannot be benchmarked. The message names every problem."""
 
 
 def endpoints_of(targets: Sequence[str], *, environ: Mapping[str, str]) -> dict[str, Endpoint]:
@@ -68,7 +68,7 @@ def cases_of(*, named: Sequence[str], prompts: Sequence[str], files: Sequence[Pa
 
 
 def case_names() -> list[str]:
-    """What can be named: the cases that ship, and the groups."""
+    """Names of the cases that ship and of the groups."""
     return [*_library(), *GROUPS]
 
 

@@ -1,4 +1,4 @@
-"""What a streamed completion says: text, token counts, why it ended. One event at a time, with its time."""
+"""Reads a streamed completion, one event at a time: text, token counts, why it ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specdecode.untrusted import Unreadable, parse_json
 DONE = b"[DONE]"
 _SHOWN = 200
 _LARGEST = 2**53
-"""No count of tokens is larger; JSON readers elsewhere hold whole numbers up to here."""
+"""Largest count of tokens that is accepted: other JSON readers hold whole numbers up to here."""
 MAX_CHARACTERS = 16 * 1024 * 1024
 MAX_CHUNKS = 2**20
 """Longest answer that is kept: as many chunks as tokens can be asked for."""
@@ -68,7 +68,7 @@ class Answer:
 
     @property
     def whole(self) -> bool:
-        """Whether the server said that this was all of it."""
+        """Whether the server said that the answer is complete."""
         return self._finished or self.finish_reason is not None
 
     @property
@@ -130,7 +130,7 @@ class Answer:
         self.chunks.append((at_s, len(text), tokens, reasoning_chars))
 
     def _take_usage(self, usage: Any) -> int | None:
-        """Keep the server's counts; the running number of completion tokens."""
+        """Keep the server's counts. Returns the running number of completion tokens."""
         try:
             prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
         except AttributeError:
@@ -178,7 +178,9 @@ def _parsed(event: bytes) -> dict[str, Any]:
 
 
 def _parsed_by_the_standard_library(event: bytes) -> Any:
-    """For what pydantic's parser refuses and JSON allows (half a surrogate pair), and to tell what is wrong."""
+    """Parser for input that pydantic's parser refuses although JSON allows it (half a surrogate pair), and for error
+    messages.
+    """
     try:
         return json.loads(event.decode())
     except UnicodeDecodeError:

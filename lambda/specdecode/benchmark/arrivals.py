@@ -1,4 +1,4 @@
-"""In which order arms, cases and levels are loaded."""
+"""Order in which arms, cases and levels are loaded."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class LoadBlock:
     case: str
     level: Level
     turns: tuple[tuple[str, ...], ...]
-    """Which arms are loaded, one turn after the other; the arms of a turn at once."""
+    """Turns, one after the other. The arms of a turn are loaded at once."""
     led: bool = False
-    """The first arm must be the first, each time."""
+    """The first arm is loaded first at every look: its answers are the history of the other arms' conversations."""
 
 
 def blocks(
@@ -31,12 +31,13 @@ def blocks(
     seed: int,
     led: Collection[str] = (),
 ) -> Iterator[LoadBlock]:
-    """The blocks of a round. `seed`: of the order of the levels. `led`: cases in which the first arm must be the first.
+    """Blocks of a round.
 
-    Interleaved: each case at each level on every arm before the next, every other time with the arms in reverse
-    (A B, B A), so that a slow drift of the machine hits all arms alike. Sequential: all of an arm before the next arm.
-    Simultaneous: all arms at once, as the public sample does it. Each case goes through the levels in an order of its
-    own, so that a drift does not look like load.
+    `seed` sets the order of the levels. `led`: cases in which the first arm must be loaded first. Interleaved: each
+    case and level on every arm before the next, every other time with the arms in reverse (A B, B A), so that a slow
+    drift of the machine affects all arms alike. Sequential: everything of an arm before the next arm. Simultaneous: all
+    arms at once, as the public sample does. Each case has its own order of levels, so that a drift does not look like
+    an effect of the load.
     """
     shuffled = random.Random(seed)
     loads = [(case, level) for case in cases for level in shuffled.sample(levels, len(levels))]

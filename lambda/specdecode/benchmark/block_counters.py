@@ -1,4 +1,4 @@
-"""The engine's counters of whole blocks: of a part of a block's requests they would mislead."""
+"""The engine's counters of whole blocks. Counters of a part of a block would mislead."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from specdecode.records import BlockKey, EngineCounters
 
 
 class BlockCounters:
-    """Adds up what each part of a block counted."""
+    """Adds up the counters of the parts of each block."""
 
     def __init__(self) -> None:
         self._counted: dict[BlockKey, tuple[SpeculationCounters | None, int]] = {}
 
     def add(self, block: BlockKey, counters: SpeculationCounters | None, *, already: int, now: int) -> None:
-        """`counters`: of the requests that the block has `now` and had not `already`."""
+        """Add the counters of the requests that the block has `now` and did not have `already`."""
         before, counted = self._counted.get(block, (None, 0))
         if counters is None or counted != already:
             self._counted[block] = None, -1
@@ -24,11 +24,11 @@ class BlockCounters:
 
     @property
     def blocks(self) -> Collection[BlockKey]:
-        """Those of which requests were sent."""
+        """Blocks in which requests were sent."""
         return self._counted.keys()
 
     def whole(self, *, trusted: bool) -> tuple[EngineCounters, ...]:
-        """Of the blocks of which nothing is missing. `trusted`: whether the engine counts as it should."""
+        """Counters of the blocks of which no part is missing. `trusted`: whether the engine counts correctly."""
         return tuple(
             EngineCounters(
                 variant=variant,

@@ -50,7 +50,7 @@ class BlockProgress:
 
     @property
     def elapsed_s(self) -> float:
-        """Of the measured part: from the end of the warm-up."""
+        """Seconds of the measured part: since the end of the warm-up."""
         return (self.finished or time.monotonic()) - self.began
 
     @property
@@ -59,7 +59,7 @@ class BlockProgress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Expected, from the pace so far; None where there is none yet or no end is known."""
+        """Expected seconds, from the pace so far. None if nothing has ended yet or the end is not known."""
         if not self.ended or self.requests is None or self.finished is not None:
             return None
         return self.elapsed_s / self.ended * max(self.requests - self.ended, 0)

@@ -1,4 +1,4 @@
-"""The run's clock, and how late this process itself is."""
+"""The run's clock, and the delays of this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Clock:
 
     def __init__(self, *, already_s: float = 0.0) -> None:
         self.origin = time.monotonic() - already_s
-        """Monotonic time of the run's beginning; `already_s` is how old a resumed run is."""
+        """`already_s`: age of a resumed run, in seconds."""
 
     def since_start(self, monotonic: float) -> float:
         return monotonic - self.origin
@@ -26,7 +26,7 @@ class Clock:
 
 
 class LoopLag:
-    """Measures the event loop's delays: a tick that comes late makes everything beside it late too."""
+    """Measures delays of the event loop: if its tick is late, everything else in the loop is late too."""
 
     def __init__(self) -> None:
         self._late: deque[tuple[float, float]] = deque(maxlen=_KEPT)

@@ -1,4 +1,6 @@
-"""The conversations of a run: each case's answers so far, and what of them is kept, owed and told."""
+"""The conversations of a run: each case's answers so far; what is stored, what is unfinished, and what the user is
+told.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +13,32 @@ from specdecode.experiment.benchmark_spec import BenchmarkSpec
 
 
 class Conversations:
-    """Of all cases; one without conversations has a history that nobody asks for."""
+    """Histories of all cases. A case without conversations has a history that is not used."""
 
     def __init__(self, spec: BenchmarkSpec, results: Results, prompts: Mapping[str, Sequence[Prompt]]) -> None:
-        """`prompts`: of each case those that are measured. Raises BadResults: what was kept is of other prompts."""
+        """`prompts`: the measured prompts of each case. Raises BadResults if the stored answers
+        are to other prompts.
+        """
         self._spec, self._results, self._prompts = spec, results, prompts
         self._histories = {case: self._history(case, asked) for case, asked in prompts.items()}
 
     def of(self, case: str) -> Histories:
-        """What was said in the case's conversations so far."""
+        """Answers so far in the case's conversations."""
         return self._histories[case]
 
     @property
     def unfinished(self) -> list[str]:
-        """Cases whose first arm still owes an answer: it is loaded before the others."""
+        """Cases whose first arm lacks an answer. That arm is loaded before the others."""
         return [case for case in talking(self._prompts) if not self._histories[case].complete(self._prompts[case])]
 
     def to_keep(self, case: str, variant: str) -> tuple[str, bytes] | None:
-        """Name and content of the file to be kept after `variant` was loaded; None where it added nothing."""
+        """Name and content of the file to store after `variant` was loaded. None if it added nothing."""
         if case not in talking(self._prompts) or self._histories[case].variant != variant:
             return None
         return file_of(case), self._histories[case].document()
 
     def unasked(self) -> list[str]:
-        """What could not be asked, as an answer before it broke off: a sentence for each case."""
+        """Turns that no arm is asked since an earlier answer failed: a sentence for each case."""
         found = []
         for case in talking(self._prompts):
             histories, prompts = self._histories[case], self._prompts[case]
@@ -46,7 +50,7 @@ class Conversations:
         return found
 
     def _history(self, case: str, prompts: Sequence[Prompt]) -> Histories:
-        """As it was kept, or by the first arm's own records."""
+        """The stored history, else one from the first arm's own records."""
         kept = self._results.read(file_of(case))
         if kept is not None:
             histories = Histories.kept(kept, name=file_of(case))

@@ -1,4 +1,4 @@
-"""The engine's own speculation counters, read from `/metrics` before and after a block."""
+"""The engine's counters of speculation, read from `/metrics` before and after a block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CACHING = re.compile(r'^vllm:cache_config_info\{[^}\n]{0,4000}?enable_prefix_ca
 _POSITION = re.compile(r'position="([0-9]{1,4})"')
 _PREFIX = "spec_decode_"
 _LARGEST = 2.0**53
-"""The largest counter that is exact; a larger or a negative one is not used."""
+"""Largest counter that is exact. A larger or negative counter is not used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class SpeculationCounters:
         )
 
     def plus(self, more: SpeculationCounters) -> SpeculationCounters:
-        """Of two parts of a block together."""
+        """Sum of two parts of a block."""
         positions = zip_longest(self.accepted_per_position, more.accepted_per_position, fillvalue=0)
         return SpeculationCounters(
             drafts=self.drafts + more.drafts,
@@ -54,7 +54,7 @@ class SpeculationCounters:
 
 
 async def read_counters(endpoint: Endpoint) -> SpeculationCounters | None:
-    """None where the server has none (no `/metrics`, or speculation is off)."""
+    """Counters of the server. None if it has none (no `/metrics`, or no speculation)."""
     try:
         reply = await fetch(endpoint, "GET", "/metrics")
     except OSError:
@@ -86,7 +86,7 @@ def parse_counters(text: str) -> SpeculationCounters | None:
 
 def parse_prefix_caching(text: str) -> bool | None:
     """Whether the server keeps the beginnings of prompts: a label of vLLM's `vllm:cache_config_info` (0.32.0,
-    vllm/config/cache.py, metrics_info); None where it does not say.
+    vllm/config/cache.py, metrics_info). None if it does not say.
     """
     found = _CACHING.search(text)
     return None if found is None else found[1] == "True"

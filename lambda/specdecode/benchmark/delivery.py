@@ -1,4 +1,4 @@
-"""Brings what a benchmark leaves to S3, and from there what the same run left before."""
+"""Uploads the results of a benchmark to S3, and fetches the earlier results of the same run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Delivery:
     results: Results
     upload: str | None
     leads: bool = True
-    """One of several clients that load together writes what is known of the servers."""
+    """True for the one client that writes the facts about the servers, if several clients load together."""
     earlier: Servers | None = None
-    """What other processes of this run (waves, rounds) learned of the servers before."""
+    """Facts about the servers from other processes of this run (waves, rounds)."""
     _s3: S3Folder | None = field(init=False, default=None)
     _pending: set[Path] = field(init=False, default_factory=set)
     _kept: Servers | None = field(init=False, default=None)
@@ -32,7 +32,7 @@ class Delivery:
             self._s3 = S3Folder(self.upload)
 
     def fetch_earlier(self, names: Iterable[str]) -> list[str]:
-        """Bring what this run measured before: a pod that is started again goes on, other rounds are kept."""
+        """Fetch what this run measured before: a restarted pod continues, and other rounds are kept."""
         try:
             for name in (*names, SERVERS):
                 self._fetch(name)
@@ -47,20 +47,20 @@ class Delivery:
         return []
 
     def _fetch(self, name: str) -> None:
-        """Bring a file that is not here from S3, if it is there."""
+        """Fetch a file from S3 if it is there and not here."""
         if self._s3 is not None and not (self.results.folder / name).exists():
             content = self._s3.get(name)
             if content is not None:
                 self.results.write(name, content)
 
     def keep(self, servers: Servers) -> None:
-        """Write what is known of the servers; it is uploaded with the next block, or at the end."""
+        """Write the facts about the servers. They are uploaded with the next block, or at the end."""
         if self.leads and servers != self._kept:
             self._pending.add(self.results.write(SERVERS, servers.model_dump_json(indent=1)))
             self._kept = servers
 
     def keep_file(self, name: str, content: bytes) -> None:
-        """Write a file of the run; it is uploaded with the next block, or at the end."""
+        """Write a file of the run. It is uploaded with the next block, or at the end."""
         self._pending.add(self.results.write(name, content))
 
     def block(self, variant: str, case: str) -> list[str]:
@@ -69,12 +69,12 @@ class Delivery:
         return self._upload()
 
     def rescue(self, raw_names: Iterable[str]) -> None:
-        """The process is told to end: upload what there is, whole blocks or not."""
+        """The process must end: upload all files, complete or not."""
         self._pending |= {path for name in raw_names if (path := self.results.folder / name).exists()}
         self._upload()
 
     def finish(self) -> list[str]:
-        """Try once more what did not go through."""
+        """Upload again what failed before."""
         return self._upload()
 
     def _upload(self) -> list[str]:

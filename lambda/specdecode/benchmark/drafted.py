@@ -1,4 +1,4 @@
-"""How the drafts of one answer fared, from what its server says in the chunk with the usage."""
+"""Drafted and accepted tokens of one answer, from the server's last chunk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LARGEST = 2**53
 
 
 def drafted_of(metrics: Any) -> Drafted | None:
-    """From the `metrics` object of vLLM's usage chunk; None where there is none, or its figures contradict themselves.
+    """From the `metrics` object of vLLM's usage chunk. None if there is none, or its figures contradict themselves.
 
     `acceptance_histogram[j]` is the number of steps that accepted j drafts: the draft at position i was accepted in the
-    steps from j = i on (vLLM 0.32.0, vllm/entrypoints/generate/base/protocol.py, SpeculativeDecodingMetrics).
-    The field is called experimental there: of another shape it is passed over, and the counters of /metrics remain.
+    steps from j = i on (vLLM 0.32.0, vllm/entrypoints/generate/base/protocol.py, SpeculativeDecodingMetrics). The field
+    is called experimental there: of another shape it is passed over, and the counters of /metrics remain.
     """
     given = metrics.get("speculative_decoding") if isinstance(metrics, dict) else None
     if not isinstance(given, dict):

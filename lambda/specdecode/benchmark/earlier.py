@@ -1,4 +1,4 @@
-"""What processes before this one have measured: a run that was cut short goes on, and keeps other rounds."""
+"""Results of earlier processes of the same run, so that an interrupted run continues and other rounds are kept."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Measured = dict[tuple[str, str], dict[str, set[int]]]
 class Earlier:
     measured: Measured
     session: int
-    """By how many processes."""
+    """Number of processes that measured before."""
     began: float | None
-    """Wall clock at the first one's beginning; None: nothing was measured."""
+    """Wall clock at the beginning of the first process. None if nothing was measured."""
 
 
 def earlier(results: Results, spec: BenchmarkSpec, enough: Enough) -> Earlier:

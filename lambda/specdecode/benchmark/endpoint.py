@@ -12,7 +12,7 @@ from specdecode import __version__
 from specdecode.benchmark.transport import Address
 
 _TELLING = 8
-"""Characters from a key's start that are hidden: fewer tell nothing."""
+"""Least number of leading characters of a key that are hidden: fewer reveal nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Endpoint:
         return cls(url=url, address=address, root=root, api_key=api_key)
 
     def without_key(self, text: str) -> str:
-        """`text` of the server as it may be stored and shown: some repeat the key that they refuse, whole or cut."""
+        """`text` of the server, safe to store and show: some servers repeat the refused key, whole or cut."""
         for length in range(len(self.api_key or ""), _TELLING - 1, -1):
             text = text.replace(str(self.api_key)[:length], "…")
         return text

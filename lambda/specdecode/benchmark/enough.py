@@ -1,4 +1,4 @@
-"""How many requests each case sends: as many as asked, or as many as settle its speed-up."""
+"""Number of requests of each case: as many as asked, or as many as settle its speed-up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specdecode.records import RequestRecord
 
 
 class Enough:
-    """Knows what was measured of each arm, case and level, and when it is enough."""
+    """Knows the measured requests of each arm, case and level, and when they are enough."""
 
     def __init__(self, spec: BenchmarkSpec) -> None:
         self._spec = spec
@@ -43,10 +43,10 @@ class Enough:
             self._logs[key][asked(record)] = math.log(value)
 
     def looks(self, case: TestCase, level: Level) -> Iterator[int]:
-        """How many requests to have sent on every arm: again and again, until its speed-up is settled.
+        """Number of requests to send on every arm, again and again until the speed-up is settled.
 
-        A later round sends those of the round before it, so that each request is measured as often as the others.
-        A level that several clients load sends all: what one of them sees settles nothing for the others.
+        A later round sends as many as the round before it, so that each request is measured equally often. If several
+        clients load a level, all its requests are sent: one client's results cannot settle it for the others.
         """
         load = self._spec.workload
         most = load.requests_of(case, level)
@@ -63,7 +63,9 @@ class Enough:
                     return
 
     def _of_earlier_rounds(self, case: str, level: Level) -> int:
-        """0 where an arm is measured for the first time. Arms that are compared with none here count for themselves."""
+        """Requests of earlier rounds. 0 if an arm is measured for the first time. An arm that is compared with none
+        here counts by itself.
+        """
         names = [other for _, other in self._pairs] or [arm.variant for arm in self._spec.arms]
         counts = [self._earlier[name, case, level.name] for name in names]
         return max(counts) if all(counts) else 0

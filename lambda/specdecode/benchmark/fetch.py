@@ -22,7 +22,7 @@ class Reply:
 async def fetch(
     endpoint: Endpoint, method: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = 10
 ) -> Reply:
-    """Raises OSError (TimeoutError is one) when there is no whole HTTP answer in time."""
+    """The whole answer. Raises OSError (TimeoutError is one) if no whole HTTP answer comes in time."""
     sink = _WholeBody()
     async with asyncio.timeout(timeout_s):
         connection = await connect(endpoint.address, sink)

@@ -1,4 +1,4 @@
-"""The clients of a benchmark as one of them sees them; most benchmarks have one."""
+"""The clients of a benchmark, as seen by one of them. Most benchmarks have one client."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from specdecode.experiment.level import Level
 
 @dataclass(frozen=True, kw_only=True)
 class Barrier:
-    """Through which the clients of a block begin and end it together."""
+    """Makes the clients of a block begin and end it together."""
 
     block: str
     share: Share
     arrival: Arrival
     meeting: Meeting | None
     timeout_s: float
-    """Of a request: the last of another client may take so much longer."""
+    """Timeout of a request, in seconds: the last request of another client may take that much longer."""
 
     @property
     def leads(self) -> bool:
-        """Whether this client warms the server up and reads its counters: it would count a part if it came late."""
+        """Whether this client warms the server up and reads its counters. Not if it came late: it
+        would count a part.
+        """
         return self.share.client == 0 and not self.arrival.late
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[None]:
-        """The context is entered when all clients are to begin, and left when all have ended. Raises NotTogether."""
+        """Enter the context when all clients begin; leave it when all have ended. Raises NotTogether."""
         if self.meeting is None:
             yield
             return
@@ -45,7 +47,7 @@ class Barrier:
 
 @dataclass(frozen=True, kw_only=True)
 class Clients:
-    """`meeting` None: this client is alone, whatever the load."""
+    """The clients of a benchmark, as seen by this one. Without `meeting` it is alone, whatever the load."""
 
     spec: BenchmarkSpec
     meeting: Meeting | None = None
@@ -55,14 +57,14 @@ class Clients:
         return self.meeting.client if self.meeting else 0
 
     def share(self, level: Level) -> Share | None:
-        """The part of this client in a level; None where the level takes fewer clients, and this one has none."""
+        """Part of a level that this client sends. None if the level takes fewer clients and this one has no part."""
         clients = self.spec.clients(level) if self.meeting else 1
         return Share(client=self.client, clients=clients) if self.client < clients else None
 
     async def begin(self, *, session: int, already_s: float) -> tuple[int, Clock]:
-        """The number of the session and the run's clock, the same for all clients. Raises NotTogether.
+        """Number of the session, and the run's clock: the same for all clients. Raises NotTogether.
 
-        The wall clock is looked at once by each; from then on all go by the monotonic clock.
+        Each client reads the wall clock once. After that all use the monotonic clock.
         """
         if self.meeting is None or self.spec.most_clients == 1:
             return session, Clock(already_s=already_s)
@@ -70,7 +72,9 @@ class Clients:
         return begun.session, Clock(already_s=time.time() - begun.epoch)
 
     async def barrier(self, share: Share, *, variant: str, case: str, level: Level, already: int, left: int) -> Barrier:
-        """Come to a block of which this client has measured `already` requests and has `left`. Raises NotTogether."""
+        """Arrive at a block. This client has measured `already` of its requests and has `left` to send. Raises
+        NotTogether.
+        """
         block = f"{variant}/{case}/{level.name}"
         arrival, meeting = Arrival(already=already, left=left), self.meeting
         if share.clients == 1:
@@ -81,7 +85,7 @@ class Clients:
         return Barrier(block=block, share=share, arrival=arrival, meeting=meeting, timeout_s=timeout_s)
 
     def told(self) -> list[str]:
-        """What a reader should know of the levels that take several clients: a sentence each."""
+        """Notes on the levels that take several clients: a sentence each."""
         found = []
         for level in self.spec.workload.levels:
             clients, most = self.spec.clients(level), self.spec.workload.streams_per_client

@@ -1,4 +1,4 @@
-"""What a person can do about an arm that does not answer: from what went wrong to a sentence."""
+"""What the user can do about an arm that does not answer: error -> sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from specdecode.records import ErrorKind, RequestError
 
 
 def hint(error: RequestError, *, arm: str, endpoint: Endpoint) -> str:
-    """What to do about the error of an arm's first request; empty where nothing better is known than the error."""
+    """What to do about the error of an arm's first request. Empty if nothing is known beyond the error."""
     if error.kind is ErrorKind.HTTP:
         return _of_status(error.http_status or 0, error.message, arm, endpoint)
     return _of_connection(error.kind, error.message.lower(), endpoint)

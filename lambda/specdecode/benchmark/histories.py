@@ -1,8 +1,8 @@
-"""What was said before a turn of a conversation: one arm's answers, the same for every arm.
+"""Answers before a turn of a conversation: one arm's answers, the same for every arm.
 
 The arm that is loaded first in a run answers a conversation turn by turn, each with its own answers before it. These
-are kept in the run's folder (`conversations/<case>.json`), and every other arm, round, load and process of the run
-is asked with them (ADR 160).
+are stored in the run's folder (`conversations/<case>.json`). Every other arm, round, load and process of the run is
+asked with them (ADR 160).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from specdecode.untrusted import Unreadable, parse_json
 
 
 class Said(BaseModel):
-    """One answer, and which question it is to."""
+    """One answer, with the hash of its question."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of the request, so that an answer to another prompt is not taken for it."""
+    """Hash of the request, so that an answer to another prompt is not used."""
     tokens: Annotated[int, Field(ge=0, le=2**31)]
-    """As the server counted them; its reasoning is among them."""
+    """Tokens by the server's count, reasoning included."""
     text: str
 
 
@@ -39,16 +39,16 @@ class KeptAnswers(BaseModel):
     variant: str
     """Whose answers these are."""
     answers: dict[int, Said]
-    """By the index of the request."""
+    """Answers by index of the request."""
 
 
 def file_of(case: str) -> str:
-    """Where a case's answers lie in a run's folder."""
+    """Path of a case's answers in a run's folder."""
     return f"{CONVERSATIONS}/{case}.json"
 
 
 class Histories:
-    """The answers of one case: those that were kept, and those of `variant` as they come. What is there stays."""
+    """Answers of one case: the stored ones, and those of `variant` as they come. A stored answer is never replaced."""
 
     def __init__(self, variant: str) -> None:
         self.variant = variant
@@ -58,7 +58,7 @@ class Histories:
 
     @classmethod
     def kept(cls, data: bytes, *, name: str) -> Histories:
-        """Raises BadResults: `data` is no such file."""
+        """Read stored answers. Raises BadResults if `data` is no such file."""
         try:
             found = KeptAnswers.model_validate_json(json.dumps(parse_json(data)))
         except (Unreadable, ValidationError) as error:
@@ -68,7 +68,7 @@ class Histories:
         return histories
 
     def hear(self, record: RequestRecord) -> None:
-        """Take an answer of the arm while it is measured; a failed request gives none."""
+        """Add an answer of the arm while it is measured. A failed request gives none."""
         if record.warmup or record.index in self._answers:
             return
         if record.error is not None:
@@ -78,9 +78,10 @@ class Histories:
         self._answers[record.index] = Said(prompt_sha256=record.prompt_sha256, tokens=tokens, text=content_of(record))
 
     def before(self, index: int, prompts: Sequence[Prompt]) -> Prompt | None:
-        """The request of a turn: what was said before it, and the question; None where an earlier turn has no answer.
+        """The request of a turn: earlier questions and answers, then its question. None if an earlier turn has no
+        answer.
 
-        Raises BadResults: the answers that were kept are not to these prompts.
+        Raises BadResults if the stored answers are to other prompts.
         """
         answers: list[str] = []
         tokens = 0
@@ -99,18 +100,18 @@ class Histories:
         return all([self.before(index, prompts) is not None for index in range(len(prompts))])
 
     def unasked(self, prompts: Sequence[Prompt]) -> int:
-        """How many turns follow an answer that broke off."""
+        """Number of turns after an answer that failed."""
         broken = {index - prompts[index].turn for index in self._failed - self._answers.keys()}
         later = [at for at, prompt in enumerate(prompts) if prompt.turn and at - prompt.turn in broken]
         return sum(1 for at in later if self.before(at, prompts) is None)
 
     def document(self) -> bytes:
-        """What is kept."""
+        """Content of the stored file."""
         return KeptAnswers(variant=self.variant, answers=self._answers).model_dump_json(indent=1).encode()
 
 
 def content_of(record: RequestRecord) -> str:
-    """An answer without its reasoning, which no chat template wants back (Qwen3's strips it)."""
+    """An answer without its reasoning: no chat template wants it back (Qwen3's removes it)."""
     parts, at = [], 0
     for chunk in record.chunks:
         parts.append(record.output[at + chunk.reasoning_chars : at + chunk.chars])

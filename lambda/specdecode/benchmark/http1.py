@@ -16,7 +16,7 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: .*)?\Z", re.DOTALL)
 
 
 class HttpError(ValueError):
-    """What the server sent is not an HTTP/1.1 response. `body`: what was fed last held so much of one before it."""
+    """The server's bytes are no HTTP/1.1 response. `body`: body bytes that came before the error in the last read."""
 
     body = b""
 
@@ -41,7 +41,7 @@ class ResponseParser:
         self.status: int | None = None
         """None until the head is complete."""
         self.headers: dict[str, str] = {}
-        """Names in lower case; of repeated ones the last."""
+        """Names in lower case. Of a repeated name, the last value."""
         self._state = _State.HEAD
         self._rest = b""
         self._remaining = 0
@@ -89,7 +89,7 @@ class ResponseParser:
             self._rest = buffer[position:]
 
     def close(self) -> bool:
-        """Tell that the server closed the connection; whether the body is whole."""
+        """The server closed the connection. Returns whether the body is whole."""
         if self._state is _State.UNTIL_CLOSE:
             self._state = _State.DONE
         return self.complete
@@ -109,7 +109,9 @@ class ResponseParser:
         return position
 
     def _take_delimited(self, buffer: bytes, position: int) -> int | None:
-        """Read the head, a size line, a chunk's end or a trailer line; its end, or None when more bytes are needed."""
+        """Read the head, a size line, a chunk's end or a trailer line. Returns its end, or None if more bytes are
+        needed.
+        """
         delimiter = b"\r\n\r\n" if self._state is _State.HEAD else b"\r\n"
         end = buffer.find(delimiter, position)
         if end < 0:

@@ -1,4 +1,4 @@
-"""From a specification to an exit code: runs a benchmark to its end, or to the first signal."""
+"""Runs a benchmark from its specification to an exit code: to its end, or to the first signal."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EXIT_OK, EXIT_FAILED, EXIT_BAD_INPUT = 0, 1, 2
 def launch(
     spec: BenchmarkSpec, endpoints: Mapping[str, Endpoint], options: Options, *, max_error_rate: float
 ) -> tuple[int, Outcome | None]:
-    """Exit code (0 all measured, 1 an arm or too many requests failed, 2 bad input) and what was measured.
+    """Exit code (0 all measured, 1 an arm or too many requests failed, 2 bad input) and outcome.
 
-    SIGINT and SIGTERM stop the load; what was measured is kept either way.
+    SIGINT and SIGTERM stop the load. Everything that was measured is kept either way.
     """
     with progress_for() as progress:
         try:
@@ -45,14 +45,14 @@ def launch(
 
 
 def _cause(error: Exception) -> Exception:
-    """What went wrong first, where the tasks of a load raised it."""
+    """The first error among those that the tasks of a load raised."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def _code(cause: Exception) -> int | None:
-    """The exit code of what a person is told in a line; None: nobody expected it."""
+    """Exit code of an error that the user is told in one line. None if the error is not expected."""
     if isinstance(cause, BadPrompts | BadResults):
         return EXIT_BAD_INPUT
     return EXIT_FAILED if isinstance(cause, ArmNotReady | NotTogether) else None

@@ -14,7 +14,7 @@ from specdecode.escape import line
 from specdecode.records import RequestRecord
 
 REFRESHES_PER_S = 2
-"""Drawing costs CPU that the client needs."""
+"""Refreshes a second: drawing costs CPU time that the client needs."""
 
 
 class LiveProgress:

@@ -1,4 +1,4 @@
-"""When requests are sent."""
+"""Sends requests at their times: closed loop or open loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Send = Callable[[int, float | None], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class LoadPlan:
-    """How much, how fast, how long. With `rate` the loop is open, else closed with `concurrency`."""
+    """Number of requests, pace and duration. With `rate` the loop is open, else closed with `concurrency`."""
 
     requests: int | None
     """None: as many as `duration_s` allows."""
@@ -28,14 +28,15 @@ class LoadPlan:
     rate: float | None = None
     arrivals: Literal["poisson", "constant"] = "poisson"
     duration_s: float | None = None
-    """No request is sent after that; those under way end in their own time."""
+    """No request is sent after that many seconds. Requests under way continue to their end."""
     ramp_s: float = 0.0
-    """Concurrency or rate grows from nothing to its full value over that time."""
+    """Seconds in which concurrency or rate grows from zero to its full value."""
     seed: int = 11111
     share: Share = ALL
-    """Of several clients: which of the streams, or of the arrivals, are this one's."""
+    """This client's part of the streams or arrivals."""
     most_open: int = 1000
-    """Open loop: requests under way at most. Those that are due beyond it wait, and their wait is in their times."""
+    """Open loop: most requests under way. A request that is due while so many are under way waits, and its times
+    include the wait."""
 
 
 _MOST_OPEN = 20_000
@@ -45,7 +46,9 @@ _OTHER_FILES = 64
 
 
 def most_open(arms: int) -> int:
-    """Requests that each of `arms` loaded at once may have under way: a socket each, by the limit of open files."""
+    """Requests that each of `arms` loaded at once may have under way: each needs a socket, and
+    open files are limited.
+    """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = _MOST_OPEN if files == resource.RLIM_INFINITY else min(files - _OTHER_FILES, _MOST_OPEN)
     return max(1, room // arms)
@@ -81,10 +84,10 @@ async def _closed_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> No
 
 
 async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None:
-    """Every request at its time, however many are still under way: a slow server does not slow the load.
+    """Send every request at its time, however many are still under way: a slow server does not slow the load.
 
-    Only beyond `most_open` a request waits until another has ended. It keeps the time at which it was due, and its
-    latency counts from there, so that the wait is not omitted from the figures.
+    A request waits only if `most_open` are under way. It keeps the time at which it was due, and its latency counts
+    from then, so that the figures include the wait.
     """
     begin = time.monotonic()
     slots = asyncio.Semaphore(plan.most_open)
@@ -113,7 +116,10 @@ async def _open_loop(plan: LoadPlan, send: Send, indices: Iterator[int]) -> None
 
 
 def _own_times(plan: LoadPlan) -> Iterator[float]:
-    """Every client draws all arrivals and takes its own, so that all together are the one process that is wanted."""
+    """Arrival times of this client.
+
+    Every client draws all arrivals and takes its own, so that together they are the one process that was asked for.
+    """
     return islice(arrival_times(plan), plan.share.client, None, plan.share.clients)
 
 

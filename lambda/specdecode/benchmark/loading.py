@@ -141,5 +141,5 @@ class Loading:
         self.progress.end(variant, case)
 
     def _shown(self, level: Level) -> str:
-        """What a person is told of the level: nothing where there is one."""
+        """Name of the level for the user. Empty if there is only one level."""
         return str(level) if len(self.spec.workload.levels) > 1 else ""

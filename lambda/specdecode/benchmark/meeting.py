@@ -1,7 +1,8 @@
-"""Clients that load together begin and end each level together, by notes in a place that all of them see (ADR 192).
+"""Clients that load together begin and end each level together. They leave notes in a place that all of them see (ADR
+192).
 
-Client 0 leads: it waits for the others, warms the server up, reads its counters and says when all begin. Nothing
-listens: a client that was started again finds the notes that are there and knows what it missed.
+Client 0 leads: it waits for the others, warms the server up, reads its counters and sets the beginning. There is no
+server: a restarted client reads the notes and knows what it missed.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from specdecode.benchmark.s3 import S3Error
 from specdecode.records.request import Count, Seconds
 
 POLL_S = 0.5
-"""How often a note that is not there yet is looked for: half a cent of S3's GETs for each client and hour."""
+"""Seconds between two looks for a note: this costs half a cent of S3's GETs for each client and hour."""
 LEAD_S = 2.0
-"""From the note to the beginning that it names: a look of each client, and an answer of S3 that takes its time."""
+"""Seconds from the note to the beginning that it sets: time for a look of each client, and for a slow answer of S3."""
 PATIENCE_S = 600.0
-"""How long client 0 waits for another: a pod that is made anew needs a minute or two, on a new node some five."""
+"""Seconds that client 0 waits for another client: a new pod needs a minute or two, on a new node about five."""
 CLOCKS_S = 0.1
-"""Two clocks that are apart by this are not set. Amazon's time service keeps those of its instances within 1 ms (EC2
-user guide, "Precision clock and time synchronization"); pods of one node have one."""
+"""Difference from which two clocks count as not set. Amazon's time service keeps the clocks of its instances within 1
+ms (EC2 user guide, "Precision clock and time synchronization"); pods of one node share a clock."""
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class NotTogether(Exception):
-    """Clients cannot load together; the message says which, why, and what to do."""
+    """The clients cannot load together. The message says which, why, and what to do."""
 
 
 class _Note(BaseModel):
@@ -40,7 +41,7 @@ class _Note(BaseModel):
 
 
 class Begun(_Note):
-    """What all clients of a Job have in common."""
+    """Facts that all clients of a Job share."""
 
     session: Count
     epoch: Seconds
@@ -51,16 +52,16 @@ class Arrived(_Note):
     """A client is ready for a block."""
 
     already: Count
-    """Of its requests, those that were measured before."""
+    """Number of its requests that were measured before."""
     left: Count
 
 
 class Start(_Note):
-    """When a block begins."""
+    """Beginning of a block."""
 
     at: Seconds
     said_at: Seconds
-    """Both by client 0's wall clock."""
+    """Both times are client 0's wall clock."""
 
 
 class Ended(_Note):
@@ -69,13 +70,13 @@ class Ended(_Note):
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """How a client came to a block."""
+    """State of a client that arrives at a block."""
 
     already: int
     left: int
-    """Requests that were measured before, and that were not: this client's own, for client 0 those of all."""
+    """Requests measured before, and requests left: this client's own. Client 0 has the sums of all clients."""
     late: bool = False
-    """The block began before, and this client was started again since."""
+    """The block had begun: this client was restarted since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +91,16 @@ class Meeting:
         return self.client == 0
 
     async def begin(self, own: Begun) -> Begun:
-        """What client 0 says, also to itself when it was started again. Raises NotTogether."""
+        """The note of client 0. Client 0 reads its own note too, if it was restarted. Raises NotTogether."""
         if self.leads and await self._read("begun.json", Begun) is None:
             await self._write("begun.json", own)
         return await self._wait("begun.json", Begun)
 
     async def arrive(self, block: str, own: Arrived, clients: int) -> Arrival:
-        """Say that this client is ready for a block of `clients`; client 0 waits for all. Raises NotTogether.
+        """Tell the others that this client is ready for a block of `clients`. Client 0 waits for all. Raises
+        NotTogether.
 
-        A block begins when all are there. So a client that comes to one that began was there, and was started again.
+        A block begins when all clients are there. So if it has begun, this client was there before and was restarted.
         """
         began_before = await self._read(f"{block}/start.json", Start) is not None
         await self._write(f"{block}/arrived.{self.client}.json", own)
@@ -109,9 +111,9 @@ class Meeting:
         return Arrival(already=sum(each.already for each in every), left=sum(each.left for each in every))
 
     async def start(self, block: str, *, lead_s: float = LEAD_S) -> float:
-        """Return when the block begins, at once if it began before; how late that is, in seconds.
+        """Wait until the block begins. Returns how many seconds ago it began; 0 if it begins now.
 
-        Client 0 says when. Raises NotTogether, also where the clocks are apart.
+        Client 0 sets the beginning. Raises NotTogether, also if the clocks differ.
         """
         if self.leads and await self._read(f"{block}/start.json", Start) is None:
             now = time.time()
@@ -126,7 +128,9 @@ class Meeting:
         return max(0.0, time.time() - begins.at)
 
     async def end(self, block: str, clients: int, *, within: float) -> None:
-        """Say that this client's share has ended; client 0 waits for all, so long at most. Raises NotTogether."""
+        """Tell the others that this client's share has ended. Client 0 waits for all, at most `within` seconds. Raises
+        NotTogether.
+        """
         await self._write(f"{block}/ended.{self.client}.json", Ended())
         if self.leads:
             await self._all(f"{block}/ended", Ended, clients, within=within)
@@ -138,7 +142,9 @@ class Meeting:
         return [await self._wait(f"{name}.{other}.json", kind, until=until, whose=other) for other in others]
 
     async def _wait(self, name: str, kind: type[Model], *, until: float = math.inf, whose: int = 0) -> Model:
-        """For client 0 there is no `until`: it may be busy with smaller loads, and the Job's deadline ends the wait."""
+        """A note, as soon as it is there. A wait for client 0 has no `until`: client 0 may be busy with smaller loads,
+        and the Job's deadline ends the wait.
+        """
         while True:
             try:
                 if (found := await self._read(name, kind)) is not None:

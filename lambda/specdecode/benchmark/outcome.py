@@ -1,4 +1,4 @@
-"""What a benchmark is told beside its specification, and what it came to."""
+"""Options of a benchmark beside its specification, and its outcome."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from specdecode.records import Servers
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a specification does not say."""
+    """Options that a specification does not have."""
 
     folder: Path
     upload: str | None = None
     meeting: Meeting | None = None
-    """With the other clients, where levels take several; None: this one is alone."""
+    """Meeting with the other clients, if levels take several. None: this client is alone."""
     duration_s: float | None = None
-    """Instead of the workload's number of requests."""
+    """Seconds of load, instead of the workload's number of requests."""
     arrivals: Literal["poisson", "constant"] = "poisson"
     ramp_s: float = 0.0
 
@@ -34,13 +34,13 @@ class SentCounts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a benchmark came to; its figures are in no outcome, `specdecode.measures` has them from the records."""
+    """Outcome of a benchmark. It has no figures: `specdecode.measures` computes them from the records."""
 
     servers: Servers
     sent: Mapping[tuple[str, str, str], SentCounts]
     """By variant, case and level."""
     problems: tuple[str, ...]
-    """What went wrong beside single requests: results that could not be stored."""
+    """Problems other than failed requests: results that could not be stored."""
 
 
 def failed_beyond(outcome: Outcome, max_error_rate: float) -> list[str]:

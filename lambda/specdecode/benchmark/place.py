@@ -10,13 +10,15 @@ from specdecode.benchmark.s3 import S3Error, S3Folder
 
 
 class Place(Protocol):
-    """What one client writes, the others see from then on (S3: strong read-after-write consistency). Blocks."""
+    """Stores notes. A note that one client writes is visible to the others at once (S3: strong read-after-write
+    consistency). Calls block.
+    """
 
     def get(self, name: str) -> bytes | None:
-        """None where nothing lies there. Raises S3Error."""
+        """Content of a note. None if there is none. Raises S3Error."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Whole or not at all. Raises S3Error."""
+        """Write a note, whole or not at all. Raises S3Error."""
 
 
 class LocalFolder:

@@ -1,4 +1,4 @@
-"""Before any load: does the arm answer, does it serve the model, and what does it understand?"""
+"""Probes an arm before any load: does it answer, does it serve the model, and what does it understand?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DIALECTS = (
     BodyDialect(running_usage=False, exact_length=False),
     BodyDialect(running_usage=False, exact_length=False, usage=False),
 )
-"""From the fullest to the plainest; the first that the server takes is used for the whole run."""
+"""From the fullest to the plainest. The first that the server accepts is used for the whole run."""
 
 
 class ArmNotReady(Exception):
@@ -39,17 +39,17 @@ class ArmFacts:
     model: str
     dialect: BodyDialect
     chunk_tokens: bool
-    """Whether the server really counts tokens with every chunk."""
+    """Whether the server counts tokens with every chunk."""
     usage: bool
     metrics: bool
     """Whether `/metrics` answers."""
     counters: bool
-    """Whether it has counters of speculation: the arm speculates."""
+    """Whether the server has counters of speculation, so that the arm speculates."""
     prefix_caching: bool | None
-    """Whether it keeps the beginnings of prompts; None where it does not say."""
+    """Whether the server caches prompt prefixes. None if it does not say so."""
 
     def told(self, where: str) -> str:
-        """What a person should know of the arm at `where` before it is loaded."""
+        """What the user should know about the arm at `where` before it is loaded."""
         lacks = []
         if not self.usage:
             lacks.append("it sends no token counts (`usage`): only times can be told, no tokens per second or step")
@@ -59,7 +59,7 @@ class ArmFacts:
         return f"answers at {where} as {self.model}{known}"
 
     def facts(self, url: str) -> ServerFacts:
-        """What a run's folder keeps of it."""
+        """Facts about the server for the run's folder."""
         return ServerFacts(
             url=url,
             model=self.model,
@@ -94,7 +94,7 @@ async def probe(client: Client, *, model: str | None, prompt: Prompt, workload: 
 
 
 async def _model(client: Client, wanted: str | None) -> str:
-    """The served model's name; the only one where none was asked for."""
+    """Name of the served model. Without `wanted`, the only model of the server."""
     where = f"arm {client.variant} ({client.endpoint.url})"
     try:
         reply = await fetch(client.endpoint, "GET", "/v1/models")
@@ -160,7 +160,7 @@ async def _ask(client: Client, model: str, prompt: Prompt, workload: Workload, d
 
 
 def _refused(record: RequestRecord) -> bool:
-    """Whether the server understood the request and did not want it as it was."""
+    """Whether the server read the request and refused its form."""
     return (
         record.error is not None
         and record.error.kind is ErrorKind.HTTP

@@ -1,4 +1,4 @@
-"""What a person sees while the load runs."""
+"""What the user sees while the load runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LINE_EVERY_S = 10.0
 
 
 class LoadProgress(Protocol):
-    """Is told what happens."""
+    """Gets the events of a load."""
 
     def message(self, text: str) -> None:
-        """Something that a reader should know."""
+        """A message for the user."""
 
     def begin(self, variant: str, case: str, level: str, *, requests: int | None, measured: int) -> None:
-        """A block begins, at a `level` in words (empty: there is one); `measured` of its requests were measured before
+        """A block begins. `level` in words, empty if there is only one. `measured` requests were measured before
         (resumed).
         """
 
@@ -36,7 +36,7 @@ class LoadProgress(Protocol):
 
 @contextmanager
 def progress_for(stream: TextIO | None = None) -> Iterator[LoadProgress]:
-    """A live table where a person looks at a terminal (and rich is installed), lines everywhere else."""
+    """A live table on a terminal if rich is installed, else lines."""
     stream = stream or sys.stderr
     if stream.isatty() and find_spec("rich") is not None:
         from specdecode.benchmark.live import LiveProgress

@@ -28,7 +28,7 @@ CORPUS_LINES = 500
 """How often the public sample repeats a case's line (`yes "$PROMPT" | head -n 500`)."""
 
 FETCHED = Path("prompts")
-"""Folder, below the working directory, of the sets that a pod has fetched from the bucket."""
+"""Folder, below the working directory, with the sets that a pod fetched from the bucket."""
 
 
 class BadPrompts(ValueError):
@@ -39,24 +39,24 @@ class BadPrompts(ValueError):
 class Prompt:
     text: str
     input_tokens: int
-    """Tokens asked for, or, of a prompt sent as it is, counted."""
+    """Tokens that were asked for; for a prompt that is sent unchanged, its counted tokens."""
     output_tokens: int | None = None
     """Overrides the workload's."""
     messages: tuple[dict[str, Any], ...] | None = None
     set: str | None = None
-    """NAME@SHA256 of the set that it is of."""
+    """NAME@SHA256 of the prompt's set. None if it comes from no set."""
     id: str | None = None
-    """In the set; of prompts of a case that say the same, the first one's: they are one observation."""
+    """Id in the set. Prompts of a case with the same text have the first one's id: they are one observation."""
     row: PromptRow | None = None
-    """Of a conversation: all of it."""
+    """The whole conversation. None for a single prompt."""
     turn: int = 0
-    """Which of its turns this one is."""
+    """Number of the turn in its conversation, from 0."""
     as_llmperf: bool = False
     """Chat requests carry LLMPerf's empty system message."""
 
     @property
     def identity(self) -> str:
-        """What makes two prompts equal: their text, or their messages."""
+        """Identity of a prompt: its text, or its messages."""
         return self.text if self.messages is None else json.dumps(self.messages, sort_keys=True)
 
     @property
@@ -65,7 +65,9 @@ class Prompt:
         return hashlib.sha256(self.identity.encode()).hexdigest()
 
     def after(self, answers: Sequence[str], *, tokens: int = 0) -> Prompt:
-        """The question with what was said before it; `answers`, of `tokens` tokens: one to each earlier turn."""
+        """The question after the earlier turns. `answers` has one answer for each earlier turn, of `tokens` tokens
+        together.
+        """
         if self.row is None or not self.turn:
             return self
         messages = None if self.messages is None else tuple(self.row.messages(answers))
@@ -80,8 +82,7 @@ class Prompt:
 def prompts_of(
     case: TestCase, workload: Workload, counter: TokenCounter, *, count: int, warmups: int = 0
 ) -> list[Prompt]:
-    """`count` prompts of a case to be measured, and after them `warmups` others, where it has others.
-
+    """`count` prompts of a case to measure, then `warmups` prompts for the warm-up: other ones, if the case has more.
     Raises BadPrompts.
     """
     answer = workload.output_tokens_of(case)
@@ -107,8 +108,8 @@ def _prompts_of(case: TestCase, workload: Workload, counter: TokenCounter, count
 
 
 def longest(cases: Iterable[Sequence[Prompt]]) -> Prompt:
-    """The longest prompt of all, with a word before it so that no prefix cache knows a measured prompt: a server that
-    takes it takes all others.
+    """The longest prompt of all, for the probe: a server that accepts it accepts all others. A word is put before it,
+    so that no prefix cache holds a measured prompt.
     """
     found = max(
         (prompt for prompts in cases for prompt in prompts if not prompt.turn), key=lambda prompt: prompt.input_tokens
@@ -120,7 +121,7 @@ def longest(cases: Iterable[Sequence[Prompt]]) -> Prompt:
 
 
 def _warmup(counter: TokenCounter, number: int) -> Prompt:
-    """For a set all of whose prompts are measured: nothing of them may be in a server's prefix cache."""
+    """Warm-up prompt for a set whose prompts are all measured: no part of them may be in a server's prefix cache."""
     text = f"Warm-up {number}: say in a few sentences what you can help with."
     return Prompt(text=text, input_tokens=counter.count(text))
 
@@ -130,7 +131,7 @@ def _sonnets() -> list[str]:
 
 
 def preamble(output_tokens: int) -> str:
-    """What LLMPerf puts before its lines."""
+    """LLMPerf's text before its lines."""
     return (
         f"Randomly stream lines from the following text with {output_tokens} output tokens. "
         "Don't generate eos tokens:\n\n"
@@ -149,8 +150,10 @@ def _sampled(corpus: Sequence[str], workload: Workload, counter: TokenCounter, c
 
 
 def _sampled_prompt(corpus: Sequence[str], target: int, start: str, rng: random.Random, counter: TokenCounter) -> str:
-    """LLMPerf's loop. It cuts the last line at as many *characters* as tokens are missing; with the model's own
-    tokenizer the cut is at the token, so that the length is the one asked for.
+    """LLMPerf's loop.
+
+    LLMPerf cuts the last line at as many *characters* as tokens are missing. With the model's own tokenizer the cut is
+    at the token, so that the length is the one that was asked for.
     """
     remaining = target - counter.count(start)
     lines = list(corpus)
@@ -204,7 +207,7 @@ def _of_set(case: TestCase, workload: Workload, counter: TokenCounter) -> list[P
 
 
 def sets_of(workload: Workload) -> tuple[SetFacts, ...]:
-    """What is known of the sets that a workload sends. Raises BadPrompts, as `find_set`."""
+    """Facts about the sets that a workload sends. Raises BadPrompts, as `find_set`."""
     first = {case.prompts.reference: case for case in reversed(workload.cases) if case.prompts is not None}
     found = [find_set(case) for case in reversed(first.values())]
     return tuple(
@@ -214,9 +217,9 @@ def sets_of(workload: Workload) -> tuple[SetFacts, ...]:
 
 
 def find_set(case: TestCase) -> PromptSet:
-    """The set of a case: the file that the command line named, one that ships, or one that was fetched into FETCHED.
+    """The set of a case: a file that the command line named, a set that ships, or a set in FETCHED.
 
-    Raises BadPrompts: it is not there, is no set, or is not the one that was meant.
+    Raises BadPrompts if it is missing, is no set, or has another hash than the experiment says.
     """
     given = case.prompts
     assert given is not None  # noqa: S101 - narrows the type

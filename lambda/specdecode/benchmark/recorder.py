@@ -1,4 +1,4 @@
-"""Makes and keeps records beside the load, one at a time, so that streams under way are read in between."""
+"""Makes and stores records during the load, one at a time, so that open streams are read in between."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specdecode.benchmark.client import MakeRecord
 from specdecode.records import RequestRecord
 
 BACKLOG = 1024
-"""Records that may wait. More than so many streams do not end together: the client cannot follow, and what waits would
-fill its memory."""
+"""Most records that wait before the recorder stops yielding to the streams. If more streams than this end together, the
+client is too slow, and the waiting records would fill its memory."""
 
 
 class Recorder:
-    """`add` from anywhere in the loop; `keep` gets each record in order, at the latest when `running` ends."""
+    """Call `add` from anywhere in the loop. `keep` gets each record in order, at the latest when `running` ends."""
 
     def __init__(self, keep: Callable[[RequestRecord], None]) -> None:
         self._keep = keep
@@ -30,7 +30,9 @@ class Recorder:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Recorder]:
-        """Keeps records while the context is open; what waits at its end, or when it is cancelled, is kept then."""
+        """Store records while the context is open. Records that wait at its end, or when it is cancelled, are stored
+        then.
+        """
         task = asyncio.create_task(self._work())
         try:
             yield self

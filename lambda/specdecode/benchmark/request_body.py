@@ -11,7 +11,7 @@ from specdecode.experiment.model import Workload
 
 @dataclass(frozen=True, kw_only=True)
 class BodyDialect:
-    """What a server takes beyond the OpenAI API; found out by the smoke check."""
+    """What a server accepts beyond the OpenAI API. The probe finds it out."""
 
     running_usage: bool = True
     """`stream_options.continuous_usage_stats`: usage with every chunk, so that each chunk's tokens are known."""
@@ -30,7 +30,7 @@ def request_body(
     dialect: BodyDialect,
     output_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """The body of request `index`; the same in all arms but for `model` and the dialect."""
+    """Body of request `index`. It is the same in all arms except for `model` and the dialect."""
     tokens = output_tokens or prompt.output_tokens or workload.output_tokens
     body: dict[str, Any] = {
         "model": model,

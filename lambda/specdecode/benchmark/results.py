@@ -1,4 +1,4 @@
-"""A run's folder: raw records as they come, and what was measured before (`records.raw_file`)."""
+"""A run's folder: it stores records as they come, and reads earlier ones (`records.raw_file`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SPECIFICATION = "benchmark.json"
 
 
 class BadResults(ValueError):
-    """The folder holds something else than this run's records; the message says what to do."""
+    """The folder does not hold this run's records. The message says what to do."""
 
 
 def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> BenchmarkSpec:
-    """Make `folder` this benchmark's; the specification to run, which when resumed is the one that lies there.
+    """Take `folder` for this benchmark. Returns the specification to run: for a resumed run the stored one.
 
-    Raises BadResults when the folder holds a benchmark and must not be resumed, or another one.
+    Raises BadResults if the folder holds a benchmark and must not be resumed, or another benchmark.
     """
     path = folder / SPECIFICATION
     if not path.exists():
@@ -41,7 +41,7 @@ def claim_folder(folder: Path, spec: BenchmarkSpec, *, resume: bool) -> Benchmar
 
 
 def release_folder(folder: Path) -> bool:
-    """Give a claimed folder back where nothing was measured; whether that was so."""
+    """Release a claimed folder if nothing was measured. Returns whether that was so."""
     if any((folder / "raw").rglob("*.jsonl")):
         return False
     (folder / SPECIFICATION).unlink(missing_ok=True)
@@ -49,9 +49,9 @@ def release_folder(folder: Path) -> bool:
 
 
 class Results:
-    """Appends records; each is on disk, in one piece, before the next is taken.
+    """Appends records. Each is written whole before the next is taken.
 
-    `client`: whose they are, of several that load together.
+    `client`: number of this client among those that load together.
     """
 
     def __init__(self, folder: Path, *, run_id: str, client: int = 0) -> None:
@@ -69,8 +69,9 @@ class Results:
             file.write(record.model_dump_json().encode() + b"\n")
 
     def load(self, variant: str, case: str, client: int | None = None) -> list[RequestRecord]:
-        """What was measured before, by this client or another. A line that a kill cut short is dropped, and so are
-        cancelled requests: those are to be measured again. Raises BadResults.
+        """Records that this client or another one measured before. Raises BadResults.
+
+        A line that a kill cut short is dropped. Cancelled requests are dropped too, so that they are measured again.
         """
         path = self.folder / raw_file(variant, case, self._client if client is None else client)
         if not path.exists():
@@ -100,7 +101,7 @@ class Results:
         return record
 
     def read(self, name: str) -> bytes | None:
-        """A file of the run as it is; None where it is not there."""
+        """Content of a file of the run. None if it is not there."""
         path = self.folder / name
         return path.read_bytes() if path.is_file() else None
 
@@ -113,14 +114,14 @@ class Results:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Atomic: a kill leaves the old content or the new."""
+    """Replace a file atomically: a kill leaves the old content or the new."""
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
     os.replace(partial, path)  # noqa: PTH105  (the same thing, and says that it is atomic)
 
 
 def measured_indices(records: Iterable[RequestRecord], *, round_: int, levels: Collection[str]) -> dict[str, set[int]]:
-    """For each of `levels` the indices of measured requests that a resumed run need not send again."""
+    """Level -> indices of measured requests that a resumed run need not send again."""
     found: dict[str, set[int]] = {level: set() for level in levels}
     only = next(iter(levels)) if len(levels) == 1 else ""
     for record in records:

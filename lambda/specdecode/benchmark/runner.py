@@ -60,7 +60,9 @@ class Benchmark:
         self._sets: tuple[SetFacts, ...] = ()
 
     async def run(self) -> Outcome:
-        """Raises ArmNotReady, BadPrompts, BadResults, NotTogether; all else that goes wrong is in the outcome."""
+        """Run the benchmark. Raises ArmNotReady, BadPrompts, BadResults, NotTogether. All other problems are in the
+        outcome.
+        """
         workload = self._spec.workload
         prompts = {case.name: self._prompts(case) for case in workload.cases}
         self._sets = sets_of(workload)
@@ -129,7 +131,7 @@ class Benchmark:
 
     @property
     def _order_seed(self) -> int:
-        """Of the order of the levels: another in each round, the same when the round is resumed."""
+        """Seed for the order of the levels. Each round has another; a resumed round has the same."""
         return self._spec.workload.seed + self._spec.round
 
     def _raw_names(self, client: int) -> list[str]:
@@ -137,7 +139,7 @@ class Benchmark:
         return [raw_file(arm.variant, case.name, client) for arm in self._spec.arms for case in cases]
 
     async def _go_on(self) -> None:
-        """Take up what was measured before: which requests, by how many processes, and when the first began."""
+        """Continue earlier results: which requests are measured, by how many processes, and when the first began."""
         before = earlier(self._results, self._spec, self._enough)
         self._measured = before.measured
         already_s = max(0.0, self._started_at - before.began) if before.began else 0.0

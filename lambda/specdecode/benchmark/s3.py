@@ -1,4 +1,4 @@
-"""A folder in S3, for results. boto3 is imported when the first byte moves: it costs half a CPU second."""
+"""A folder in S3 for results. boto3 is imported at the first call, since the import costs half a second of CPU time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CONTENT_TYPES = {".jsonl": "application/x-ndjson", ".json": "application/json"}
 
 
 class S3Error(Exception):
-    """S3 did not take or give a file; the message says which and why."""
+    """S3 did not store or return a file. The message says which and why."""
 
 
 class S3Folder:
@@ -34,7 +34,7 @@ class S3Folder:
         return aws.client("s3", config=Config(connect_timeout=5, retries={"mode": "standard", "max_attempts": 5}))
 
     def get(self, name: str) -> bytes | None:
-        """Content, or None where there is no such file. Raises S3Error."""
+        """Content, or None if there is no such file. Raises S3Error."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:

@@ -1,4 +1,4 @@
-"""Which part of a level one client sends."""
+"""The part of a level that one client sends."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The part of client `client` of `clients`: all of it where there is one."""
+    """The part of client `client` of `clients`. With one client, everything."""
 
     client: int = 0
     clients: int = 1
 
     def streams(self, concurrency: int) -> int:
-        """Of a closed loop: how many of its streams are this client's. They are dealt in turn."""
+        """Number of this client's streams in a closed loop. Streams are dealt in turn."""
         return len(range(self.client, concurrency, self.clients))
 
     def of(self, arrivals: Sequence[T], *, concurrency: int | None) -> list[T]:
-        """Those of `arrivals` that this client sends. Together the clients send each once.
+        """The `arrivals` that this client sends. Together the clients send each once.
 
-        Closed loop: as many for each stream of `concurrency`, so that a client with one stream more has more to send.
-        Open loop (None): every so many of one process of arrivals, the same that a single client would send.
+        Closed loop: equally many for each stream of `concurrency`, so that a client with one stream more sends more.
+        Open loop (None): every nth arrival of the process that a single client would send.
         """
         slots = concurrency or self.clients
         return [each for number, each in enumerate(arrivals) if number % slots % self.clients == self.client]
 
 
 ALL = Share()
-"""Of a single client."""
+"""The share of a client that is alone."""

@@ -1,9 +1,11 @@
-"""Server-sent events, decoded incrementally (WHATWG HTML, section 9.2.6): the borders of reads mean nothing."""
+"""Server-sent events, decoded incrementally (WHATWG HTML, section 9.2.6). An event may be cut anywhere between two
+reads.
+"""
 
 from __future__ import annotations
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Longest event that is accepted; a server that never ends one is broken, not generous."""
+"""Longest event that is accepted. A server whose event never ends is broken."""
 
 LINE_COST = 64
 """Bytes that a line of an event counts beside its data: about what Python needs to keep it."""
@@ -16,7 +18,7 @@ class EventTooLong(ValueError):
 
 
 def _is_one_event(data: bytes) -> bool:
-    """Whether it is one whole event of one line and nothing else, as nearly all reads are."""
+    """Whether the bytes are exactly one event of one line, as in nearly all reads."""
     return (
         data.startswith(b"data: ")
         and data.endswith(b"\n\n")
@@ -59,7 +61,7 @@ class SseParser:
         return self._started and not (self._tail or self._data or self._after_cr)
 
     def finish(self) -> list[bytes]:
-        """The event whose lines are whole but whose closing blank line never came. An unfinished line is dropped."""
+        """The event whose lines are complete but whose closing blank line is missing. An incomplete line is dropped."""
         events: list[bytes] = []
         self._take_line(b"", events)
         return events

@@ -1,4 +1,4 @@
-"""How long a text is in tokens: by the model's own tokenizer where it is at hand, else estimated."""
+"""Length of a text in tokens: by the model's own tokenizer if it is at hand, else estimated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TokenCounter(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the counts are the model's own."""
+        """Whether the counts come from the model's own tokenizer."""
 
     @property
     def description(self) -> str: ...
@@ -27,7 +27,7 @@ class TokenCounter(Protocol):
 
 
 class EstimatedTokens:
-    """A count from the characters."""
+    """Estimates the count from the characters."""
 
     exact = False
     description = f"estimated, {CHARACTERS_PER_TOKEN:g} characters a token"
@@ -61,9 +61,10 @@ class TokenizerFile:
 
 
 def token_counter(folder: str | None) -> tuple[TokenCounter, str | None]:
-    """The best counter for a model's folder (or a tokenizer.json), and why it is not an exact one if one was asked for.
+    """The best counter for a model's folder (or a tokenizer.json); and why it is not exact, if an exact one was asked
+    for.
 
-    Never raises: a benchmark with prompts of estimated length is better than none, and says so.
+    Never raises: a benchmark with prompts of estimated length is better than none, and the report says so.
     """
     if folder is None:
         return EstimatedTokens(), None

@@ -1,10 +1,8 @@
-"""One connection, one request, and when each byte of the answer reached this machine.
+"""One connection, one request, and the time at which each byte of the answer reached this machine.
 
-Plain connections are read with `recvmsg` and the kernel's receive time stamp (SO_TIMESTAMPNS), so that a chunk's
-time is when it arrived and not when this process got round to it; where the kernel gives none, and over TLS, it is
-the time of the read. The difference of the two is the client's own lag, measured on every read.
-
-Why it is so: ADR 197.
+Plain connections are read with `recvmsg` and the kernel's receive time stamp (SO_TIMESTAMPNS). So a chunk's time is its
+arrival, not the moment at which this process read it. If the kernel gives no time stamp, and over TLS, it is the time
+of the read. The difference of the two is the client's own lag, measured on every read (ADR 197).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 READ_SIZE = 64 * 1024
-"""Bytes a read at most. More costs: a larger buffer comes from mmap, ten times the time of the read itself."""
+"""Most bytes of a read. A larger buffer comes from mmap, which takes ten times as long as the read itself."""
 _SO_TIMESTAMPNS = 35
 """Linux's SO_TIMESTAMPNS (asm-generic/socket.h); the Python module does not name it. Elsewhere 35 is another option, or
 none, and a chunk's time is that of the program's wake-up."""
@@ -31,18 +29,18 @@ _MAX_BELIEVABLE_LAG_S = 60.0
 
 
 class Sink(Protocol):
-    """Who takes what arrives. All times are `time.monotonic()`."""
+    """Receives the bytes of an answer. All times are `time.monotonic()`."""
 
     def received(self, data: bytes, at: float, lag: float | None) -> None:
-        """Bytes, when they arrived, and how much later they were read; None: `at` is when they were read."""
+        """Bytes arrived at `at` and were read `lag` seconds later. `lag` None: `at` is the time of the read."""
 
     def closed(self, error: OSError | None, at: float) -> None:
-        """The connection ended, orderly (None) or not. Nothing follows."""
+        """The connection ended, in order (None) or with an error. Nothing follows."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where an endpoint listens."""
+    """Address of an endpoint."""
 
     host: str
     port: int

@@ -1,4 +1,1 @@
-"""Every figure, once: what records and servers' counters say, as numbers with their formulas.
-
-Why it is so: ADR 71.
-"""
+"""Every figure is computed here, once: records and servers' counters become numbers with their formulas (ADR 71)."""

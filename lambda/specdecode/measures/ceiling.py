@@ -1,6 +1,5 @@
-"""The most tokens that one step of an engine can give: what is above it was not measured, something distorted it.
-
-Why it is so: ADR 71.
+"""The most tokens that one step of an engine can give. A larger figure is wrong: something distorted the measurement
+(ADR 71).
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from specdecode.experiment.model import MOST_DRAFTED
 from specdecode.experiment.most_tokens import MostTokens
 
 SLACK = 1.02
-"""A mean up to this far above the ceiling is still taken: now and then a server that falls behind sends two steps in
+"""A mean is accepted up to this factor above the ceiling: a server that falls behind now and then sends two steps in
 one chunk."""
 
 

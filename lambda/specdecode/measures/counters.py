@@ -1,4 +1,4 @@
-"""The engines' own counters of an arm and case: whether they can be believed, and what they add up to."""
+"""The engines' own counters of an arm and case: whether they are plausible, and their sum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specdecode.records import MOST_POSITIONS, Drafted, EngineCounters, RequestR
 
 
 def other_k(counts: Sequence[Drafted | EngineCounters], k: int | None) -> str | None:
-    """Why the engine drafts with another k than was said, or None: a step drafts k tokens at most."""
+    """Why the engine's k cannot be the given k: a step drafts at most k tokens. None if it can."""
     for item in counts:
         trusted = isinstance(item, Drafted) or item.trusted
         if k is not None and trusted and item.draft_tokens > k * item.drafts:
@@ -35,10 +35,10 @@ def total(parts: Sequence[Drafted | EngineCounters]) -> Drafted:
 def counted(
     counters: Sequence[EngineCounters], records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> tuple[Drafted | None, list[str]]:
-    """The sum over nodes and rounds, and why it is not used. Only counters of every round count, or the rate would be
-    of a part.
+    """Sum over nodes and rounds; and the reasons if the counters are not used.
 
-    `counters`, `records`: of one arm and case.
+    The counters of every round are needed: else the rate would be that of a part. `counters` and `records` are those of
+    one arm and case.
     """
     own = [item for item in counters if item.trusted]
     if not own or {(item.unit, item.round) for item in own} != {(record.unit, record.round) for record in records}:
@@ -57,11 +57,11 @@ def counted(
 def contradiction(
     counters: Drafted | EngineCounters, records: Sequence[RequestRecord], *, every_step: bool = True
 ) -> str | None:
-    """Why the counters cannot be of these requests, or None.
+    """Why the counters cannot belong to these requests, or None.
 
-    Every step gives the accepted tokens and one more, so that tokens = steps + accepted, but for the first token
-    of an answer (the prompt's step) and up to k tokens cut off at its end. Where not `every_step` drafts (k is 0 at
-    some loads), the others are in no count: there may be fewer.
+    Every step gives the accepted tokens and one more. So tokens = steps + accepted, except for the first token of an
+    answer (the prompt's step) and up to k tokens that are cut off at its end. If not `every_step` drafts (k is 0 at
+    some loads), the counters leave out steps without drafts, so their sum may be smaller.
     """
     if counters.accepted_tokens > counters.draft_tokens:
         return f"{counters.accepted_tokens} tokens accepted of {counters.draft_tokens} drafted"

@@ -1,4 +1,4 @@
-"""Distribution of a metric: the moments and percentiles that every table and file shows."""
+"""Distribution of a metric: the moments and percentiles that tables and files show."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Summary(Frozen):
-    """One metric over the completed requests of one arm and case; None: not known (imported results).
+    """One metric over the completed requests of one arm and case. None: not known (imported results).
 
-    Percentiles are linear between order statistics (Hyndman & Fan 1996 type 7, as pandas and LLMPerf); stddev is the
-    sample's.
+    Percentiles are linear between order statistics (Hyndman & Fan 1996 type 7, as pandas and LLMPerf). The standard
+    deviation is the sample's.
     """
 
     n: Count
@@ -48,14 +48,14 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean; raises ValueError on none."""
+    """Arithmetic mean. Raises ValueError if there is no value."""
     if not values:
         raise ValueError("mean of no values")
     return math.fsum(values) / len(values)
 
 
 def stddev(values: Sequence[float]) -> float:
-    """Sample standard deviation (n-1); 0 for one value."""
+    """Sample standard deviation (n-1). 0 for one value."""
     if len(values) < 2:
         return 0.0
     centre = mean(values)

@@ -1,4 +1,4 @@
-"""How the drafts of an arm and case fared, by what the answers themselves say, and by their streamed chunks."""
+"""Drafted and accepted tokens of an arm and case: from the answers' own counts, and from their streamed chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ESTIMATED = "estimated from tokens per streamed chunk"
 
 
 def by_answers(records: Sequence[RequestRecord], *, every_step: bool = True) -> tuple[Drafted | None, list[str]]:
-    """The sum of what the completed requests say of themselves, and why it is not used; None where one says nothing."""
+    """Sum of the completed answers' own counts; and the reasons if it is not used. None if an answer has no counts."""
     completed = [record for record in records if record.error is None]
     told = [record.drafted for record in completed if record.drafted is not None]
     if not told or len(told) < len(completed):
@@ -25,9 +25,9 @@ def by_answers(records: Sequence[RequestRecord], *, every_step: bool = True) -> 
 
 
 def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | None:
-    """The same with each chunk after an answer's first taken for a step; None where a chunk holds more tokens than a
-    step can give: it then is no step, and nothing can be said of positions.
+    """Estimate from chunks: each chunk after an answer's first counts as a step.
 
+    None if a chunk holds more tokens than a step can give. It is then no step, and positions are not known.
     `histogram`: tokens in a chunk -> chunks. `verified`: drafts that a step verifies.
     """
     if not verified or not histogram or not 1 <= max(histogram) <= verified + 1:
@@ -40,8 +40,8 @@ def by_chunks(histogram: Mapping[int, int], verified: int | None) -> Drafted | N
 
 
 def gap(answers: Drafted | None, counters: Drafted | None, failed: int) -> str:
-    """By how much the answers' own counts miss the engine's counters, in words; empty where both say the same, or one
-    of them says nothing.
+    """Difference between the answers' own counts and the engine's counters, in words. Empty if they are equal or one of
+    them is missing.
     """
     if answers is None or counters is None or answers == counters:
         return ""

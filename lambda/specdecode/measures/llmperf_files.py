@@ -22,7 +22,8 @@ from specdecode.records import RequestRecord
 
 RESULTS_VERSION = "2023-08-31"
 MAX_STEM_BYTES = 200
-"""Of a file name: LLMPerf has no limit, file systems have (255 bytes with what is added). The end tells files apart."""
+"""Longest file name. LLMPerf has no limit, but file systems have (255 bytes with the suffix). The end of the name tells
+files apart."""
 _FIELDS = (
     "inter_token_latency_s",
     "ttft_s",
@@ -35,7 +36,7 @@ _FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class LlmperfRun:
-    """What LLMPerf's command line would have been told."""
+    """Options that LLMPerf's command line would have."""
 
     model: str
     mean_input_tokens: int
@@ -53,7 +54,7 @@ class LlmperfRun:
 def llmperf_files(
     records: Sequence[RequestRecord], *, run: LlmperfRun, accounting: Accounting, load_s: float
 ) -> dict[str, str]:
-    """File name -> content, of the measured records of one arm and case. `load_s`: how long the load took."""
+    """File name -> content, for the measured records of one arm and case. `load_s`: seconds that the load took."""
     responses = [_response(record, accounting) for record in records]
     name = f"{run.stem}_summary"
     summary: dict[str, Any] = {
@@ -92,7 +93,7 @@ def llmperf_run(
 
 
 def llmperf_folder(workload: Workload, level: Level, *, variant: str, case: str) -> tuple[str, ...]:
-    """Where the two files lie in a run's folder; of several levels each has a folder of its own."""
+    """Folder of the two files in a run's folder. If there are several levels, each has a folder of its own."""
     own = (level.name,) if len(workload.levels) > 1 else ()
     return ("llmperf", variant, case, *own)
 
@@ -163,7 +164,7 @@ def _statistics(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _pairwise_sum(values: Sequence[float]) -> float:
-    """NumPy's summation order (`pairwise_sum` in its loops), so that the last digit agrees."""
+    """Sum in NumPy's order (`pairwise_sum` in its loops), so that the last digit agrees."""
     count = len(values)
     if count < 8:
         total = 0.0

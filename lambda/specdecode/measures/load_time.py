@@ -1,4 +1,4 @@
-"""How long the load took: the time that throughput, goodput and cost are divided by."""
+"""Duration of the load: throughput, goodput and cost are divided by it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from specdecode.records import RequestRecord
 
 
 def load_seconds(groups: Iterable[Sequence[RequestRecord]]) -> float:
-    """From the first send to the last end of each group (an arm's requests of one case), in seconds; groups that
-    overlap are counted once.
+    """Seconds from the first send to the last end of each group (an arm's requests of one case). Groups that overlap
+    count once.
 
-    Per process that measured: nodes, rounds and resumed sessions have monotonic clocks that cannot be compared, and a
-    pause between them is no load.
+    Each measuring process counts alone: the monotonic clocks of nodes, rounds and resumed sessions cannot be compared,
+    and a pause between them is no load.
     """
     spans: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
     for group in groups:

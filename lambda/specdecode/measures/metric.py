@@ -34,29 +34,29 @@ class NoValue(Exception):
 
 
 class Impossible(NoValue):
-    """The figure would be one that no server can reach: it is not shown, and a reader is told loudly."""
+    """The figure would be one that no server can reach. It is not shown, and the report says so in a note."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The measured requests of one arm, case and round, and what is known beside them."""
+    """Measured requests of one arm, case and round, and other facts about them."""
 
     records: Sequence[RequestRecord]
     """Without warm-up requests."""
     slo: Slo = field(default_factory=Slo)
     drafted_tokens: int | None = None
     accepted_tokens: int | None = None
-    """From the engine's counters or the answers themselves; None where neither tells."""
+    """From the engine's counters or the answers themselves. None if neither gives a count."""
     source: str = ""
-    """Which of these, or what acceptance is estimated from."""
+    """Source of these counts, or of the estimate of acceptance."""
     k: int | None = None
-    """How many tokens a step drafts: 0 without speculation, None where it is not known."""
+    """Tokens that a step drafts: 0 without speculation, None if it is not known."""
     most: MostTokens = MostTokens.K_PLUS_1
-    """What the engine yields at most for that k."""
+    """Most tokens that a step of the engine yields with that k."""
 
     @property
     def verified(self) -> int | None:
-        """How many drafts a step verifies; None where k is not known."""
+        """Drafts that a step verifies. None if k is not known."""
         return None if self.k is None else self.most.verified(self.k)
 
     @property
@@ -114,10 +114,10 @@ def output_tokens(request: RequestRecord) -> int:
 
 
 def first_chunk_tokens(request: RequestRecord, tokens: int) -> int:
-    """Tokens of the first chunk: as the server counts them, else its share of the answer's characters, one at least.
+    """Tokens of the first chunk: as the server counts them, else its share of the answer's characters, at least one.
 
-    The time of the first chunk is the time of all of them, so they are in no time per token after it: how tokens
-    fall into it must not change the pace.
+    The first chunk's time is the time of all its tokens. So they are left out of every time per token after it: the
+    pace must not depend on how many tokens the first chunk happens to hold.
     """
     first = request.chunks[0]
     if first.tokens is not None:
@@ -127,9 +127,9 @@ def first_chunk_tokens(request: RequestRecord, tokens: int) -> int:
 
 
 def waited_s(request: RequestRecord) -> float:
-    """How long the request had waited in this client when it was sent (open loop): 0 in a closed loop.
+    """Seconds that the request waited in this client before it was sent (open loop). 0 in a closed loop.
 
-    Counted into every latency, or a client that falls behind its schedule would hide the queue that it causes
+    Every latency includes them. Else a client that falls behind its schedule would hide the queue that it causes
     (coordinated omission).
     """
     return 0.0 if request.scheduled_s is None else max(0.0, request.sent_s - request.scheduled_s)

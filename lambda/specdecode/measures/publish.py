@@ -1,4 +1,4 @@
-"""CloudWatch metrics of an arm in a case, as the public sample names them, and how any metrics are sent."""
+"""CloudWatch metrics of an arm in a case, with the public sample's names; and how metrics are sent."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Dimensions = list[dict[str, str]]
 
 
 def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> list[Dimensions]:
-    """Sets of dimensions of an arm, case and level; `variant`, `case`: their labels.
+    """Sets of dimensions of an arm, case and level. `variant` and `case` are their labels.
 
-    The public sample's two, and with the experiment; of several levels each also with its own `Load`, and the sample's
-    are of the first.
+    The first set is the public sample's; the second adds the experiment. If there are several levels, each also has
+    sets with its own `Load`, and the sample's sets are of the first level.
     """
     levels = experiment.workload.levels
     sample = [{"Name": "Variant", "Value": variant}, {"Name": "TestCase", "Value": case}]
@@ -41,9 +41,9 @@ def places(experiment: Experiment, *, variant: str, case: str, level: Level) -> 
 
 
 def metric_data(measured: Measured, *, accounting: Accounting, places: Sequence[Dimensions]) -> list[Datum]:
-    """One arm, case and level with each set of dimensions. Timestamp: the wall clock of its last answer.
+    """Data of one arm, case and level, with each set of dimensions. The timestamp is the wall clock of its last answer.
 
-    Goodput and GoodRequests (share of all requests) are there where a service-level objective is asked for.
+    Goodput and GoodRequests (share of all requests) are included if the experiment has a service-level objective.
     """
     block, arm = measured.block, measured.arm
     figures = [accounting.figures(record) for record in block.completed]
@@ -82,7 +82,7 @@ def _counted(values: Sequence[float]) -> Iterator[dict[str, list[float]]]:
 
 
 def problems(datum: Datum) -> list[str]:
-    """Why CloudWatch would refuse the datum; it refuses the whole call for one bad value."""
+    """Why CloudWatch would refuse the datum, else None. One bad value makes it refuse the whole call."""
     found = [f"{datum['MetricName']}: no value"] if not datum["Values"] else []
     for value in datum["Values"]:
         if not math.isfinite(value) or abs(value) > _LARGEST:
@@ -110,7 +110,7 @@ def calls(data: Iterable[Datum]) -> Iterator[list[Datum]]:
 
 
 def publish(data: Iterable[Datum], *, namespace: str, client: Any) -> list[str]:
-    """Send the data to CloudWatch (`client`: boto3's); what went wrong, in words. Raises nothing of CloudWatch's."""
+    """Send the data to CloudWatch with boto3's `client`. Returns errors in words; raises no error of CloudWatch's."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     wrong: list[str] = []

@@ -1,7 +1,4 @@
-"""When enough was measured: an interval short enough, or one that cannot say anything else any more.
-
-Why it is so: ADR 62.
-"""
+"""When a case has enough requests: its interval is short enough, or its verdict cannot change any more (ADR 62)."""
 
 from __future__ import annotations
 
@@ -12,13 +9,13 @@ from specdecode.measures.student import LogMean, over_prompts
 from specdecode.measures.units import Asked, differences
 
 RELEVANT = 1.05
-"""A speed-up nearer to 1 than this, either way, makes no difference to anybody: the margin of the equivalence test."""
+"""A speed-up nearer to 1 than this, either way, is not relevant: the margin of the equivalence test."""
 GROWTH = 1.25
-"""Requests at a look over those at the look before: looks cost the time in which a load grows and ends."""
+"""Requests at a look / requests at the look before. Each look costs the time in which a load starts and ends."""
 
 
 def looks(fewest: int, most: int, step: int) -> Iterator[int]:
-    """Numbers of requests after which to look: `fewest` first, `most` last, `step` apart at least."""
+    """Numbers of requests after which to look: `fewest` first, `most` last, at least `step` apart."""
     at = min(fewest, most)
     while at < most:
         yield at
@@ -27,14 +24,18 @@ def looks(fewest: int, most: int, step: int) -> Iterator[int]:
 
 
 def difference(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> LogMean | None:
-    """Log speed-up of `other`, before the last look, over the prompts that both have: prompt -> ln(tokens/s)."""
+    """Log speed-up of `other` before the last look, over the prompts that both arms have. The arguments map prompt ->
+    ln(tokens/s).
+    """
     found = differences(base, other)
     return over_prompts(found)._replace(early=True) if found else None
 
 
 def settled(found: LogMean | None, precision: float) -> str | None:
-    """Why more requests are not needed: the whole interval says pays, costs or no relevant difference, or it reaches no
-    further than `precision` (0.05: 5%) to either side. None: they are.
+    """Why no more requests are needed, or None.
+
+    The whole interval says pays, costs or no relevant difference; or it reaches no further than `precision` (0.05: 5%)
+    to either side.
     """
     interval = found.interval() if found else None
     if interval is None:

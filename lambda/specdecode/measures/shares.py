@@ -9,9 +9,7 @@ SIGNIFICANT = 0.025
 
 
 def shares_differ(good: int, of: int, other_good: int, other_of: int) -> bool:
-    """Whether chance alone gives so uneven a split of the good among the two in less than 2.5% of the cases, on each
-    side.
-    """
+    """Whether chance alone gives so uneven a split in less than 2.5% of the cases, on each side."""
     if good * other_of < other_good * of:
         good, of, other_good, other_of = other_good, other_of, good, of
     whole = good + other_good

@@ -17,22 +17,23 @@ from typing import NamedTuple
 from specdecode.measures.distribution import mean, stddev
 
 ASSUMED_DF = 10.0
-"""Degrees of freedom that an assumed spread between runs counts as: as many as eleven more runs would bring."""
+"""Degrees of freedom of an assumed spread between runs: those of eleven more runs."""
 CONFIDENCE = 0.95
-"""What an interval is said to hold."""
+"""Confidence of an interval, as reports state it."""
 NOMINAL = 0.96
 """Level of the Student's t behind it, at the end of a measurement. Timing noise is not normal; if it were, 95% would
 say "pays" or "costs" of two equal arms in 5% of the runs. With this level it is 4%, and at most 5% of what was
 simulated (docs/metrics.md)."""
 EARLY = 0.01
-"""Chance of an interval that is wrong at any look before the last one. Together with the last one's it is at most
-EARLY + 1 - NOMINAL (union bound)."""
+"""Probability that an interval is wrong at any look before the last one. With the last look's it is at most EARLY + 1 -
+NOMINAL (union bound)."""
 PRIOR_VARIANCE = 1.0
-"""Of the effect that looks before the last one are made for: a mean log ratio as large as its standard deviation."""
+"""Variance of the effect's prior in looks before the last one: a mean log ratio about as large as its standard
+deviation."""
 
 
 PROMPTS_FOR_SKEWNESS = 12
-"""From so many prompts on their own skewness is heeded: of fewer it is chance."""
+"""Least number of prompts from which their skewness is used: with fewer it is chance."""
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
@@ -105,12 +106,12 @@ class LogMean(NamedTuple):
     df: float
     n: int
     early: bool = False
-    """Measuring ended because of what was seen: the interval is one that may be looked at after every request."""
+    """True if measuring ended early: the interval then holds at every look."""
     skew: float = 0.0
-    """Of the values, where the interval should heed it."""
+    """Skewness of the values, if the interval should use it, else 0."""
 
     def interval(self, confidence: float = NOMINAL) -> tuple[float, float] | None:
-        """The ratio's confidence interval, or None where n is too small for one."""
+        """The ratio's confidence interval, or None if n is too small for one."""
         if self.df <= 0:
             return None
         t = anytime_errors(self.n, self.df) if self.early else t_quantile(0.5 + confidence / 2.0, self.df)
@@ -154,7 +155,7 @@ def anytime_errors(n: int, df: float) -> float:
 
 
 def _exp(x: float) -> float:
-    """E to the x, held between 1e-130 and 1e130: what is beyond is no ratio of anything, and must not overflow."""
+    """E to the x, limited to 1e-130 .. 1e130: a value beyond is no ratio of anything, and must not overflow."""
     return math.exp(max(-300.0, min(300.0, x)))
 
 
@@ -200,9 +201,10 @@ def combine(parts: Sequence[LogMean], weights: Sequence[float]) -> LogMean:
 
 
 def with_shared(found: LogMean, shared: LogMean) -> LogMean:
-    """`found` with a noise of mean 0 that all its values share, so that their spread does not show it. As it is where
-    it has no interval. One that was looked at early has the variance that gives the same interval at the end; the sum
-    has the third cumulant of its values.
+    """`found` with a noise of mean 0 that all its values share, and that their spread does not show.
+
+    Unchanged if it has no interval. If measuring ended early, the variance is the one that gives the same interval at
+    the end. The sum keeps the third cumulant of the values.
     """
     own = found
     if found.early and found.df > 0:

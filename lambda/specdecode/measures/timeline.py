@@ -1,4 +1,4 @@
-"""A run as it went: when each arm was loaded with which case, and how its requests went."""
+"""The course of a run: when each arm was loaded with which case, and how its requests ended."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from specdecode.measures.distribution import Count
 from specdecode.records import RequestRecord
 
 SHOWN = 60
-"""Most requests of a stretch that are kept one by one: failed ones first (half at most), of the rest every nth."""
+"""Most requests of a stretch that are kept one by one: failed ones first (half at most), then
+every nth of the others."""
 ALL_SHOWN = 4000
-"""Most requests of a run that are kept one by one, but two of each stretch."""
+"""Most requests of a run that are kept one by one; but at least two of each stretch."""
 
 
 class Sent(Frozen):
     """One request."""
 
     at_s: float
-    """When it was sent, seconds after its stretch began."""
+    """Seconds from the beginning of its stretch until it was sent."""
     took_s: float
-    """Until its answer's end, or its failure."""
+    """Seconds until its answer's end, or its failure."""
     failed: str | None = None
     """Kind of error."""
 
@@ -32,17 +33,17 @@ class Stretch(Frozen):
     variant: str
     case: str
     unit: Count = 0
-    """Which part of a run on several nodes; 0 of a run on one node."""
+    """Number of the run's part on its node; 0 for a run on one node."""
     round: Count
     session: Count
-    """Which process of the run measured it: each wave, a resumed run and a restarted pod have one."""
+    """Number of the measuring process: each wave, resumed run and restarted pod has its own."""
     began: float
     """Wall clock, seconds since the epoch. Processes of a run share no other clock."""
     seconds: float
     requests: Count
     failed: Count
     shown: tuple[Sent, ...]
-    """Some of its requests, in the order sent; all of few."""
+    """Some of its requests, in the order sent. All if they are few."""
 
 
 def timeline(records: Iterable[RequestRecord]) -> tuple[Stretch, ...]:

@@ -1,4 +1,4 @@
-"""Whether the clients of a level loaded together: what no single client's times can tell."""
+"""Whether the clients of a level loaded at the same time. No single client's times can show that."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable, Sequence
 from specdecode.records import RequestRecord
 
 APART_SHARE = 0.05
-"""Share of a level's time in which not all of its clients had requests under way, above which the level is doubtful.
-Its throughput, which is divided by the whole time, may be too small by as much. Of one client the last requests of a
-level run beside fewer others, too: that is no doubt of this kind, and is in every level."""
+"""Share of a level's time in which not all clients had requests under way, above which the level is doubtful. Its
+throughput is divided by the whole time, so it may be too small by that share. With one client the last requests run
+beside fewer others too; every level has that, and it is no doubt of this kind."""
 Key = tuple[str, str, int, int, str]
 """Variant, case, unit, round and level."""
 
 
 def apart(records: Iterable[RequestRecord]) -> list[str]:
-    """Of each arm, case, round and level whose clients did not load together: how, in a sentence."""
+    """A sentence for each arm, case, round and level whose clients did not load together."""
     groups: dict[Key, list[RequestRecord]] = defaultdict(list)
     for record in records:
         if record.clients > 1 and not record.warmup:
@@ -45,9 +45,10 @@ def _why(records: Sequence[RequestRecord]) -> str:
 
 
 def apart_share(records: Sequence[RequestRecord], clients: int) -> float:
-    """Share of the time in which some of `clients` had requests under way and not all. One arm, case, round and level.
+    """Share of the time in which some but not all of `clients` had requests under way.
 
-    A client counts from its first send to its last end in a session: one that was started again is another session.
+    `records` are those of one arm, case, round and level. A client counts from its first send to its last end in a
+    session; after a restart it has another session.
     """
     sessions: dict[int, dict[int, tuple[float, float]]] = defaultdict(dict)
     for record in records:

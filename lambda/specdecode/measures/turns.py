@@ -1,5 +1,5 @@
-"""Conversations by turn: a later turn's prompt holds all that was said, so that its first token takes longer, or not
-where the server has the beginning in its prefix cache.
+"""Conversations by turn. The prompt of a later turn holds all earlier turns, so its first token takes longer, unless
+the server has them in its prefix cache.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from specdecode.records import RequestRecord
 
 
 class TurnFigures(Frozen):
-    """The completed requests of one arm and case that are the same turn of their conversations."""
+    """Completed requests of one arm and case that are the same turn of their conversations."""
 
     turn: Count
     """From 1."""
     ttft: Summary
     """Seconds to the first token."""
     prompt_tokens: float | None = None
-    """Mean, as the server counts them; None where it does not."""
+    """Mean prompt tokens by the server's count. None if it gives none."""
     cached_tokens: float | None = None
-    """Mean of those that it had in its prefix cache; None where it does not say so of every request."""
+    """Mean prompt tokens from the prefix cache. None unless the server gives them for every request."""
 
 
 def by_turn(records: Sequence[RequestRecord]) -> tuple[TurnFigures, ...]:
-    """Empty where no prompt has a second turn."""
+    """Figures of each turn. Empty if no prompt has a second turn."""
     if not any(record.turn for record in records):
         return ()
     groups: dict[int, list[tuple[RequestRecord, float]]] = defaultdict(list)

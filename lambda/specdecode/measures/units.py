@@ -1,4 +1,4 @@
-"""What one observation of a comparison is: a prompt, or a conversation with all its turns."""
+"""The unit of observation of a comparison: a prompt, or a conversation with all its turns."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ class Asked(NamedTuple):
     """What a request asks."""
 
     conversation: int
-    """Index of its first request; a prompt of its own is a conversation of one turn."""
+    """Index of its first request. A prompt without further turns is a conversation of one turn."""
     turn: int
     prompt: str = ""
-    """Its id in its set, which is sent again where more requests are measured than the set has; else empty."""
+    """Id of the prompt in its set. A set is sent again if more requests are measured than it has. Empty for a prompt of
+    no set."""
     unit: int = 0
-    """Which part of a run on several nodes asked it: what two nodes answered is never compared."""
+    """Number of the run's part on its node. Answers of two nodes are never compared."""
 
 
 def asked(record: RequestRecord) -> Asked:
-    """Equal in two records of the same request on the same node, of any arm and round."""
+    """The key of a record: equal for the same request on the same node, in any arm and round."""
     return Asked(record.index - record.turn, record.turn, record.prompt_id or "", record.unit)
 
 
 def differences(base: Mapping[Asked, float], other: Mapping[Asked, float]) -> list[float]:
-    """`other` minus `base` of each prompt that both have, in the order in which they are asked; of a conversation the
-    mean over its turns, which are not independent of each other, and of a prompt that is asked again the mean over
-    all times and nodes: repeating it is no more evidence. Where one prompt is all there is, its repetitions are all
-    there is.
+    """`other` minus `base` for each prompt that both have, in the order in which they are asked.
+
+    The turns of a conversation depend on each other, so they are averaged. A prompt that is asked again is averaged
+    over all times and nodes, since repeating it is no more evidence. If there is only one prompt, its repetitions are
+    the observations.
     """
     both = sorted(base.keys() & other.keys())
     by_id = len({key.prompt for key in both}) > 1

@@ -1,15 +1,13 @@
-"""Which (draft, k) to compile next, when to stop, and what the rest can gain at most.
+"""Which (draft, k) to compile next, when to stop, and how much the remaining arms can gain.
 
-A compile on Trainium2 takes the better part of an hour, a measurement minutes: what is saved is compiles. The advisor
-holds, for every draft, a belief about the logarithm of the speed-up at every k: the calibrated model (theory.py) as its
-mean, and a Gaussian process for what the model does not know (acceptance that falls with the position, prompts that
-differ, steps whose cost jumps). It proposes the candidate with the largest expected improvement over the best arm
-measured so far and stops when that is not worth a compile (Jones, Schonlau, Welch 1998, "Efficient global
-optimization"). Arms that cannot be told from the best by then are worth measuring again, which needs no compile.
+A compile on Trainium2 takes most of an hour, a measurement minutes. So the advisor saves compiles. For every draft it
+holds a belief about the logarithm of the speed-up at every k: the calibrated model (theory.py) is its mean, and a
+Gaussian process describes what the model does not know (acceptance that falls with the position, prompts that differ,
+steps whose cost jumps). It proposes the candidate with the largest expected improvement over the best measured arm. It
+stops if that is not worth a compile (Jones, Schonlau, Welch 1998, "Efficient global optimization"). Then arms that may
+equal the best are worth another measurement, which needs no compile.
 
-Its error against simulated sweeps that break its model is measured by benchmarks/advisor.py.
-
-Why it is so: ADR 82.
+benchmarks/advisor.py measures its error against simulated sweeps that break its model. See ADR 82.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from specdecode.speculation.gaussian import posterior
 from specdecode.speculation.theory import acceptance_from_tokens, speedup
 
 NOISE = 0.03
-"""Relative standard error of a measured speed-up where the observation does not say."""
+"""Relative standard error of a measured speed-up, if the observation has none."""
 WORTH = 0.003
 """Expected improvement of the log speed-up below which another compile is not worth its hour."""
 MOST_MEASUREMENTS = 5
@@ -34,14 +32,15 @@ REACH = 1.645
 
 PRIOR_C, SPREAD_C = 0.06, 0.05
 PRIOR_V, SPREAD_V = 0.2, 0.15
-"""What c and v usually are, and how far off that may be; it only decides what measurements leave open."""
+"""Usual values of c and v, and their standard deviations. They only decide what measurements leave open."""
 PRIOR_A, SPREAD_STEP = 0.8, 0.05
-"""Acceptance before any measurement; relative error of a step's duration in the ridge that separates c from v."""
+"""Acceptance before any measurement; and relative error of a step's duration in the ridge regression that separates c
+from v."""
 LEVEL_UNSEEN, LEVEL_SEEN = 0.30, 0.05
 SMOOTH, LENGTH = 0.06, 4.0
 JUMP = 0.015
 """Standard deviations (log speed-up) of what the model does not know: a level for a draft that was never measured, or
-was; a smooth part over LENGTH values of k; and a random walk of JUMP per k for steps whose cost jumps."""
+was measured; a smooth part over LENGTH values of k; and a random walk of JUMP per k, for steps whose cost jumps."""
 
 
 class Candidate(NamedTuple):
@@ -57,14 +56,14 @@ class Observation(NamedTuple):
     draft: str
     k: int
     speedup: float
-    """Of decoding, over the arm without speculation."""
+    """Speed-up of decoding over the arm without speculation."""
     tokens_per_step: float
     error: float = NOISE
     """Relative standard error of the speed-up."""
 
 
 class Belief(NamedTuple):
-    """What is thought of one candidate's speed-up."""
+    """Belief about one candidate's speed-up."""
 
     candidate: Candidate
     speedup: float
@@ -81,15 +80,15 @@ class Advice(NamedTuple):
     compile_next: Candidate | None
     """None: stop."""
     best: Candidate | None
-    """Best arm measured so far; None: none is faster than plain decoding."""
+    """Best arm measured so far. None: no arm is faster than plain decoding."""
     best_speedup: float
     remaining_gain: float
-    """What the unmeasured candidates can gain over the best at most, as a ratio - 1 (one-sided 95%)."""
+    """Most that the unmeasured candidates can gain over the best, as a ratio - 1 (one-sided 95%)."""
     reason: str
     beliefs: tuple[Belief, ...]
-    """Of the unmeasured candidates, the most promising first."""
+    """Beliefs about the unmeasured candidates, the most promising first."""
     measure_again: tuple[Candidate, ...] = ()
-    """When it says stop: compiled arms (the best among them) that one more measurement might reorder."""
+    """If the advice is to stop: compiled arms (the best among them) whose order one more measurement might change."""
 
 
 def advise(
@@ -199,7 +198,7 @@ def believe(
 
 
 def _best(believed: dict[Candidate, tuple[float, float]], measured: set[Candidate]) -> tuple[Candidate | None, float]:
-    """Best measured arm by its posterior mean, the smaller k on a tie, and its speed-up (1 for none)."""
+    """Best measured arm by its posterior mean (the smaller k on a tie), and its speed-up. 1 if there is none."""
     known = {candidate: math.exp(believed[candidate][0]) for candidate in measured if candidate in believed}
     top = max(known.values(), default=1.0)
     if top <= 1.0:
@@ -211,7 +210,9 @@ def _best(believed: dict[Candidate, tuple[float, float]], measured: set[Candidat
 def _rivals(
     believed: dict[Candidate, tuple[float, float]], observations: Sequence[Observation], best: Candidate | None
 ) -> tuple[Candidate, ...]:
-    """The best arm and those within one standard deviation of it, where there are any, if seldom measured."""
+    """The best arm and the arms within one standard deviation of it that were seldom measured.
+    Empty if there are none.
+    """
     if best is None:
         return ()
     times = Counter(Candidate(item.draft, item.k) for item in observations)

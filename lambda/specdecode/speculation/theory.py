@@ -29,9 +29,9 @@ def expected_tokens(a: float, n: int) -> float:
 
 
 def speedup(a: float, k: int, c: float, v: float = 0.0, *, most: MostTokens) -> float:
-    """S = E / (1 + k c + v); 1 for k = 0, where nothing is drafted and nothing verified.
+    """S = E / (1 + k c + v). 1 for k = 0: nothing is drafted and nothing verified.
 
-    The draft runs k times on either kind of engine: `most` changes E and not the cost.
+    The draft runs k times on either kind of engine, so `most` changes E and not the cost.
     """
     return 1.0 if k == 0 else expected_tokens(a, most.verified(k)) / (1.0 + k * c + v)
 

@@ -165,8 +165,8 @@ def advise_batch(
 
 
 def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
-    """Next step of an adaptive sweep: a compile if one is worth it; else another measurement of an arm that may be the
-    best; else nothing.
+    """Next step of an adaptive sweep: a compile if one is worth it, else another measurement of an arm that may be the
+    best, else nothing.
 
     `comparisons`: one for each measured step, from that step's records alone. `lost`: arms that cannot be compiled or
     served. Several loads count alike: a step must be worth it on average over them.

@@ -41,7 +41,7 @@ class LevelNoise(NamedTuple):
 
 
 def level_noise(levels: Sequence[Gains]) -> LevelNoise:
-    """The noise between rounds if a level has two rounds; else around a smooth curve if there are five levels; else
+    """The noise between rounds if a level has two rounds, else around a smooth curve if there are five levels, else
     assumed.
 
     The spread of rounds or residuals contains some noise of single requests too, so that noise counts twice. Prompts

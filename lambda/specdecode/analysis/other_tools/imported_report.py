@@ -43,7 +43,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
     """Compare imported arms. The first is the baseline of all others.
 
     A token count above what the server was asked for comes from another tokenizer. It is corrected, and with it
-    throughput and time per output token. If the files list the single requests, they are compared by Welch's t; else
+    throughput and time per output token. If the files list the single requests, they are compared by Welch's t, else
     medians, with a standard error from the interquartile range.
     """
     case = CASE if all(arm.tool == LLMPERF for arm, _ in arms) else OTHER

@@ -85,7 +85,7 @@ class Drawn:
 
     @property
     def sampled(self) -> str:
-        """A sentence if the charts have fewer points than there were requests; else empty."""
+        """A sentence if the charts have fewer points than there were requests, else empty."""
         most = max((arm.completed for arm in self._comparison.arms), default=0)
         return f"Of more than {SAMPLES} requests, {SAMPLES} quantiles are drawn." if most > SAMPLES else ""
 

@@ -150,7 +150,7 @@ class Comparison(Frozen):
 
     @property
     def objectives_compared(self) -> tuple[Objective, ...]:
-        """`objective`, if all arms were measured on one node; else empty, since arms on different nodes cannot be
+        """`objective`, if all arms were measured on one node, else empty, since arms on different nodes cannot be
         compared.
         """
         return () if self.parts else self.objective

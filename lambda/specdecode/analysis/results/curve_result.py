@@ -124,7 +124,7 @@ class Schedule(Frozen):
 
     @property
     def paste(self) -> str:
-        """Keys for vLLM's `--speculative-config`; empty where the engine's k is fixed, or none is worth it.
+        """Keys for vLLM's `--speculative-config`. Empty if the engine's k is fixed, or none is worth it.
 
         Form: `[first, last, k]`, both ends included (vLLM, docs/features/speculative_decoding/
         dynamic_speculative_decoding.md, 0.25 and later).

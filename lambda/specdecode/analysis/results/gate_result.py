@@ -50,7 +50,7 @@ class Gate(Frozen):
 
     @property
     def outcome(self) -> Decision:
-        """Failed if a check failed; else cannot tell if a check cannot tell; else passed."""
+        """Failed if a check failed. Else cannot tell if a check cannot tell. Else passed."""
         outcomes = {check.outcome for check in self.checks}
         return next(
             (each for each in (Decision.FAILED, Decision.CANNOT_TELL) if each in outcomes),

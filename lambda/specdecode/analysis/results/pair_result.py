@@ -60,7 +60,7 @@ class GroupResult(Frozen):
     reason: str
     settle: str = ""
     speedups: tuple[Estimate, ...]
-    """Speed-ups. They have an interval over prompt types if there are enough types; else they describe the measured
+    """Speed-ups. They have an interval over prompt types if there are enough types, else they describe the measured
     types only."""
     range: TypeRange | None
     next: tuple[float, float] | None

@@ -34,7 +34,7 @@ def _beside(experiment: Experiment, item: Published, arms: Arms) -> str:
 
 
 def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
-    """Known values of the published run, each with this experiment's value if it is another one; else ""."""
+    """Known values of the published run, each with this experiment's value if it is another one, else ""."""
     variants = {variant.name: variant for variant in experiment.variants}
     arm = variants.get(item.variant)
     model = experiment.target_of(arm).id if arm else experiment.target.id

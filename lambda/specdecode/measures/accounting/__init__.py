@@ -1,4 +1,4 @@
-"""Token accounting: four ways to count, so that a figure can be laid beside anyone's."""
+"""Token accounting: four ways to count tokens, so that a figure can be compared with other tools' figures."""
 
 from specdecode.measures.accounting.base import MODES, Accounting, Figures, Mode, Retokenize
 from specdecode.measures.accounting.llmperf import LlmperfAccounting
@@ -6,7 +6,7 @@ from specdecode.measures.accounting.usage import UsageAccounting
 
 
 def accounting_of(mode: Mode, *, retokenize: Retokenize | None = None) -> Accounting:
-    """The accounting of that name; `retokenize` matters to LLMPerf's two only."""
+    """The accounting with that name. Only LLMPerf's two modes use `retokenize`."""
     if mode in ("usage", "vllm"):
         return UsageAccounting(mode)
     return LlmperfAccounting(patched=mode == "neuron", retokenize=retokenize)

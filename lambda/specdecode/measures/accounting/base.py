@@ -34,6 +34,6 @@ class Accounting(Protocol):
 
     @property
     def description(self) -> str:
-        """What it counts and divides by, for every artefact that shows its figures."""
+        """What the mode counts and divides by, for every artefact that shows its figures."""
 
     def figures(self, request: RequestRecord) -> Figures: ...

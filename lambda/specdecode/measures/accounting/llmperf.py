@@ -56,7 +56,9 @@ class LlmperfAccounting:
 
 
 def _content(request: RequestRecord) -> tuple[list[float], float, str]:
-    """LLMPerf's `time_to_next_token` (its first entry is the TTFT), TTFT and text: reasoning does not exist for it."""
+    """LLMPerf's `time_to_next_token` (its first entry is the TTFT), TTFT and text. Reasoning is left out, since LLMPerf
+    does not read it.
+    """
     gaps: list[float] = []
     pieces: list[str] = []
     before = ttft = 0.0

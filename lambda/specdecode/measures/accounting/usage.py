@@ -1,4 +1,4 @@
-"""The server's own token counts: the default's pace, and vLLM's."""
+"""The server's own token counts: the default way, and vLLM's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DESCRIPTIONS: dict[Mode, str] = {
 
 
 class UsageAccounting:
-    """Both modes; they differ in the tokens of the first chunk, which vLLM takes for one."""
+    """Both modes. They differ in the tokens of the first chunk: vLLM assumes one."""
 
     def __init__(self, mode: Mode = "usage") -> None:
         self.mode: Mode = mode

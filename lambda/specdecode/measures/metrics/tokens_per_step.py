@@ -40,7 +40,9 @@ class TokensPerStep(RequestMetric):
 
 
 def mean_tokens_per_step(block: Block) -> float:
-    """Over all steps of the completed requests. Raises NoValue, and Impossible above what the arm's engine can give."""
+    """Mean over all steps of the completed requests. Raises NoValue, and Impossible if it is above what the arm's
+    engine can give.
+    """
     tokens = steps = 0.0
     for record in block.completed:
         if len(record.chunks) > 1:
@@ -67,7 +69,9 @@ def _drafts(block: Block) -> str:
 
 
 def histogram(requests: Iterable[RequestRecord]) -> dict[int, int]:
-    """Tokens in a chunk -> how many chunks, without the first of each answer; empty where the server does not say."""
+    """Tokens in a chunk -> number of such chunks, without the first chunk of each answer. Empty if the server does not
+    count tokens by chunk.
+    """
     counts = Counter(
         chunk.tokens
         for request in requests
