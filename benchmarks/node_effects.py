@@ -45,8 +45,17 @@ WITHIN = 0.03
 class Nodes:
     """So many nodes, and what each measured of the baseline: logarithms of tokens per second, one a prompt."""
 
-    def __init__(self, rng: random.Random, *, nodes: int, spread: float, share: float, noise: float = NOISE) -> None:
-        self._rng, self._noise, self._arms = rng, noise, spread * share
+    def __init__(
+        self,
+        rng: random.Random,
+        *,
+        nodes: int,
+        spread: float,
+        share: float,
+        noise: float = NOISE,
+        prompts: int = PROMPTS,
+    ) -> None:
+        self._rng, self._noise, self._prompts, self._arms = rng, noise, prompts, spread * share
         self._speeds = [rng.gauss(0.0, spread) for _ in range(nodes)]
         self.baseline = [self._requests(speed) for speed in self._speeds]
         self.shared = between([mean(each) for each in self.baseline])
@@ -56,7 +65,7 @@ class Nodes:
         return self._requests(self._speeds[node] + math.log(speedup) + self._rng.gauss(0.0, self._arms))
 
     def _requests(self, centre: float) -> list[float]:
-        return [centre + self._rng.gauss(0.0, self._noise) for _ in range(PROMPTS)]
+        return [centre + self._rng.gauss(0.0, self._noise) for _ in range(self._prompts)]
 
 
 def gain(base: list[float], arm: list[float]) -> LogMean:

@@ -160,7 +160,7 @@ class SpecDecodeStack(ProjectStack):
             schedule = RunSchedule(self, "Schedule", run=scheduled, state_machine=pipeline.state_machine)
             schedule.node.add_dependency(teardown)  # deleted before it: no run starts while it ends those that go on
             alarms += schedule.alarms
-        results = ResultAlarms(self, "ResultAlarms", state_machine=pipeline.state_machine)
+        results = ResultAlarms(self, "ResultAlarms")
         dashboard = Dashboard(
             self,
             "Dashboard",

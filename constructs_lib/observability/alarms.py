@@ -1,10 +1,9 @@
-"""Alarms on runs and results. The pipeline has the alarms on the watchdog and on idle nodes."""
+"""Alarms on results. The pipeline has the alarms on runs that fail, on the watchdog and on idle nodes."""
 
 from __future__ import annotations
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cw
-from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 from specdecode import names
 
@@ -24,45 +23,16 @@ def described(what: str, *, runbook: str) -> str:
 
 
 class ResultAlarms(Construct):
-    """`alarms`: a run that failed, a block with failed requests, a speed-up that fell since the last good run.
+    """`alarms`: a block with failed requests, a speed-up that fell since the last good run.
 
-    The last two use Metrics Insights: the arms and test cases of future experiments are not known here, and an alarm
+    Both use Metrics Insights: the arms and test cases of future experiments are not known here, and an alarm
     cannot watch a SEARCH.
     """
 
-    def __init__(self, scope: Construct, id: str, *, state_machine: sfn.IStateMachine) -> None:
+    def __init__(self, scope: Construct, id: str) -> None:
         super().__init__(scope, id)
         period = Duration.minutes(5)
-        failed = cw.MathExpression(
-            expression="SUM(METRICS())",
-            label="Runs that did not succeed",
-            period=period,
-            using_metrics={
-                name: cw.Metric(
-                    namespace="AWS/States",
-                    metric_name=metric,
-                    dimensions_map={"StateMachineArn": state_machine.state_machine_arn},
-                    statistic="Sum",
-                    period=period,
-                )
-                for name, metric in (
-                    ("failed", "ExecutionsFailed"),
-                    ("timedout", "ExecutionsTimedOut"),
-                    ("aborted", "ExecutionsAborted"),
-                )
-            },
-        )
         self.alarms = [
-            self._alarm(
-                "RunFailed",
-                metric=failed,
-                threshold=0,
-                operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                description=described(
-                    "A run failed, timed out or was stopped.",
-                    runbook="`specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
-                ),
-            ),
             self._alarm(
                 "RequestErrors",
                 metric=_insights("MAX", "ErrorRate", period),

@@ -17,6 +17,7 @@ from constructs_lib.observability.alarms import described
 
 NAMESPACE = "SpecDecode/Operations"
 HEARTBEAT = "WatchdogHeartbeat"
+RUNS_FAILED = "RunsFailed"
 PERIOD = Duration.minutes(WATCHDOG_PERIOD_MINUTES)
 POOL = "NodePool"
 """Dimension of the metrics of one pool (specdecode.steps.reconciled)."""
@@ -31,7 +32,7 @@ class WatchdogSchedule(Construct):
     `missing_heartbeat`: the alarm for no heartbeat in fifteen minutes. Missing data counts as breaching, so a first
     heartbeat must be sent before this alarm is created.
     `alarms`: that one; for each pool, a node that no run holds for fifteen minutes; a run that has held a node for
-    longer than `longest_run_hours`; something that the watchdog could not do.
+    longer than `longest_run_hours`; a run that ended badly; something that the watchdog could not do.
     """
 
     def __init__(
@@ -51,19 +52,28 @@ class WatchdogSchedule(Construct):
             self.missing_heartbeat,
             *(self._node_without_lease(pool) for pool in pools),
             self._stuck_run(longest_run_hours, ours=bool(pools)),
+            self._run_failed(),
             self._problems(),
         ]
 
     def _call(self, function: lambda_.IFunction, state_machine: sfn.IStateMachine) -> None:
-        # The event of an execution's end would carry the execution's whole input; the watchdog needs none of it.
-        nothing = events.RuleTargetInput.from_object({})
-        target = targets.LambdaFunction(function, event=nothing, retry_attempts=2, max_event_age=Duration.minutes(15))
+        # The event of an execution's end would carry the execution's whole input; the watchdog needs its name alone.
+        nothing, name = {}, {"ended": events.EventField.from_path("$.detail.name")}
+        on_schedule, at_end = (
+            targets.LambdaFunction(
+                function,
+                event=events.RuleTargetInput.from_object(given),
+                retry_attempts=2,
+                max_event_age=Duration.minutes(15),
+            )
+            for given in (nothing, name)
+        )
         events.Rule(
             self,
             "Schedule",
             description="The pipeline's watchdog, which alone suffices to release capacity",
             schedule=events.Schedule.rate(PERIOD),
-            targets=[target],
+            targets=[on_schedule],
         )
         events.Rule(
             self,
@@ -77,7 +87,7 @@ class WatchdogSchedule(Construct):
                     "status": ["FAILED", "TIMED_OUT", "ABORTED"],
                 },
             ),
-            targets=[target],
+            targets=[at_end],
         )
 
     def _no_heartbeat(self) -> cw.Alarm:
@@ -117,6 +127,22 @@ class WatchdogSchedule(Construct):
             threshold=hours * 3600,
             periods=1,
             missing=cw.TreatMissingData.IGNORE,
+        )
+
+    def _run_failed(self) -> cw.Alarm:
+        """The watchdog counts runs by their names. The state machine's own metrics count each unit too."""
+        return self._alarm(
+            "RunFailed",
+            metric=RUNS_FAILED,
+            statistic="Sum",
+            description=described(
+                "A run failed, timed out or was stopped.",
+                runbook="`specdecode diagnose RUN_ID` shows the cause; capacity is released already.",
+            ),
+            operator=cw.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            periods=1,
+            missing=cw.TreatMissingData.NOT_BREACHING,
         )
 
     def _problems(self) -> cw.Alarm:

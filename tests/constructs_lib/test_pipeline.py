@@ -307,6 +307,18 @@ def test_the_watchdog_runs_on_a_schedule_and_at_every_bad_end(resources):
     assert len(pattern["detail"]["stateMachineArn"]) == 1
 
 
+def test_a_run_that_ends_badly_rings_once_by_its_name_and_not_for_each_unit(resources):
+    """Units are executions of the same machine, so that its own metrics would count a failed unit and its run."""
+    (at_end,) = [rule for rule in of_type(resources, "AWS::Events::Rule").values() if "EventPattern" in rule]
+    (target,) = at_end["Targets"]
+    assert target["InputTransformer"]["InputPathsMap"] == {"detail-name": "$.detail.name"}
+    assert target["InputTransformer"]["InputTemplate"] == '{"ended":<detail-name>}'
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm").values()
+    assert not any("AWS/States" in json.dumps(alarm) for alarm in alarms)
+    (alarm,) = [each for each in alarms if each["MetricName"] == "RunsFailed"]
+    assert (alarm["Statistic"], alarm["Threshold"], alarm["TreatMissingData"]) == ("Sum", 0, "notBreaching")
+
+
 def test_the_machine_logs_and_traces(resources):
     (machine,) = of_type(resources, "AWS::StepFunctions::StateMachine").values()
     assert machine["StateMachineType"] == "STANDARD"

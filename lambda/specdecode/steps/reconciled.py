@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from specdecode import names
 from specdecode.steps.runtime import Runtime
 
 POOL = "NodePool"
@@ -41,10 +42,15 @@ class Reconciled(BaseModel):
     """What could not be done, each with its reason."""
 
 
-def publish(rt: Runtime, found: Reconciled, *, beats: bool) -> None:
-    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about."""
+def publish(rt: Runtime, found: Reconciled, *, beats: bool, failed: str) -> None:
+    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about.
+
+    `failed`: the execution that has just ended badly, or empty. A unit that failed is not counted: its run fails too,
+    once all its units have ended.
+    """
     counts = {
         "WatchdogHeartbeat": 1 if beats else None,
+        "RunsFailed": 1 if failed and names.parent_of(failed) is None else None,
         "Nodes": found.nodes,
         "NodesWithoutLease": None if found.too_many is None else sum(found.too_many.values()),
         "RunsHolding": found.holding,

@@ -45,6 +45,8 @@ class StepInput(BaseModel):
     """The execution's input; only the first step gets it."""
     error: dict[str, JsonValue] | None = None
     """Error and Cause that the state machine caught; only the diagnosis gets it."""
+    ended: str = ""
+    """Name of an execution that has just ended badly; only the watchdog gets it."""
 
 
 class Progress(BaseModel):

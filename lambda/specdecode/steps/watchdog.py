@@ -67,7 +67,7 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
         problems=tuple(parts.problems),
     )
     with parts.part(METRICS):
-        publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT})
+        publish(rt, found, beats=not parts.errors.keys() & {EXECUTIONS, NODE, COUNT}, failed=given.ended)
     return found.model_copy(update={"problems": tuple(parts.problems)})
 
 
@@ -201,4 +201,6 @@ def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, floa
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Takes any event (a schedule's, an execution's end, a person's): it looks at everything anyway."""
-    return run_step(watch, {"run_id": "watchdog"}, context)
+    ended = event.get("ended")
+    given = {"ended": ended} if isinstance(ended, str) else {}
+    return run_step(watch, {"run_id": "watchdog", **given}, context)

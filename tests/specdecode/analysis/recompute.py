@@ -154,7 +154,7 @@ def hall(values: list[float], t: float, share: float = 1.0) -> tuple[float, floa
 
 
 def over_prompts(values: list[float], nodes: list[float], level: float = 0.96) -> tuple[float, float, float]:
-    """`nodes`: the baseline's mean log on each of several. A third of what they vary by is added, of 2% at least."""
+    """`nodes`: the baseline's mean log on each of several. A third of what they vary by is added, of 2.5% at least."""
     n, mean = len(values), statistics.fmean(values)
     own = statistics.variance(values) / n
     variance, df = beyond(own, n - 1, nodes)
@@ -172,7 +172,7 @@ def beyond(own: float, df: float, nodes: list[float]) -> tuple[float, float]:
 
 
 def apart(nodes: list[float]) -> float:
-    return max(0.02**2, statistics.variance(nodes)) / 9 if nodes else 0.0
+    return max(0.025**2, statistics.variance(nodes)) / 9 if nodes else 0.0
 
 
 def nodes_of(report: dict[str, Any], records: dict[Any, list[Record]]) -> list[float]:
@@ -238,7 +238,7 @@ def check_arm(check: Check, report: dict[str, Any], arm: dict[str, Any], records
 
 
 def check_pair(
-    check: Check, pair: dict[str, Any], records: dict[tuple[str, str], list[Record]], nodes: list[float]
+    check: Check, report: dict[str, Any], pair: dict[str, Any], records: dict[Any, list[Record]], nodes: list[float]
 ) -> None:
     logs: dict[str, dict[str, list[float]]] = {}
     for case in pair["cases"]:
@@ -262,6 +262,36 @@ def check_pair(
         check.same(f"{name} identical", case["equality"]["identical"], sum(a == b for a, b in pairs))
     for group in pair["groups"]:
         check_group(check, pair["variant"], group, logs, nodes)
+    if pair["among"]:
+        judged = next(group["judged"] for group in pair["groups"] if group["group"] == "all")
+        check_among(check, report, pair, [logs[case]["request_output_throughput"] for case in judged], nodes)
+
+
+def check_among(
+    check: Check, report: dict[str, Any], pair: dict[str, Any], gains: list[list[float]], nodes: list[float]
+) -> None:
+    """The mean of the cases, each of the same weight, with an interval that holds for all arms of the run."""
+    name, among = f"{pair['variant']} among all arms", pair["among"]
+    arms = sum(variant["compare_to"] is not None for variant in report["experiment"]["variants"])
+    level = max(0.96, 1 - 0.08 / arms)
+    if len(gains) == 1:
+        ratio, low, high = over_prompts(gains[0], nodes, level)
+    else:
+        n = len(gains)
+        parts = [(statistics.variance(own) / len(own) / n**2, len(own) - 1) for own in gains]
+        variance = sum(part for part, _ in parts)
+        df = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+        mean = statistics.fmean(statistics.fmean(own) for own in gains)
+        ratio, low, high = bounds(mean, *beyond(variance, df, nodes), level)
+    check.same(f"{name}, arms", among["arms"], arms)
+    for key, value in (("ratio", ratio), ("low", low), ("high", high), ("n", sum(map(len, gains)))):
+        check.same(f"{name}, {key}", among["speedup"][key], value)
+    moved = [
+        max(item["ratio"], 1 / item["ratio"])
+        for item in report["drift"]
+        if item["variant"] == pair["baseline"] and item["shown"]
+    ]
+    check.same(f"{name}, faster", among["faster"], low > max(moved, default=1.0))
 
 
 def check_group(
@@ -390,7 +420,7 @@ def recompute(folder: Path) -> Check:
         check_arm(check, report, arm, records[arm["variant"], arm["case"]])
     nodes = nodes_of(report, records)
     for pair in [*report["pairs"], *(chain["total"] for chain in report["chains"])]:
-        check_pair(check, pair, records, nodes)
+        check_pair(check, report, pair, records, nodes)
         for arm in pair["arms"]:
             shared = set.intersection(
                 *(

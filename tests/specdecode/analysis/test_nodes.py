@@ -67,7 +67,7 @@ def test_nodes_that_differ_make_intervals_longer() -> None:
         return math.log(found.high / found.low)
 
     headline = [width((1.0, slow), "request_output_throughput") for slow in (1.0, 1.05, 1.1)]
-    assert headline == sorted(headline) and headline[2] > 1.5 * headline[0]
+    assert headline == sorted(headline) and headline[2] > 1.4 * headline[0]
     tokens = [width((1.0, slow), "tokens_per_step") for slow in (1.0, 1.05)]
     assert tokens[0] == pytest.approx(tokens[1]), "no node changes what a draft is worth"
 

@@ -72,7 +72,7 @@ def test_an_event_that_is_none_is_refused():
 
 
 def test_the_watchdog_takes_any_event(_world):
-    for event in ({}, {"detail": {"status": "FAILED"}}, {"source": "aws.events"}):
+    for event in ({}, {"detail": {"status": "FAILED"}}, {"source": "aws.events"}, {"ended": "run-9"}, {"ended": 9}):
         assert watchdog.handler(event, Context())["replicas"] == 0
 
 

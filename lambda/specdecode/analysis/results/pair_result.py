@@ -72,6 +72,16 @@ class GroupResult(Frozen):
         return next((estimate for estimate in self.speedups if estimate.metric == HEADLINE), None)
 
 
+class AmongArms(Frozen):
+    """An arm's speed-up over all measured cases, with an interval that holds for all arms of the run together."""
+
+    arms: int
+    """Arms of the run that are compared with a baseline."""
+    speedup: Estimate
+    faster: bool
+    """The whole interval lies above 1, and beyond the baseline's own drift. Only such an arm is recommended."""
+
+
 class Pair(Frozen):
     """One arm against the arm it is compared with."""
 
@@ -81,6 +91,8 @@ class Pair(Frozen):
     """What differs between the two: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
     cases: tuple[CaseResult, ...]
     groups: tuple[GroupResult, ...]
+    among: AmongArms | None = None
+    """None if no case could be compared, and in the pairs of the loads after the first."""
     arms: tuple[ArmCase, ...] = ()
     """For a run on several nodes: figures of the two arms from the nodes that measured both, if an arm was measured on
     other nodes too. Everything in a pair is from those nodes."""

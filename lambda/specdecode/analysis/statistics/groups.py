@@ -8,10 +8,9 @@ from collections.abc import Sequence
 
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, GroupName, GroupResult, TypeRange, Verdict
 from specdecode.analysis.results.parts import Estimate
-from specdecode.analysis.statistics.pairing import OF_NODES
+from specdecode.analysis.statistics.pairing import OF_NODES, on_nodes
 from specdecode.analysis.statistics.verdict import Conclusion, estimate, judge, times
-from specdecode.measures.metrics import TokensPerStep
-from specdecode.measures.student import LogMean, log_mean, t_quantile, with_shared
+from specdecode.measures.student import LogMean, log_mean, t_quantile
 
 MIN_TYPES = 5
 """Least number of prompt types for a statement about the kind. With fewer types their spread is a guess."""
@@ -61,9 +60,9 @@ def _estimate(metric: str, means: Sequence[float], generalises: bool, nodes: Log
     stat = log_mean(means)
     if not generalises:
         return estimate(metric, stat._replace(df=0.0), method=OF_MEASURED)
-    if nodes and metric != TokensPerStep.tag:
-        return estimate(metric, with_shared(stat, nodes), method=OVER_TYPES + OF_NODES, confidence=MEAN_LEVEL)
-    return estimate(metric, stat, method=OVER_TYPES, confidence=MEAN_LEVEL)
+    shared = on_nodes(metric, stat, nodes)
+    method = OVER_TYPES if shared is stat else OVER_TYPES + OF_NODES
+    return estimate(metric, shared, method=method, confidence=MEAN_LEVEL)
 
 
 def _judge(

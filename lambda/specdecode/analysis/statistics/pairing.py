@@ -48,16 +48,12 @@ def paired(
     return over_prompts(found)._replace(early=base.stopped_early or other.stopped_early) if found else None
 
 
-def speedups(
-    base: Measured, other: Measured, rounds: Rounds = None, nodes: LogMean | None = None
-) -> dict[str, LogMean]:
-    """Log speed-up of every compared metric, the headline first.
-
-    `rounds`: rounds of the base that count. `nodes`: noise that is added to every metric that depends on a clock.
-    """
+def speedups(base: Measured, other: Measured, rounds: Rounds = None) -> dict[str, LogMean]:
+    """Log speed-up of every compared metric, the headline first. `rounds`: rounds of the base that count."""
     found = {metric: paired(base, other, metric, (rounds, None)) for metric in SPEEDUPS}
-    return {
-        metric: with_shared(stat, nodes) if nodes and metric != TokensPerStep.tag else stat
-        for metric, stat in found.items()
-        if stat is not None
-    }
+    return {metric: stat for metric, stat in found.items() if stat is not None}
+
+
+def on_nodes(metric: str, found: LogMean, nodes: LogMean | None) -> LogMean:
+    """`found` with the noise between nodes (node_noise.py), if the metric depends on a clock."""
+    return with_shared(found, nodes) if nodes and metric != TokensPerStep.tag else found

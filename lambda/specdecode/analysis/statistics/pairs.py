@@ -7,6 +7,7 @@ from typing import Any
 
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.statistics import pairing
+from specdecode.analysis.statistics.among_arms import among_arms, compared_arms
 from specdecode.analysis.statistics.equality import equality
 from specdecode.analysis.statistics.groups import Stats, group
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
@@ -91,12 +92,14 @@ def assemble(
     nodes: LogMean | None = None,
 ) -> Pair:
     """The pair from its cases' results."""
+    judged = [stats[HEADLINE] for result, stats in results if result.comparable and HEADLINE in stats]
     return Pair(
         variant=other.name,
         baseline=base.name,
         changes=changes(experiment, base, other),
         cases=tuple(result for result, _ in results),
         groups=tuple(found for name in GROUPS if (found := group(name, results, drift, nodes))),
+        among=among_arms(judged, arms=compared_arms(experiment), drift=drift, nodes=nodes),
     )
 
 
@@ -111,9 +114,12 @@ def case_result(
     distinct_prompts: int,
     notes: Sequence[str],
     drift: float = 1.0,
+    nodes: LogMean | None = None,
 ) -> CaseResult:
     """Verdict and figures of one case from its log speed-ups."""
-    estimates = tuple(estimate(metric, stat, method=method) for metric, stat in stats.items())
+    estimates = tuple(
+        estimate(metric, pairing.on_nodes(metric, stat, nodes), method=method) for metric, stat in stats.items()
+    )
     headline = next((found for found in estimates if found.metric == HEADLINE), None)
     one_prompt = distinct_prompts == 1 and headline is not None and headline.n > 1
     verdict, reason, settle = judge(headline, drift=drift)
@@ -153,7 +159,7 @@ def _compare_case(
 ) -> tuple[CaseResult, Stats]:
     rounds = rounds_beside(experiment, other)
     beside = [record for record in base.block.records if rounds is None or record.round in rounds]
-    stats = pairing.speedups(base, other, rounds, nodes)
+    stats = pairing.speedups(base, other, rounds)
     same = equality(base=beside, other=other.block.records, temperature=experiment.workload.temperature)
     prompts = {record.prompt_sha256 for record in other.block.records}
     result = case_result(
@@ -170,6 +176,7 @@ def _compare_case(
             *_sent(experiment, case, base, other, stats.get(HEADLINE)),
         ],
         drift=drift,
+        nodes=nodes,
     )
     return result, stats
 

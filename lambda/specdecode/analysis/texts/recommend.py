@@ -24,7 +24,7 @@ def recommended(comparison: Comparison) -> str | None:
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
-    if not _pays(pair):
+    if not pays(pair):
         return pair.baseline
     total = _total(comparison, pair)
     return total.baseline if total and _costs(total) else pair.variant
@@ -32,7 +32,7 @@ def recommended(comparison: Comparison) -> str | None:
 
 def chosen(pairs: Sequence[Pair]) -> Pair:
     """The pair that the recommendation is about: the best pair that pays, else the best of all."""
-    return best_pair([pair for pair in pairs if _pays(pair)] or pairs)
+    return best_pair([pair for pair in pairs if pays(pair)] or pairs)
 
 
 def over_load(curves: Sequence[Curve], pairs: Sequence[Pair], objectives: Sequence[Objective]) -> str:
@@ -71,13 +71,13 @@ def recommendation(comparison: Comparison) -> str | None:
     if not comparison.pairs:
         return None
     pair = chosen(comparison.pairs)
-    pays = _pays(pair)
-    total = _total(comparison, pair) if pays else None
+    use = pays(pair)
+    total = _total(comparison, pair) if use else None
     if total and _costs(total):
         text = _undone(comparison, pair, total)
     else:
-        text = _use(comparison, pair, total) if pays else _keep(comparison, pair)
-    qualified = f" But {found}." if pays and (found := differs(pair)) else ""
+        text = _use(comparison, pair, total) if use else _keep(comparison, pair)
+    qualified = f" But {found}." if use and (found := differs(pair)) else ""
     whole = f"{text}{_cheapest(comparison, pair)}{_open(pair)}{qualified}"
     return at_first_load(whole, comparison.experiment.workload)
 
@@ -104,6 +104,7 @@ def _undone(comparison: Comparison, pair: Pair, total: Pair) -> str:
 def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     gain = pair.group("all")
     found = f"Use {_named(comparison, pair.variant)}: {_over(gain.headline.ratio if gain and gain.headline else 1.0)}"
+    found += _between(pair)
     before, after = (cost_over(comparison, name, pair) for name in (pair.baseline, pair.variant))
     if before is not None and after is not None:
         found += f", at ${after:,.2f} per million output tokens against ${before:,.2f}"
@@ -111,16 +112,44 @@ def _use(comparison: Comparison, pair: Pair, total: Pair | None) -> str:
     if total and whole and whole.headline:
         found += f"; against {total.baseline} {times(whole.headline.ratio)}"
     worse = _listed(pair, Verdict.COSTS)
-    return f"{found}.{f' It costs on {worse}.' if worse else ''}"
+    return f"{found}.{f' It costs on {worse}.' if worse else ''}{_on_one_node(comparison, pair)}"
+
+
+def _on_one_node(comparison: Comparison, pair: Pair) -> str:
+    """What to do before one relies on an arm of a run on several nodes (ADR 190)."""
+    if not comparison.parts:
+        return ""
+    return f" Before you rely on it, measure {pair.baseline} and {pair.variant} once more, on another node."
 
 
 def _keep(comparison: Comparison, pair: Pair) -> str:
     """Verdicts on the best arm, each with its cases."""
     known = [f"{said} {on}" for verdict, said in KNOWN.items() if (on := _listed(pair, verdict))]
-    until = " for now" if _listed(pair, Verdict.CANNOT_TELL) else ""
+    until = " for now" if _listed(pair, Verdict.CANNOT_TELL) or pays_by_itself(pair) else ""
     about = f" Of {_named(comparison, pair.variant)} is known: it {'; it '.join(known)}." if known else ""
     nothing = f" This run cannot tell whether {_named(comparison, pair.variant)} is faster or slower."
-    return f"Keep {pair.baseline}{until}.{about or nothing}"
+    return f"Keep {pair.baseline}{until}.{about or nothing}{_not_among_all(pair)}"
+
+
+def _between(pair: Pair) -> str:
+    """` (1.85-2.11 as one of 8 arms)`: the interval that holds for all arms together; empty of a run of one arm."""
+    if pair.among is None or pair.among.arms < 2:
+        return ""
+    found = pair.among.speedup
+    return f" ({found.low:.2f}–{found.high:.2f} as one of {pair.among.arms} arms)"
+
+
+def _not_among_all(pair: Pair) -> str:
+    """Why an arm that pays by itself is not recommended, and what would settle it; empty of any other."""
+    if pair.among is None or pair.among.faster or not pays_by_itself(pair):
+        return ""
+    together = f" Over all measured prompts it is {compact(pair.among.speedup)}: not shown to be faster"
+    if pair.among.arms < 2:
+        return f"{together}. More prompts would settle it."
+    return (
+        f"{together} as one of {pair.among.arms} arms, of which the best may be faster by chance. Measure "
+        f"{pair.baseline} and {pair.variant} again, without the others."
+    )
 
 
 def _open(pair: Pair) -> str:
@@ -194,7 +223,12 @@ def cost_over(comparison: Comparison, variant: str, pair: Pair) -> float | None:
     return sum((arm.cost_per_million or 0.0) * arm.output_tokens for arm in priced) / tokens
 
 
-def _pays(pair: Pair) -> bool:
+def pays(pair: Pair) -> bool:
+    """Whether it pays by itself, and is shown to be faster when judged among all arms of its run."""
+    return pays_by_itself(pair) and (pair.among is None or pair.among.faster)
+
+
+def pays_by_itself(pair: Pair) -> bool:
     """Whether it pays over all measured prompts together; or is faster over them and pays on some of them."""
     found = pair.group("all")
     if found is None or found.headline is None or found.verdict in (Verdict.NO_DIFFERENCE, Verdict.COSTS):

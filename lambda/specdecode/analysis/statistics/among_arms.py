@@ -1,0 +1,47 @@
+"""Whether an arm is faster than its baseline, judged together with all other arms of its run (ADR 80).
+
+Each verdict by itself is right in 95% of the runs. A run of many arms has many verdicts, and the user acts on the best
+of them. So an arm is recommended only if it is shown to be faster at a level that holds for all arms together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specdecode.analysis.results.comparison import HEADLINE
+from specdecode.analysis.results.pair_result import AmongArms
+from specdecode.analysis.statistics.verdict import estimate
+from specdecode.experiment.model import Experiment
+from specdecode.measures.student import NOMINAL, LogMean, combine, with_shared
+
+WRONG_RUNS = 1.0 - NOMINAL
+"""Nominal share of runs in which an arm that is not faster is recommended. As NOMINAL it is 4%, so that what timing
+noise does to it stays below 5% (docs/metrics.md)."""
+METHOD = "Student's t on the log-ratio of paired prompts, the cases with equal weight, Bonferroni's level for {} arms"
+
+
+def compared_arms(experiment: Experiment) -> int:
+    """Arms that have a baseline: all that the experiment has, since an adaptive sweep ends by what it saw."""
+    return sum(variant.compare_to is not None for variant in experiment.variants)
+
+
+def confidence(arms: int) -> float:
+    """Two-sided level of each arm's interval (Bonferroni). Only the lower end makes a wrong recommendation, so two arms
+    need no more than one does by itself.
+    """
+    return max(NOMINAL, 1.0 - 2.0 * WRONG_RUNS / arms)
+
+
+def among_arms(
+    stats: Sequence[LogMean], *, arms: int, drift: float = 1.0, nodes: LogMean | None = None
+) -> AmongArms | None:
+    """The mean over the measured cases, from each case's log speed-up on the headline metric; None without a case.
+
+    `drift`: what the arm must exceed (>= 1); `nodes`: added to the mean of a run on several nodes (node_noise.py).
+    """
+    if not stats:
+        return None
+    mean = stats[0] if len(stats) == 1 else combine(stats, [1.0 / len(stats)] * len(stats))
+    whole = with_shared(mean, nodes) if nodes else mean
+    found = estimate(HEADLINE, whole, method=METHOD.format(arms), confidence=confidence(arms))
+    return AmongArms(arms=arms, speedup=found, faster=found.low is not None and found.low > drift)

@@ -1,0 +1,86 @@
+"""An arm is recommended at a level that holds for all arms of the run together."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from specdecode.analysis import Comparison, compare
+from specdecode.analysis.statistics.among_arms import among_arms, confidence
+from specdecode.analysis.texts.recommend import pays, pays_by_itself, recommendation, recommended
+from specdecode.measures.student import NOMINAL, LogMean
+
+from benchmarks.node_runs import one_run, pairs
+from tests.specdecode.analysis.simulate import context, experiment, run
+
+BARELY = LogMean(0.06, 0.026**2, 19.0, 20)
+"""6% faster, 1.002 to 1.12 at the level of an arm by itself."""
+
+
+def report(arms: int) -> Comparison:
+    """The first arm barely pays, the others are as fast as the baseline."""
+    tested = experiment(ks=tuple(range(1, arms + 1)))
+    found = compare(experiment=tested, records=run(tested), context=context())
+    same = LogMean(0.0, 0.03**2, 19.0, 20)
+    return found.model_copy(update={"pairs": tuple(pairs([[BARELY], *[[same]] * (arms - 1)], None)), "chains": ()})
+
+
+def test_the_level_of_an_arm_gives_the_run_5_percent() -> None:
+    assert confidence(1) == confidence(2) == NOMINAL
+    assert confidence(8) == pytest.approx(0.99)
+    assert confidence(22) == pytest.approx(1 - 0.08 / 22)
+
+
+def test_the_same_arm_is_recommended_alone_and_not_among_eight() -> None:
+    alone, among = report(1), report(8)
+    assert recommended(alone) == "sd"
+    first = among.pairs[0]
+    assert pays_by_itself(first) and not pays(first)
+    assert recommended(among) == "base"
+    said = recommendation(among) or ""
+    assert said.startswith("Keep base for now.")
+    assert "not shown to be faster as one of 8 arms" in said
+    assert "Measure base and sd-k1 again, without the others." in said
+
+
+def test_a_recommendation_among_arms_has_the_interval_that_holds_for_all() -> None:
+    tested = experiment(ks=(3, 7, 11))
+    found = compare(experiment=tested, records=run(tested), context=context())
+    best = next(pair for pair in found.pairs if pair.variant == recommended(found))
+    assert best.among and best.among.arms == 3 and best.among.faster
+    assert best.among.speedup.low and best.among.speedup.high
+    shown = f"({best.among.speedup.low:.2f}–{best.among.speedup.high:.2f} as one of 3 arms)"
+    assert found.recommendation and shown in found.recommendation
+    alone = compare(experiment=experiment(), records=run(experiment()), context=context())
+    assert alone.recommendation and "as one of" not in alone.recommendation
+
+
+def test_a_mean_over_cases_has_what_nodes_differ_by_once() -> None:
+    """All cases of an arm are of the same node: more cases do not make that smaller."""
+    exact, nodes = LogMean(0.1, 1e-12, 1e6, 1000), LogMean(0.0, 0.01**2, 10.0, 0)
+
+    def width(cases: int) -> float:
+        found = among_arms([exact] * cases, arms=1, nodes=nodes)
+        assert found and found.speedup.low and found.speedup.high
+        return math.log(found.speedup.high / found.speedup.low)
+
+    assert width(4) == pytest.approx(width(1), rel=1e-3)
+    assert among_arms([], arms=3) is None
+
+
+def test_what_was_looked_at_early_is_wider_among_many_arms() -> None:
+    early = LogMean(0.1, 0.02**2, 29.0, 30, early=True)
+    own, many = early.interval(), early.interval(confidence(22))
+    assert own and many and many[0] < own[0] and own[1] < many[1]
+    assert early.interval(confidence(8)) == own, "a look before the last one is at 1% by itself"
+
+
+def test_of_eight_equal_arms_few_runs_recommend_one() -> None:
+    rng, counts = random.Random(7), {"by_itself": 0, "recommended": 0}
+    for _ in range(120):
+        equal = one_run(rng, [1.0] * 8, nodes=1, spread=0.0, share=0.25, types=4)
+        counts["by_itself"] += any(map(pays_by_itself, equal))
+        counts["recommended"] += any(map(pays, equal))
+    assert counts["recommended"] <= 0.05 * 120
+    assert counts["by_itself"] > 0.15 * 120, "the rule would not be needed"
