@@ -13,7 +13,7 @@ from rich.table import Table
 from specdecode.cli.cost_view import cost_lines, money, span
 from specdecode.cli.nodes_view import units_table
 from specdecode.experiment import Engine, Experiment
-from specdecode.experiment.model import EndpointVariant, ServedExperiment, Serving
+from specdecode.experiment.model import Serving
 from specdecode.planning import Bill, Plan
 from specdecode.planning.cost import LevelCost
 from specdecode.planning.room import apart
@@ -35,17 +35,17 @@ BlockDumper.add_representer(str, _text)
 
 def summary(experiment: Experiment) -> dict[str, Any]:
     """The shape of an experiment in a few fields."""
-    load, served = experiment.workload, experiment if isinstance(experiment, ServedExperiment) else None
+    load, serving = experiment.workload, experiment.served_with
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
     requests = f"{asked[0]} requests" if len(asked) == 1 else f"{asked[0]} to {asked[-1]} requests a case"
     return {
         "name": experiment.name,
         "title": experiment.title,
-        "engine": served.engine if served else None,
+        "engine": experiment.served_by,
         "target": experiment.target.id,
         "variants": [variant.name for variant in experiment.variants],
-        "serving": _serving(served.serving) if served else "servers that already run",
+        "serving": _serving(serving) if serving else "servers that already run",
         "workload": f"{cases}, {load.input_tokens} in / {load.output_tokens} out, {requests}, {load.load_in_words}",
     }
 
@@ -87,11 +87,11 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
     for wave in plan.waves:
         used = f"{len(wave.arms) * claimed} of {there}" if claimed else "none"
         waves.add_row(str(wave.index), str(wave.round), ", ".join(arm.variant for arm in wave.arms), used)
-    elsewhere = [v for v in plan.experiment.variants if isinstance(v, EndpointVariant)]
+    elsewhere = [variant for variant in plan.experiment.variants if variant.address]
     lines = [
         *_sweep_lines(plan),
         *_apart_lines(plan),
-        *(f"endpoint  {v.name}: {v.endpoint}" for v in elsewhere),
+        *(f"endpoint  {v.name}: {v.address}" for v in elsewhere),
         *cost_lines(bill),
         *_part_lines(plan),
         *_level_lines(plan),

@@ -71,7 +71,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
     records = [record for file in raw for record in _records(file)]
     if not any(not record.warmup for record in records):
         raise stop_with(f"{path / 'raw'} holds no record", EXIT_USAGE)
-    paid = None if isinstance(experiment, EndpointExperiment) else price
+    paid = price if experiment.holds_node else None
     try:
         context = _context(path, records, price=paid, servers=servers)
     except ValidationError as error:

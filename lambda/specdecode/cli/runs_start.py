@@ -15,7 +15,6 @@ from specdecode.cli.output import EXIT_USAGE, agree, complain, say, stop_with
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.cli.runs_view import TERMINAL
 from specdecode.experiment import (
-    Experiment,
     ExperimentError,
     from_document,
     load_engine,
@@ -26,7 +25,7 @@ from specdecode.experiment import (
     rules,
 )
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import EndpointExperiment
+from specdecode.experiment.model import AnyExperiment
 from specdecode.planning import Bill, Inventory, Plan, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs.state import StateDamaged
 
@@ -39,7 +38,7 @@ class Wanted:
     """Its id begins with it."""
     request: dict[str, Any]
     """The execution's input, but who accepts what."""
-    experiment: Experiment
+    experiment: AnyExperiment
 
 
 def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
@@ -78,7 +77,7 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
     return Wanted(f"resume-{run_id}"[:40].rstrip("-"), {"resume": run_id}, experiment)
 
 
-def estimate(deployment: Deployment, experiment: Experiment) -> tuple[Plan, Bill]:
+def estimate(deployment: Deployment, experiment: AnyExperiment) -> tuple[Plan, Bill]:
     """The plan with what lies in the bucket now, and its bill on this deployment's terms. Ends the command with 2 where
     the deployment cannot run it.
 
@@ -121,7 +120,7 @@ def _what(wanted: Wanted, plan: Plan) -> str:
     waves, models, compiles = len(plan.waves), len(plan.models_to_stage), len(plan.compiles_to_do)
     if resumed := wanted.request.get("resume"):
         return f"{wanted.experiment.name}, as {resumed} ran it: what that finished is not done again"
-    if isinstance(plan.experiment, EndpointExperiment):
+    if not plan.experiment.holds_node:
         return f"{wanted.experiment.name}: {_many(len(plan.experiment.variants), 'server')} that already run"
     over = _many(len(plan.units), "node") if plan.is_shared else _many(waves, "wave")
     return (

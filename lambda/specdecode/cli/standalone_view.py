@@ -12,7 +12,6 @@ import yaml
 from specdecode import s3_keys
 from specdecode.cli.experiments_view import BlockDumper
 from specdecode.escape import line
-from specdecode.experiment.model import ServedExperiment
 from specdecode.manifests import KubeObject, RenderContext
 from specdecode.manifests.api_keys import ENTRY
 from specdecode.manifests.pods import word
@@ -77,7 +76,7 @@ def _head(plan: Plan, ctx: RenderContext) -> Iterator[str]:
     yield f"    {KUBECTL} annotate serviceaccount {ACCOUNT} eks.amazonaws.com/role-arn=ARN"
     yield "  or, where there is none, an AWS config file whose [default] has keys:"
     yield f"    {KUBECTL} create secret generic {AWS_SECRET} --from-file=config=FILE"
-    if isinstance(experiment, ServedExperiment):
+    if experiment.holds_node:
         yield "- the key that the servers demand:"
         yield f'    {KUBECTL} create secret generic {KEY_SECRET} --from-literal={ENTRY}="$(openssl rand -hex 32)"'
     if any(model.gated for model in plan.models_to_stage):

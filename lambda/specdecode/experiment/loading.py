@@ -18,7 +18,7 @@ from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.prompt_sets import expand_sets
 from specdecode.untrusted import Unreadable, read_text
 
@@ -80,7 +80,9 @@ def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
     return {**{digest: None for image, digest in pinned.items() if image in document}, **document}
 
 
-def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None) -> Experiment:
+def load(
+    reference: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None
+) -> AnyExperiment:
     """The preset of that name, or else the experiment in that file. For the command line: it opens any path."""
     if reference not in preset_names() and (Path(reference).suffix in FILE_SUFFIXES or Path(reference).is_file()):
         return load_file(Path(reference), overrides=overrides, capacity=capacity)
@@ -89,7 +91,7 @@ def load(reference: str, *, overrides: Mapping[str, Any] | None = None, capacity
 
 def load_preset(
     name: str, *, overrides: Mapping[str, Any] | None = None, capacity: Capacity | None = None, root: Path | None = None
-) -> Experiment:
+) -> AnyExperiment:
     """The preset called `name` with `overrides` (dotted path -> value) applied."""
     return from_document(_preset(name, root), overrides=overrides, capacity=capacity, root=root)
 
@@ -100,7 +102,7 @@ def load_file(
     overrides: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
     root: Path | None = None,
-) -> Experiment:
+) -> AnyExperiment:
     """The experiment that a YAML (or JSON) file describes."""
     try:
         text = read_text(path, limit=documents.MAX_BYTES)
@@ -116,7 +118,7 @@ def from_document(
     overrides: Mapping[str, Any] | None = None,
     capacity: Capacity | None = None,
     root: Path | None = None,
-) -> Experiment:
+) -> AnyExperiment:
     """The experiment that a plain mapping describes (an execution's input, a parsed file).
 
     Raises ExperimentError with every problem: of the document's shape, or, once the shape is right, of what the
@@ -129,9 +131,13 @@ def from_document(
     plain = expand.inherit(document, preset=lambda name: _preset(name, root))
     plain = expand.expand(plain, overrides=overrides or {}, library=case_library(root=root), sets=expand_sets)
     problems = rules.check_document(plain)
-    kind: type[Experiment] = EndpointExperiment if endpoints.has_endpoints(plain) else ServedExperiment
+    of_one_kind = endpoints.of_one_kind(plain)
     try:
-        experiment = _validate(kind, endpoints.of_one_kind(plain))
+        experiment: AnyExperiment
+        if endpoints.has_endpoints(plain):
+            experiment = _validate(EndpointExperiment, of_one_kind)
+        else:
+            experiment = _validate(ServedExperiment, of_one_kind)
         problems += rules.check(experiment, load_engine(experiment.images_of, root=root), capacity or Capacity())
     except ExperimentError as error:
         problems += error.problems

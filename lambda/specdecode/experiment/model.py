@@ -5,15 +5,11 @@ It is of one of two kinds: its arms are served on a node, or they are servers th
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from specdecode import names
-from specdecode.experiment import endpoints, shapes
+from specdecode.experiment import endpoints
 from specdecode.experiment.base import (
     MOST_DRAFTED,
     Argument,
@@ -25,6 +21,7 @@ from specdecode.experiment.base import (
     Prose,
 )
 from specdecode.experiment.cases import SAMPLE, PromptKind, TestCase
+from specdecode.experiment.common import Deadlines, Experiment, Sweep, named
 from specdecode.experiment.compiling import Compile, CompileOn
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.published import Published
@@ -60,6 +57,7 @@ __all__ = [
     "PromptKind",
     "PromptsOf",
     "Prose",
+    "Published",
     "Requests",
     "ServedExperiment",
     "ServedVariant",
@@ -72,106 +70,6 @@ __all__ = [
     "Workload",
 ]
 
-Arm = TypeVar("Arm", bound=Variant)
-
-
-class Sweep(StrEnum):
-    """Which of an experiment's arms are measured."""
-
-    GRID = "grid"
-    """All."""
-    ADAPTIVE = "adaptive"
-    """One after the other beside the baseline, each chosen from those before it, until another is not worth it."""
-
-
-class Deadlines(Frozen):
-    """Longest time of each waiting state, in minutes (at most a week)."""
-
-    staging: int = Field(default=180, ge=1, le=10080)
-    capacity: int = Field(default=30, ge=1, le=10080)
-    compile: int = Field(default=120, ge=1, le=10080)
-    serve: int = Field(default=90, ge=1, le=10080)
-    benchmark: int = Field(default=240, ge=1, le=10080)
-
-
-class Experiment(Frozen, ABC):
-    """A question to the hardware: these arms, this load."""
-
-    schema_version: Literal[1] = 1
-    name: Name
-    title: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    description: Prose = ""
-    node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
-    """Instance type of the node that all arms are measured on."""
-    nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
-    """Nodes that share the arms: each measures some, with their baselines, and is given back when it is done."""
-    target: ModelRef
-    variants: tuple[Variant, ...] = Field(min_length=1)
-    workload: Workload
-    sweep: Sweep = Sweep.GRID
-    """`grid` measures every arm; `adaptive` asks the advisor after each and stops when another gains too little."""
-    compile: Compile = Compile()
-    """Where missing artifacts are compiled."""
-    deadlines: Deadlines = Deadlines()
-    """Longest time of each waiting step."""
-    published: tuple[Published, ...] = Field(default=(), max_length=10)
-    """Figures of others for this shape; shown in the report, decide nothing."""
-    accuracy: bool = False
-    """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
-
-    @property
-    @abstractmethod
-    def images_of(self) -> str:
-        """Name of the engine whose images the run's pods use."""
-
-    @property
-    @abstractmethod
-    def batch(self) -> int | None:
-        """Sequences that a server decodes together; None where it is not known."""
-
-    @property
-    @abstractmethod
-    def window(self) -> int | None:
-        """Tokens that the longest prompt and its answer may have together; None where it is not known."""
-
-    @property
-    @abstractmethod
-    def devices(self) -> int:
-        """Neuron devices that an arm claims on the node; 0 where it takes none."""
-
-    @property
-    @abstractmethod
-    def staged(self) -> tuple[ModelRef, ...]:
-        """Weights that must lie in the bucket, in the order of first use."""
-
-    @property
-    @abstractmethod
-    def side_by_side(self) -> int:
-        """How many arms can be loaded at a time."""
-
-    @property
-    def shape(self) -> shapes.NodeShape:
-        """What the node has."""
-        return shapes.SHAPES[self.node]
-
-    @property
-    def rounds(self) -> int:
-        """`workload.rounds`, or its default."""
-        return self.workload.rounds or 1
-
-    def variant(self, name: str) -> Variant:
-        """The variant called `name`; KeyError if there is none."""
-        return _named(name, self.variants)
-
-    def target_of(self, variant: Variant) -> ModelRef:
-        """The weights that `variant` serves."""
-        return variant.target or self.target
-
-    def models_of(self, variant: Variant) -> tuple[ModelRef, ...]:
-        """All weights of `variant`: target first, then the draft."""
-        draft = (variant.speculation.draft,) if variant.speculation else ()
-        return (self.target_of(variant), *draft)
-
 
 class ServedExperiment(Experiment):
     """Its arms are compiled and served on a node that the run holds."""
@@ -180,6 +78,21 @@ class ServedExperiment(Experiment):
     """Name of an engine in assets/engines."""
     serving: Serving
     variants: tuple[ServedVariant, ...] = Field(min_length=1)
+
+    @property
+    def holds_node(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def served_by(self) -> str:
+        """The engine."""
+        return self.engine
+
+    @property
+    def served_with(self) -> Serving:
+        """The serving."""
+        return self.serving
 
     @property
     def images_of(self) -> str:
@@ -226,7 +139,7 @@ class ServedExperiment(Experiment):
 
     def variant(self, name: str) -> ServedVariant:
         """The variant called `name`; KeyError if there is none."""
-        return _named(name, self.variants)
+        return named(name, self.variants)
 
     def weights_gib(self, variant: Variant) -> float:
         """GiB of all weights that `variant` needs."""
@@ -237,6 +150,21 @@ class EndpointExperiment(Experiment):
     """Its arms are servers that already run: nothing is compiled, served or held for them."""
 
     variants: tuple[EndpointVariant, ...] = Field(min_length=1)
+
+    @property
+    def holds_node(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def served_by(self) -> None:
+        """Whoever started the servers knows it."""
+        return None
+
+    @property
+    def served_with(self) -> None:
+        """Whoever started the servers knows it."""
+        return None
 
     @property
     def images_of(self) -> str:
@@ -270,20 +198,13 @@ class EndpointExperiment(Experiment):
 
     def variant(self, name: str) -> EndpointVariant:
         """The variant called `name`; KeyError if there is none."""
-        return _named(name, self.variants)
-
-
-def _named(name: str, variants: Sequence[Arm]) -> Arm:
-    for variant in variants:
-        if variant.name == name:
-            return variant
-    raise KeyError(name)
+        return named(name, self.variants)
 
 
 def _kind(value: Any) -> str:
     """Tag of the class that a plain document, or an experiment, is of."""
-    elsewhere = endpoints.has_endpoints(value) if isinstance(value, dict) else isinstance(value, EndpointExperiment)
-    return "endpoints" if elsewhere else "served"
+    served = not endpoints.has_endpoints(value) if isinstance(value, dict) else value.holds_node
+    return "served" if served else "endpoints"
 
 
 def _as_now(value: Any) -> Any:

@@ -11,7 +11,7 @@ from pydantic import Field
 from specdecode import s3_keys
 from specdecode.experiment.base import Frozen
 from specdecode.experiment.cases import PromptKind, TestCase
-from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.model import Experiment
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, Size, beyond, sent, sizes
 from specdecode.prompts import PromptRow, PromptSet, about_tokens, most_tokens
@@ -72,10 +72,11 @@ def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSp
     `sets`: those of the bucket by key, as far as they are known. A prompt has at most as many tokens as bytes: where
     those fit, nothing needs to be counted.
     """
-    if not isinstance(experiment, ServedExperiment):
+    workload, window = experiment.workload, experiment.window
+    if window is None:
         return None
-    workload = experiment.workload
-    cases = tuple(case for case in workload.cases if _may_not_fit(case, experiment, sets))
+    room = window - (TEMPLATE_TOKENS if workload.endpoint == "chat" else 0)
+    cases = tuple(case for case in workload.cases if _may_not_fit(case, experiment, sets, room=room))
     if not cases:
         return None
     return CountSpec(
@@ -88,7 +89,7 @@ def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSp
     )
 
 
-def _may_not_fit(case: TestCase, experiment: ServedExperiment, sets: Mapping[str, PromptSet]) -> bool:
+def _may_not_fit(case: TestCase, experiment: Experiment, sets: Mapping[str, PromptSet], *, room: int) -> bool:
     if case.kind not in (PromptKind.TEXT, PromptKind.SET):
         return False
     found = None
@@ -96,9 +97,6 @@ def _may_not_fit(case: TestCase, experiment: ServedExperiment, sets: Mapping[str
         found = shipped(case.prompts.set) or sets.get(case.prompts.key)
         if found is None:
             return True
-    room = experiment.window
-    if experiment.workload.endpoint == "chat":
-        room -= TEMPLATE_TOKENS
     return any(
         tokens + answer * turns > room for _, tokens, answer, turns in sizes(case, found, experiment, most_tokens)
     )
@@ -166,7 +164,7 @@ def _rows(case: TestCase, sets: Mapping[str, PromptSet]) -> tuple[PromptRow, ...
     return found.of(given.category, given.length) if given and found else ()
 
 
-def do_not_fit(lengths: PromptLengths, experiment: ServedExperiment) -> Iterator[str]:
+def do_not_fit(lengths: PromptLengths, experiment: Experiment) -> Iterator[str]:
     """A line for each case with prompts that do not fit into the model's window."""
     for name, counted in lengths.cases.items() if lengths.exact else ():
         rows: Iterable[Size] = ((each.id, each.tokens, each.answer, each.turns) for each in counted)

@@ -55,6 +55,11 @@ class Speculation(Frozen):
         return self
 
     @property
+    def k_of_each_step(self) -> int | None:
+        """k; None if it depends on the load."""
+        return None if self.num_speculative_tokens_per_batch_size else self.num_speculative_tokens
+
+    @property
     def k_in_words(self) -> str:
         """`k=5`; `k=5 at 1 to 4, 0 at 5 to 32 running`."""
         ranges = [f"{k} at {first} to {last}" for first, last, k in self.num_speculative_tokens_per_batch_size]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment, ServedExperiment, Variant
+from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 
 ASSUMED = MostTokens.K_PLUS_1
@@ -22,9 +22,9 @@ def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | N
     """
     if variant.speculation and variant.speculation.most_tokens_per_step:
         return variant.speculation.most_tokens_per_step
-    if not isinstance(experiment, ServedExperiment):
+    if experiment.served_by is None:
         return None
     try:
-        return load_engine(experiment.engine).most_tokens_per_step
+        return load_engine(experiment.served_by).most_tokens_per_step
     except ExperimentError:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
@@ -38,8 +39,8 @@ class Serving(Frozen):
     hardware, and it disturbs what is measured: leave it off for figures that count."""
 
 
-class Variant(Frozen):
-    """One arm of the comparison: what both kinds say."""
+class Variant(Frozen, ABC):
+    """One arm of the comparison: the fields that both kinds have."""
 
     name: Name
     label: Label
@@ -53,6 +54,25 @@ class Variant(Frozen):
     speculation: Speculation | None = None
     """Unset for an arm without speculative decoding."""
 
+    @property
+    @abstractmethod
+    def address(self) -> str | None:
+        """URL of the server if it already runs. None if the run serves the arm."""
+
+    @property
+    @abstractmethod
+    def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Neuron configuration and environment that this arm has beside the serving's; empty if the server runs."""
+
+    @property
+    @abstractmethod
+    def k(self) -> int | None:
+        """Tokens that each step drafts; 0 without speculation. None if k depends on the load, or if it is not known."""
+
+    @abstractmethod
+    def dollars_per_hour(self, share_of_node: float | None) -> float | None:
+        """US dollars for an hour of this arm, if its part of the node costs `share_of_node`. None if not known."""
+
 
 class ServedVariant(Variant):
     """An arm that is compiled and served on the node."""
@@ -63,6 +83,25 @@ class ServedVariant(Variant):
     """Added to the serving's; may differ between arms only on purpose."""
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
     """Added to the serving's."""
+
+    @property
+    def address(self) -> None:
+        """None: the run serves the arm."""
+        return None
+
+    @property
+    def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """What the arm adds to the serving's."""
+        return self.neuron_config, self.env
+
+    @property
+    def k(self) -> int | None:
+        """0 without speculation: the run starts the server without it."""
+        return self.speculation.k_of_each_step if self.speculation else 0
+
+    def dollars_per_hour(self, share_of_node: float | None) -> float | None:
+        """The arm's part of the node."""
+        return share_of_node
 
 
 class EndpointVariant(Variant):
@@ -77,3 +116,22 @@ class EndpointVariant(Variant):
     """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
     price_per_hour: float | None = Field(default=None, ge=0)
     """US dollars for an hour of what the endpoint runs on, for its dollars per million tokens."""
+
+    @property
+    def address(self) -> str:
+        """The endpoint."""
+        return self.endpoint
+
+    @property
+    def own_settings(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Empty: whoever started the server chose them."""
+        return {}, {}
+
+    @property
+    def k(self) -> int | None:
+        """None without `speculation`: the server may speculate all the same."""
+        return self.speculation.k_of_each_step if self.speculation else None
+
+    def dollars_per_hour(self, share_of_node: float | None) -> float | None:
+        """The price that the experiment gives."""
+        return self.price_per_hour

@@ -1,6 +1,5 @@
 """Pure functions from a plan to the Kubernetes objects of a run."""
 
-from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.prompt_lengths import count_spec, longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests.api_keys import api_key_secret, new_api_key
@@ -77,7 +76,7 @@ def all_objects(plan: Plan, ctx: RenderContext) -> list[KubeObject]:
     objects += [compile_job(plan, arm, ctx) for arm in plan.compiles_to_do]
     longest = longest_prompt(plan.experiment, {})
     for wave in plan.waves:
-        for arm in wave.arms if isinstance(plan.experiment, ServedExperiment) else ():
+        for arm in wave.served:
             objects += [api_key_secret(arm, ctx, key=new_api_key()), *serving(plan, arm, ctx)]
         objects += [*smoke(plan, wave, ctx, longest), *benchmark(plan, wave, ctx)]
         if plan.experiment.accuracy and first_served(plan.waves, wave):

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable
 
 from specdecode import names
-from specdecode.experiment.model import EndpointVariant
+from specdecode.manifests.addresses import address
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.object_names import labels, serving_name
 from specdecode.manifests.pods import KubeObject, meta
@@ -45,13 +45,8 @@ def client_env(plan: Plan, arms: Iterable[Arm], ctx: RenderContext) -> list[Kube
 
     Of a server that already runs, from the Secret that the experiment names, if any.
     """
-    found = []
-    for arm in arms:
-        variant = plan.experiment.variant(arm.variant)
-        secret = variant.api_key_secret if isinstance(variant, EndpointVariant) else serving_name(arm, ctx)
-        if secret is not None:
-            found.append(_from_secret(names.api_key_variable(arm.variant), secret))
-    return found
+    secrets_of = {arm.variant: address(plan, arm, ctx).secret for arm in arms}
+    return [_from_secret(names.api_key_variable(name), secret) for name, secret in secrets_of.items() if secret]
 
 
 def _from_secret(variable: str, secret: str) -> KubeObject:

@@ -8,13 +8,13 @@ from specdecode import names, s3_keys
 from specdecode.exit_codes import PERMANENT
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec
 from specdecode.experiment.clients import each_client
-from specdecode.experiment.model import EndpointExperiment, EndpointVariant
 from specdecode.experiment.prompt_lengths import LongestPrompt
 from specdecode.experiment.step import most_tokens
+from specdecode.manifests.addresses import address
 from specdecode.manifests.api_keys import client_env
 from specdecode.manifests.bundle import bundle_env, bundle_script
 from specdecode.manifests.context import RenderContext
-from specdecode.manifests.object_names import labels, service_host_variable, serving_name, wave_name
+from specdecode.manifests.object_names import labels, wave_name
 from specdecode.manifests.pods import (
     CONTAINER,
     KubeObject,
@@ -48,14 +48,14 @@ def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
         wave=wave.index,
         round=wave.round,
         model=served_model(plan.experiment),
-        arms=tuple(_benchmark_arm(plan, arm) for arm in wave.arms),
+        arms=tuple(_benchmark_arm(plan, arm, ctx) for arm in wave.arms),
         workload=plan.experiment.workload,
-        trusted_counters=_runs_elsewhere(plan) or plan.engine.metrics.trusted,
-        tokenizer=None if _runs_elsewhere(plan) else plan.experiment.target.prefix.rstrip("/"),
+        trusted_counters=not plan.experiment.holds_node or plan.engine.metrics.trusted,
+        tokenizer=plan.experiment.target.prefix.rstrip("/") if plan.experiment.holds_node else None,
     )
 
 
-def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
+def _benchmark_arm(plan: Plan, arm: Arm, ctx: RenderContext) -> BenchmarkArm:
     variant = plan.experiment.variant(arm.variant)
     return BenchmarkArm(
         variant=arm.variant,
@@ -63,7 +63,7 @@ def _benchmark_arm(plan: Plan, arm: Arm) -> BenchmarkArm:
         compare_to=variant.compare_to,
         num_speculative_tokens=variant.speculation.num_speculative_tokens if variant.speculation else None,
         most_tokens_per_step=most_tokens(plan.experiment, variant) if variant.speculation else None,
-        model=variant.served_model_name if isinstance(variant, EndpointVariant) else None,
+        model=address(plan, arm, ctx).model,
     )
 
 
@@ -88,7 +88,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
         arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
     volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
-    if not _runs_elsewhere(plan):  # for the tokenizer
+    if plan.experiment.holds_node:  # for the tokenizer
         claim = {"claimName": names.model_pv("models"), "readOnly": True}
         volumes["models"] = {"name": "models", "persistentVolumeClaim": claim}
     main = container(
@@ -111,7 +111,7 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         volumes=[volume(name), *volumes.values()],
         placement=_placement(plan, ctx),
         restart_policy="Never",
-        finds_services=not _runs_elsewhere(plan),
+        finds_services=plan.experiment.holds_node,
     )
     deadline = plan.experiment.deadlines.benchmark
     made = job(
@@ -192,9 +192,8 @@ def _client_job(
     own = labels(ctx, component, wave=wave.index)
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:
-        variant = plan.experiment.variant(arm.variant)
-        if isinstance(variant, EndpointVariant) and variant.served_model_name:
-            arguments += ["--arm-model", word(f"{arm.variant}={variant.served_model_name}")]
+        if model := address(plan, arm, ctx).model:
+            arguments += ["--arm-model", word(f"{arm.variant}={model}")]
     main = container(
         image=image,
         script=bundle_script(f"specdecode.pod.{component}", arguments),
@@ -212,32 +211,20 @@ def _client_job(
         volumes=[volume(name)],
         placement=_placement(plan, ctx),
         restart_policy="Never",
-        finds_services=not _runs_elsewhere(plan),
+        finds_services=plan.experiment.holds_node,
     )
     return job(
         name=name, labels=own, template=template, retries=retries, deadline_minutes=minutes, permanent_exits=PERMANENT
     )
 
 
-def _runs_elsewhere(plan: Plan) -> bool:
-    return isinstance(plan.experiment, EndpointExperiment)
-
-
 def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
     """Beside the servers, or on an ordinary node where they run elsewhere."""
-    if _runs_elsewhere(plan):
-        return on_cpu_nodes(makes_nodes=ctx.makes_nodes)
-    return on_held_node(plan.experiment, ctx.pool)
+    if plan.experiment.holds_node:
+        return on_held_node(plan.experiment, ctx.pool)
+    return on_cpu_nodes(makes_nodes=ctx.makes_nodes)
 
 
 def _arms(plan: Plan, arms: Sequence[Arm], ctx: RenderContext) -> list[str]:
-    """`--arm NAME=URL` for each arm: its endpoint, or its Service by the variable that Kubernetes sets for it."""
-    words = []
-    for arm in arms:
-        variant = plan.experiment.variant(arm.variant)
-        if isinstance(variant, EndpointVariant):
-            url = word(variant.endpoint)
-        else:
-            url = f'"http://${service_host_variable(serving_name(arm, ctx))}:{names.SERVE_PORT}"'
-        words += ["--arm", f"{arm.variant}={url}"]
-    return words
+    """`--arm NAME=URL` for each arm."""
+    return [part for arm in arms for part in ("--arm", f"{arm.variant}={address(plan, arm, ctx).url}")]

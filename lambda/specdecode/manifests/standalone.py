@@ -15,7 +15,6 @@ from specdecode import names, s3_keys
 from specdecode.experiment import to_yaml
 from specdecode.experiment.capacity import COPY_MARGIN
 from specdecode.experiment.claims import claim_template
-from specdecode.experiment.model import ServedExperiment
 from specdecode.experiment.prompt_lengths import longest_prompt
 from specdecode.experiment.prompt_sets import hub_sets, shipped
 from specdecode.manifests.benchmarking import accuracy_job, benchmark, smoke
@@ -105,10 +104,10 @@ def _turn(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled
         if arm.fingerprint in to_do - compiled:
             compiled.add(arm.fingerprint)
             jobs.append(adapt.job(compile_job(plan, arm, ctx)))
-        if isinstance(plan.experiment, ServedExperiment):
-            deployment, service = serving(plan, arm, ctx)
-            servers.append(adapt.server(deployment, arm))
-            others.append(service)
+    for arm in wave.served:
+        deployment, service = serving(plan, arm, ctx)
+        servers.append(adapt.server(deployment, arm))
+        others.append(service)
     asking = [*smoke(plan, wave, ctx, longest_prompt(plan.experiment, {})), *benchmark(plan, wave, ctx)]
     if plan.experiment.accuracy and first_served(plan.waves, wave):
         asking.append(accuracy_job(plan, wave, ctx))

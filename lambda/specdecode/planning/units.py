@@ -7,7 +7,7 @@ from datetime import datetime
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import EndpointExperiment, Experiment, Frozen, Sweep
+from specdecode.experiment.model import Experiment, Frozen, Sweep
 from specdecode.experiment.shares import share_of, shares
 from specdecode.planning.bill import make_bill
 from specdecode.planning.compiling import CompileCost
@@ -111,11 +111,7 @@ def by_nodes(
     """For each of `counts` that the arms are enough for, the experiment's own number, and all reserved nodes that the
     arms are enough for. Arms that run already and adaptive sweeps are of one.
     """
-    one = (
-        isinstance(experiment, EndpointExperiment)
-        or experiment.sweep is Sweep.ADAPTIVE
-        or not experiment.shape.has_devices
-    )
+    one = not experiment.holds_node or experiment.sweep is Sweep.ADAPTIVE or not experiment.shape.has_devices
     most = 1 if one else len(shares(experiment, len(experiment.variants)))
     reserved = 1 if capacity.type == "on-demand" else min(capacity.nodes, most)
     asked = sorted({*(count for count in counts if count <= most), experiment.nodes, reserved})

@@ -37,6 +37,11 @@ class Wave(Frozen):
     round: int = Field(ge=0)
     arms: tuple[Arm, ...] = Field(min_length=1)
 
+    @property
+    def served(self) -> tuple[Arm, ...]:
+        """The arms that the run serves; empty if they are servers that already run."""
+        return tuple(arm for arm in self.arms if arm.fingerprint)
+
 
 def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
     """The waves of an experiment; `engine` has the sizes of its node.

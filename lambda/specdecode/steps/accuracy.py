@@ -6,7 +6,6 @@ from typing import Any
 
 from specdecode import manifests
 from specdecode.analysis.results.context import Failure
-from specdecode.experiment.model import ServedExperiment
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served
 from specdecode.planning.cost import accuracy_estimate
@@ -36,8 +35,7 @@ def accuracy(given: StepInput, rt: Runtime) -> Progress:
     require_node(given, rt, run)
     job = manifests.accuracy_job(run.plan, wave, ctx)
     try:
-        if isinstance(run.plan.experiment, ServedExperiment):
-            check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
+        check_alive(rt.kube, given.run_id, wave, failure=AccuracyFailed)
         done, message, age = advance_job(
             Sessions(rt, ctx, manifests.accuracy_rights(ctx)),
             [job],

@@ -7,7 +7,6 @@ from typing import Any
 
 from specdecode import names
 from specdecode.experiment import Capacity
-from specdecode.experiment.model import EndpointExperiment
 from specdecode.kubernetes.pools import PoolBusy
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning.cost import NODE_START_MINUTES
@@ -68,13 +67,13 @@ def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
     """Refuse to go on without the node (or the turn): a run that was stopped or released must not come back, one whose
     node went away must not wait for it.
     """
-    elsewhere = isinstance(run.plan.experiment, EndpointExperiment)
-    lease = (rt.turns if elsewhere else rt.lease).read()
+    holds_node = run.plan.experiment.holds_node
+    lease = (rt.lease if holds_node else rt.turns).read()
     if not lease.held_by(given.run_id):
         holders = ", ".join(claim.run_id for claim in lease.holders) or "nobody"
-        what = "its turn at servers that already run" if elsewhere else "its node"
+        what = "its node" if holds_node else "its turn at servers that already run"
         raise LeaseLost(f"run {given.run_id} no longer holds {what}; held now by {holders}")
-    if elsewhere or not rt.brings_node(run.state.pool or names.NODEPOOL):
+    if not holds_node or not rt.brings_node(run.state.pool or names.NODEPOOL):
         return
     if run.state.node not in {name_of(node) for node in rt.kube.list("Node")}:
         raise NodeLost(f"the run's node {run.state.node} no longer exists")

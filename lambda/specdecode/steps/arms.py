@@ -27,8 +27,8 @@ def arm_pods(
 
 
 def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[StepFailed]) -> None:
-    """Raise `failure` for an arm of `wave` that no longer serves, or was started again, under load."""
-    for arm in wave.arms:
+    """Raise `failure` for an arm of `wave` that the run serves and that died, or was started again, under load."""
+    for arm in wave.served:
         pods, found = arm_pods(kube, run_id, arm)
         if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
             why = "; ".join(str(problem) for problem in found[:3]) or f"pods: {[name_of(pod) for pod in pods]}"

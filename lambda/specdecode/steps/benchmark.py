@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from specdecode import manifests
-from specdecode.experiment.model import ServedExperiment
 from specdecode.planning.cost import benchmark_minutes
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
@@ -25,8 +24,7 @@ def benchmark(given: StepInput, rt: Runtime) -> Progress:
         return Progress(done=True, message=why)
     require_node(given, rt, run)
     wave = run.wave(given.wave)
-    if isinstance(run.plan.experiment, ServedExperiment):
-        check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
+    check_alive(rt.kube, given.run_id, wave, failure=BenchmarkFailed)
     done, message, age = advance_job(
         Sessions(rt, ctx, manifests.benchmark_rights(ctx)),
         manifests.benchmark(run.plan, wave, ctx),

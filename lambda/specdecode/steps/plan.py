@@ -11,7 +11,7 @@ from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import CompileOn, EndpointExperiment, ServedExperiment, Sweep
+from specdecode.experiment.model import CompileOn, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -74,7 +74,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         experiment, old = _resumed(rt.store, request.resume, capacity)
     if experiment.nodes > 1:
         check_length(given.run_id)
-    if isinstance(experiment, ServedExperiment) and (closed := outside_window(capacity.of(experiment.node), rt.now())):
+    if experiment.holds_node and (closed := outside_window(capacity.of(experiment.node), rt.now())):
         raise CapacityUnavailable(closed)
     if problems := keep_sets(rt.store, experiment, run_id=given.run_id)[1]:
         raise InvalidExperiment(said(problems))
@@ -112,7 +112,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
         accuracy=experiment.accuracy,
         adaptive=planned.sweep is not None,
         ahead=experiment.compile.on is CompileOn.CPU,
-        endpoints=isinstance(experiment, EndpointExperiment),
+        endpoints=not experiment.holds_node,
         units=planned.is_shared,
         experiment=experiment.name,
         plan=rt.store.url(s3_keys.run_key(given.run_id, PLAN)),

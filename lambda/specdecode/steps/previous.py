@@ -11,7 +11,6 @@ from specdecode import s3_keys
 from specdecode.analysis import Comparison
 from specdecode.analysis.results.comparison import Verdict
 from specdecode.experiment import Experiment
-from specdecode.experiment.model import ServedExperiment
 from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.runs.store import Store
 
@@ -63,8 +62,7 @@ def _report(store: Store, run_id: str) -> Comparison | None:
 
 def _question(experiment: Experiment) -> tuple[Any, ...]:
     """What must be equal for two speed-ups to be comparable: all but the engine, whose new version may be the news."""
-    served = experiment.serving if isinstance(experiment, ServedExperiment) else None
-    return experiment.name, experiment.target, served, experiment.variants, experiment.workload
+    return experiment.name, experiment.target, experiment.served_with, experiment.variants, experiment.workload
 
 
 def _is_judged(comparison: Comparison) -> bool:

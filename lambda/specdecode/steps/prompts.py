@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from specdecode import s3_keys
 from specdecode.experiment import Experiment
-from specdecode.experiment.model import ServedExperiment, TestCase
+from specdecode.experiment.model import TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.prompts import FIX, too_long, unsendable
 from specdecode.prompts import BadPromptSet, PromptSet, PromptsOf, read_set
@@ -74,5 +74,5 @@ def _problems(found: PromptSet | str | None, case: TestCase, experiment: Experim
         yield f"{given.set} has no such prompt of {given.category}; its categories: {', '.join(found.categories)}"
     elif found is not None and (why := unsendable(found, case, experiment)):
         yield "; ".join(why)
-    elif found and isinstance(experiment, ServedExperiment) and (beyond := too_long(found, case, experiment)):
+    elif found and (beyond := too_long(found, case, experiment)):
         yield f"{beyond}; {FIX}"

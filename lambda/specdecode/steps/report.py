@@ -15,7 +15,6 @@ from specdecode.analysis.report import documents
 from specdecode.analysis.results.context import Accuracy, Failure
 from specdecode.analysis.statistics.accuracy import NoScores
 from specdecode.experiment import Capacity
-from specdecode.experiment.model import EndpointExperiment, ServedExperiment
 from specdecode.manifests.serve_command import served_model
 from specdecode.measures.llmperf_files import llmperf_folder, llmperf_run
 from specdecode.planning import Plan
@@ -121,15 +120,15 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
-    elsewhere, run = isinstance(plan.experiment, EndpointExperiment), Run(plan=plan, state=state)
+    holds_node, run = plan.experiment.holds_node, Run(plan=plan, state=state)
     scores, unread = read_scores(rt.store, state.run_id)
     return RunContext(
         run_id=state.run_id,
         started_at=state.started_at,
         finished_at=rt.now(),
-        price_per_node_hour=None if elsewhere else capacity.price_per_node_hour,
+        price_per_node_hour=capacity.price_per_node_hour if holds_node else None,
         node_seconds=held,
-        capacity_type="none" if elsewhere else capacity.type,
+        capacity_type=capacity.type if holds_node else "none",
         devices_per_node=plan.experiment.shape.devices,
         device_groups=state.device_groups,
         counters=servers.counters,
@@ -137,21 +136,21 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
         prefix_caching=servers.prefix_caching,
         node=plan.experiment.node if _is_real(plan) else "",
         versions={"specdecode": __version__}
-        | ({} if elsewhere else {"engine": plan.engine.title, "engine image": plan.engine.reference}),
+        | ({"engine": plan.engine.title, "engine image": plan.engine.reference} if holds_node else {}),
         failures=(*state.failures, *unread),
         accuracy=tuple(scores),
-        served=() if elsewhere else served(run, bucket=rt.store.url("")),
+        served=served(run, bucket=rt.store.url("")) if holds_node else (),
         compiled=compiled(run),
         prompt_lengths=servers.prompt_tokens,
         sweep=plan.sweep.steps if plan.sweep else (),
         raw_prefix=rt.store.url(s3_keys.run_prefix(state.run_id)),
-        notes=((plan.engine.caveat,) if plan.engine.caveat and not elsewhere else ()) + servers.notes,
+        notes=((plan.engine.caveat,) if plan.engine.caveat and holds_node else ()) + servers.notes,
     )
 
 
 def _is_real(plan: Plan) -> bool:
     """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
-    return isinstance(plan.experiment, ServedExperiment) and plan.engine.on_neuron == plan.experiment.shape.has_devices
+    return plan.experiment.holds_node and plan.engine.on_neuron == plan.experiment.shape.has_devices
 
 
 def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:

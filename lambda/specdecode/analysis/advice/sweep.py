@@ -9,7 +9,7 @@ from specdecode.analysis.advice.observing import observation, observation_at
 from specdecode.analysis.results.comparison import Comparison, Pair
 from specdecode.analysis.texts.by_load import listed
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import EndpointExperiment, Experiment, Sweep, Variant
+from specdecode.experiment.model import Experiment, Sweep, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
@@ -122,7 +122,7 @@ def _advise(
 
 def advice_sentence(comparison: Comparison) -> str | None:
     """What to try next after this run alone. None if the run shows nothing about a known draft."""
-    if isinstance(comparison.experiment, EndpointExperiment) or not observations([comparison]):
+    if not comparison.experiment.holds_node or not observations([comparison]):
         return None
     return advise_sweep(comparison.experiment, [comparison]).together.reason
 

@@ -23,7 +23,7 @@ from specdecode.analysis.statistics.verdict import too_many_failed
 from specdecode.experiment.errors import ExperimentError
 from specdecode.experiment.level import Level
 from specdecode.experiment.loading import load_engine
-from specdecode.experiment.model import Experiment, ServedExperiment
+from specdecode.experiment.model import Experiment
 from specdecode.measures.student import NOMINAL
 
 TIE = 0.01
@@ -187,10 +187,10 @@ def _engine_takes_it(experiment: Experiment) -> bool:
     """Whether the engine changes k with the batch size. This is not known of servers that already run: most of them are
     vLLM's own engines, so it is assumed.
     """
-    if not isinstance(experiment, ServedExperiment):
+    if experiment.served_by is None:
         return True
     try:
-        return load_engine(experiment.engine).k_by_batch_size
+        return load_engine(experiment.served_by).k_by_batch_size
     except ExperimentError:
         return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from specdecode.analysis.report.numbers import dollars, duration, percent
 from specdecode.analysis.results.comparison import Comparison, Pair
 from specdecode.analysis.texts.recommend import cost_over
-from specdecode.experiment.model import EndpointExperiment, EndpointVariant
 
 COST_FORMULA = "price per node-hour / 3600 × share of the node's devices × seconds of load / output tokens × 1,000,000"
 ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × seconds of load / output tokens × 1,000,000"
@@ -13,7 +12,7 @@ ENDPOINT_COST_FORMULA = "the server's price per hour / 3600 × seconds of load /
 
 def cost_formula(comparison: Comparison) -> str:
     """How dollars per million output tokens are computed."""
-    return ENDPOINT_COST_FORMULA if isinstance(comparison.experiment, EndpointExperiment) else COST_FORMULA
+    return COST_FORMULA if comparison.experiment.holds_node else ENDPOINT_COST_FORMULA
 
 
 def costs(comparison: Comparison, pair: Pair) -> tuple[float, float] | None:
@@ -26,8 +25,8 @@ def cost_sentence(comparison: Comparison) -> str:
     """Cost of the run, and how much of it paid for measurement."""
     cost = comparison.cost
     if cost is None:
-        asked = [each for each in comparison.experiment.variants if isinstance(each, EndpointVariant)]
-        shown = ", ".join(f"{v.name} {dollars(v.price_per_hour)}" for v in asked if v.price_per_hour is not None)
+        prices = {each.name: each.dollars_per_hour(None) for each in comparison.experiment.variants}
+        shown = ", ".join(f"{name} {dollars(price)}" for name, price in prices.items() if price is not None)
         return f"What the servers cost per hour, as the experiment says: {shown}."
     price = f"A node costs {dollars(cost.price_per_node_hour)} per hour."
     if cost.total is None or cost.node_hours is None:

@@ -32,7 +32,7 @@ from specdecode.analysis.texts.recommend import over_load
 from specdecode.analysis.texts.setting import Fact, setting, winner
 from specdecode.analysis.texts.wording import best_pair, title
 from specdecode.experiment import endpoints
-from specdecode.experiment.model import EndpointVariant, ServedExperiment, Sweep, TestCase, Variant
+from specdecode.experiment.model import Sweep, TestCase, Variant
 
 FEW_ARMS = 4
 """Up to this many arms are laid side by side; of more, the baseline and the best, and all of them in the matrix."""
@@ -100,9 +100,9 @@ class ReportView:
         arm = self.variants[variant]
         target = (arm.target or self.comparison.experiment.target).id
         spec = arm.speculation
-        if isinstance(arm, EndpointVariant):
+        if arm.address:
             known = f", draft {spec.draft.id}, {spec.k_in_words}" if spec else ""
-            return f"{target} at {arm.endpoint}, which ran already{known}"
+            return f"{target} at {arm.address}, which ran already{known}"
         if spec is None:
             return f"{target}, {arm.quantization}"
         return f"{target}, {arm.quantization}, draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
@@ -214,12 +214,6 @@ class ReportView:
         """The experiment as YAML, defaults left out."""
         document = endpoints.written(self.comparison.experiment.model_dump(mode="json", exclude_defaults=True))
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-
-    @property
-    def served(self) -> ServedExperiment | None:
-        """The experiment, if its arms were served for it."""
-        experiment = self.comparison.experiment
-        return experiment if isinstance(experiment, ServedExperiment) else None
 
     @property
     def cost_formula(self) -> str:

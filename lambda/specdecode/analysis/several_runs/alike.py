@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import EndpointVariant, Experiment, ModelRef, ServedExperiment, Variant
+from specdecode.experiment.model import Experiment, ModelRef, Variant
 
 MODEL = {"id", "revision", "import_prefix", "rescale_fp8"}
 """Fields of a model that identify its weights."""
@@ -53,15 +53,14 @@ def not_learnable(wanted: Experiment, measured: Experiment) -> list[str]:
     """Reasons why an experiment cannot use another's measurements for advice: the differences of `incomparable`, and
     how the arms were served.
     """
-    served = {
-        name: (
-            {"engine": experiment.engine, "serving": experiment.serving.model_dump(mode="json")}
-            if isinstance(experiment, ServedExperiment)
-            else {"servers": sorted(v.endpoint for v in experiment.variants if isinstance(v, EndpointVariant))}
-        )
-        for name, experiment in (("wanted", wanted), ("measured", measured))
-    }
-    return [*incomparable(wanted, measured), *paths(served["wanted"], served["measured"]), *_arms(wanted, measured)]
+    differ = paths(_how_served(wanted), _how_served(measured))
+    return [*incomparable(wanted, measured), *differ, *_arms(wanted, measured)]
+
+
+def _how_served(experiment: Experiment) -> dict[str, object]:
+    if experiment.served_with is None:
+        return {"servers": sorted(variant.address or "" for variant in experiment.variants)}
+    return {"engine": experiment.served_by, "serving": experiment.served_with.model_dump(mode="json")}
 
 
 def _arms(wanted: Experiment, measured: Experiment) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import cache
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.parts import BETTER, MetricInfo
 from specdecode.experiment.level import Level
-from specdecode.experiment.model import EndpointVariant, Experiment, Variant
+from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import most_tokens
 from specdecode.measures.arm import Key, Measured, Terms, by_arm, measure_arm
@@ -144,16 +144,13 @@ def terms(experiment: Experiment, variant: Variant, context: RunContext) -> Term
     There is no single k if k depends on the load. A server that already ran may speculate even if its k is not known.
     """
     by_load = bool(variant.speculation and variant.speculation.num_speculative_tokens_per_batch_size)
-    if variant.speculation is not None:
-        k = None if by_load else variant.speculation.num_speculative_tokens
-    else:
-        k = None if isinstance(variant, EndpointVariant) else 0
-    most = most_tokens(experiment, variant)
-    if isinstance(variant, EndpointVariant):
-        return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=variant.price_per_hour)
     price = context.price_per_node_hour
-    dollars = None if price is None else price * node_share(experiment, context)
-    return Terms(k=k, most=most, every_step=not by_load, dollars_per_hour=dollars)
+    return Terms(
+        k=variant.k,
+        most=most_tokens(experiment, variant),
+        every_step=not by_load,
+        dollars_per_hour=variant.dollars_per_hour(None if price is None else price * node_share(experiment, context)),
+    )
 
 
 def node_share(experiment: Experiment, context: RunContext) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from specdecode.analysis.results.comparison import HEADLINE, CaseResult, Equality, GroupName, Pair, Verdict
 from specdecode.analysis.statistics import pairing
@@ -11,7 +10,7 @@ from specdecode.analysis.statistics.among_arms import among_arms, compared_arms
 from specdecode.analysis.statistics.equality import equality
 from specdecode.analysis.statistics.groups import Stats, group
 from specdecode.analysis.statistics.verdict import estimate, judge, too_many_failed
-from specdecode.experiment.model import Experiment, ServedVariant, Sweep, TestCase, Variant
+from specdecode.experiment.model import Experiment, Sweep, TestCase, Variant
 from specdecode.measures.arm import Key, Measured
 from specdecode.measures.arm_case import ArmCase
 from specdecode.measures.settled import settled
@@ -39,13 +38,9 @@ def changes(experiment: Experiment, base: Variant, other: Variant) -> tuple[str,
         found.append("quantization")
     elif (base.target or experiment.target) != (other.target or experiment.target):
         found.append("weights")
-    if not found and _settings(base) != _settings(other):
+    if not found and base.own_settings != other.own_settings:
         found.append("settings")
     return tuple(found)
-
-
-def _settings(arm: Variant) -> tuple[dict[str, Any], dict[str, str]]:
-    return (arm.neuron_config, arm.env) if isinstance(arm, ServedVariant) else ({}, {})
 
 
 def compare_pair(

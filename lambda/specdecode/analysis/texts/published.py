@@ -39,8 +39,8 @@ def _shape(experiment: Experiment, item: Published) -> list[tuple[str, str]]:
     arm = variants.get(item.variant)
     model = experiment.target_of(arm).id if arm else experiment.target.id
     level, parallel = experiment.workload.levels[0], item.tensor_parallel_size
-    if isinstance(experiment, ServedExperiment):  # of servers that already run it is not known
-        parallel = experiment.serving.tensor_parallel_size
+    if experiment.served_with is not None:
+        parallel = experiment.served_with.tensor_parallel_size
     known = (
         (item.model, model, f"{item.model}", model),
         (item.tensor_parallel_size, parallel, f"TP {item.tensor_parallel_size}", f"TP {parallel}"),

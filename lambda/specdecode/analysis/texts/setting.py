@@ -11,7 +11,7 @@ from specdecode.analysis.statistics.groups import MIN_TYPES
 from specdecode.analysis.texts.recommend import recommended
 from specdecode.analysis.texts.wording import best_pair
 from specdecode.experiment.capacity import TERMS
-from specdecode.experiment.model import CompileOn, EndpointVariant, Load, ServedExperiment, Variant
+from specdecode.experiment.model import CompileOn, Load, Variant
 
 ORDER = {
     Load.INTERLEAVED: "arms in turns",
@@ -54,9 +54,9 @@ def winner(comparison: Comparison) -> Served | None:
 
 def _model(comparison: Comparison) -> str:
     experiment = comparison.experiment
-    if not isinstance(experiment, ServedExperiment):
+    serving = experiment.served_with
+    if serving is None:
         return experiment.target.id
-    serving = experiment.serving
     return (
         f"{experiment.target.id}, tensor parallel {serving.tensor_parallel_size}, up to {serving.max_num_seqs} "
         f"sequences of {serving.max_model_len:,} tokens"
@@ -70,20 +70,19 @@ def _arms(comparison: Comparison, pair: Pair) -> str:
 
 def _what(variant: Variant) -> str:
     spec = variant.speculation
-    elsewhere = isinstance(variant, EndpointVariant)
-    numbers = "" if elsewhere else f"{variant.quantization}, "
+    numbers = "" if variant.address else f"{variant.quantization}, "
     if spec is None:
-        return variant.endpoint if isinstance(variant, EndpointVariant) else f"{numbers}no speculation"
+        return variant.address or f"{numbers}no speculation"
     return f"{numbers}draft {spec.draft.id}, {spec.k_in_words}, {spec.method.value}"
 
 
 def _engine(comparison: Comparison) -> tuple[Fact, ...]:
     experiment, context = comparison.experiment, comparison.context
-    if not isinstance(experiment, ServedExperiment):
+    if experiment.served_by is None:
         return ()
-    found = [Fact("Engine", context.versions.get("engine", experiment.engine))]
+    found = [Fact("Engine", context.versions.get("engine", experiment.served_by))]
     if context.node and context.capacity_type != "none":
-        devices = experiment.serving.devices
+        devices = experiment.devices
         share = f", {devices} of {context.devices_per_node} devices for each arm" if devices else ""
         found.append(Fact("Node", f"{context.node} {TERMS[context.capacity_type]}{share}"))
     return tuple(found)

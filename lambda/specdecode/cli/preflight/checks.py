@@ -22,7 +22,7 @@ from specdecode.cli.preflight import (
 from specdecode.cli.preflight.check import Ask, Check, looked
 from specdecode.cli.runs_deployment import Deployment
 from specdecode.experiment import Experiment, load_engine
-from specdecode.experiment.model import CompileOn, ModelRef, ServedExperiment
+from specdecode.experiment.model import CompileOn, ModelRef
 from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 
@@ -35,7 +35,7 @@ def everything(
     """All checks, in order; `say` is told each subject."""
     say("alerts")
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
-    if not isinstance(experiment, ServedExperiment):
+    if not experiment.holds_node:
         yield from looked("endpoints", lambda: [capacity.turn(_lease(ask, deployment, s3_keys.ENDPOINTS_KEY))])
     else:
         yield from _of_a_node(ask, deployment, experiment, http=http, say=say)
@@ -60,7 +60,7 @@ def _network(ask: Ask) -> Iterator[Check]:
 def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> Iterator[Check]:
     """The part that costs a second: whether somebody is told, the reservation and its window, what must be uploaded."""
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
-    if not isinstance(experiment, ServedExperiment):
+    if not experiment.holds_node:
         return
     yield from capacity.shape(ask.facts, experiment.shape)
     if ask.facts.reservation is not None and experiment.shape.has_devices:
@@ -75,7 +75,7 @@ def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> It
 
 
 def _of_a_node(
-    ask: Ask, deployment: Deployment, experiment: ServedExperiment, *, http: registry.Http, say: Callable[[str], Any]
+    ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
 ) -> Iterator[Check]:
     if ask.deployed:
         yield from looked(
@@ -92,7 +92,7 @@ def _of_a_node(
     if ask.facts.describes_nodes:
         yield from _of_our_nodes(ask, deployment, experiment, say=say)
     say("the engine's image")
-    engine = load_engine(experiment.engine)
+    engine = load_engine(experiment.images_of)
     yield from looked("image", lambda: [c for c, _ in registry.images(engine, ask=http, client=ask.client)])
     wanted = models.of(experiment)
     for model in wanted:

@@ -9,7 +9,7 @@ from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.endpoints import Document
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import Problem
-from specdecode.experiment.model import EndpointExperiment, Experiment, ServedExperiment
+from specdecode.experiment.model import AnyExperiment, ServedExperiment
 from specdecode.experiment.rules import (
     alike,
     compiling,
@@ -27,6 +27,8 @@ from specdecode.experiment.rules.case import Case, EndpointCase, Finding, Served
 
 _LEVIATHAN = "Leviathan et al., arXiv 2211.17192"
 _NATIVE = "guides/reference-configuration.md of the native plugin"
+_SEVERAL_NODES = "docs/how-to/several-nodes.md"
+_SETS = "assets/prompts/sets"
 _DRA = "Neuron DRA documentation (deploy/eks/dra)"
 Of = TypeVar("Of")
 Rules = dict[str, tuple[Callable[[Of], Iterator[Finding]], str]]
@@ -38,13 +40,13 @@ OF_THE_DOCUMENT: Rules[Document] = {
 OF_BOTH: Rules[Case] = {
     "unique-names": (load.unique_names, "names are keys in S3 and values of CloudWatch dimensions"),
     "compare-to": (load.compare_to, "a comparison has two arms"),
-    "nodes": (nodes.several, "docs/how-to/several-nodes.md"),
     "clients": (load.clients, "specdecode.experiment.clients, docs/benchmarks.md"),
     "thinking": (load.thinking, "Qwen3 model card: enable_thinking"),
     "prompt-text": (prompts.texts, "assets/prompts/cases.yaml"),
-    "prompt-set": (prompts.sets, "assets/prompts/sets"),
+    "prompt-set": (prompts.sets, _SETS),
 }
 OF_SERVED: Rules[ServedCase] = {
+    "nodes": (nodes.several, _SEVERAL_NODES),
     "sweep-adaptive": (sweep.adaptive, "the advisor compares draft and k of arms that differ in nothing else"),
     "model-family": (engine.model_family, "assets/engines: what the image's model library has"),
     "method-supported": (engine.method, "assets/engines: Neuron's vLLM user guide, known issue 5"),
@@ -81,11 +83,13 @@ OF_SERVED: Rules[ServedCase] = {
     "ami-driver": (engine.ami, "Neuron runtime release notes; CHANGELOG.md of awslabs/amazon-eks-ami"),
 }
 OF_ENDPOINTS: Rules[EndpointCase] = {
+    "nodes": (endpoints.one_node, _SEVERAL_NODES),
+    "prompt-set": (endpoints.hub_sets, _SETS),
     "endpoint-url": (endpoints.url, "assets/kubernetes/network-policies.yaml: what the benchmark's pods can reach"),
     "endpoint-same": (endpoints.same, "a comparison has two arms"),
 }
 RULES = {**OF_BOTH, **OF_SERVED, **OF_THE_DOCUMENT, **OF_ENDPOINTS}
-"""All of them."""
+"""All of them. A rule of both kinds of experiment may say more of one kind."""
 
 
 def check_document(document: Document) -> list[Problem]:
@@ -93,13 +97,12 @@ def check_document(document: Document) -> list[Problem]:
     return list(_found(OF_THE_DOCUMENT, document))
 
 
-def check(experiment: Experiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
+def check(experiment: AnyExperiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
     """Every violation of every rule; empty where the experiment can run."""
     found = _found(OF_BOTH, Case(experiment, served_by, capacity))
     if isinstance(experiment, ServedExperiment):
         engine = served_by.on_node(experiment.node, experiment.serving.devices)
         return [*found, *_found(OF_SERVED, ServedCase(experiment, engine, capacity))]
-    assert isinstance(experiment, EndpointExperiment)  # noqa: S101 - narrows the type
     return [*found, *_found(OF_ENDPOINTS, EndpointCase(experiment, served_by, capacity))]
 
 

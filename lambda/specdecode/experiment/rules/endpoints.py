@@ -46,6 +46,19 @@ def settings(document: Document) -> Iterator[Finding]:
         yield "sweep", message, "write sweep: grid, which measures every arm"
 
 
+def one_node(case: EndpointCase) -> Iterator[Finding]:
+    if case.experiment.nodes > 1:
+        yield "nodes", "the arms are servers that already run, and no node is taken for them", "leave nodes out"
+
+
+def hub_sets(case: EndpointCase) -> Iterator[Finding]:
+    for prompt in case.experiment.workload.cases:
+        if prompt.prompts is not None and prompt.prompts.hub is not None:
+            message = "servers that already run have nothing staged, and so nobody fetches a set from the hub"
+            fix = "fetch the file and put it into the bucket: `specdecode prompts add FILE`"
+            yield f"workload.cases.{prompt.name}.prompts", message, fix
+
+
 def url(case: EndpointCase) -> Iterator[Finding]:
     for variant in case.experiment.variants:
         for message, fix in _url_problems(variant.endpoint):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import EndpointExperiment, Sweep
-from specdecode.experiment.rules.case import Case, Finding
+from specdecode.experiment.model import Sweep
+from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shares import shares
 
 
-def several(case: Case) -> Iterator[Finding]:
+def several(case: ServedCase) -> Iterator[Finding]:
     """There are as many nodes, and something to measure for each."""
     experiment, capacity = case.experiment, case.capacity
     if experiment.nodes == 1:
-        return
-    if isinstance(experiment, EndpointExperiment):
-        yield "nodes", "the arms are servers that already run, and no node is taken for them", "leave nodes out"
         return
     if experiment.sweep is Sweep.ADAPTIVE:
         message = "an adaptive sweep measures one arm after the other, each chosen from those before it: on one node"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from specdecode.experiment.clients import clients_of
-from specdecode.experiment.model import EndpointExperiment, Experiment, Load, PromptKind, ServedExperiment, TestCase
+from specdecode.experiment.model import Experiment, Load, PromptKind, TestCase
 from specdecode.experiment.prompt_sets import shipped
 from specdecode.experiment.rules.case import Case, Finding, ServedCase
 from specdecode.prompts import PromptRow, PromptSet, fewest_tokens
@@ -35,9 +35,6 @@ def sets(case: Case) -> Iterator[Finding]:
         if (prompt.kind is PromptKind.SET) != (given is not None):
             yield field, f"kind is {prompt.kind}", "give `kind: set` and `prompts` together, or neither"
             continue
-        if given is not None and given.hub is not None and isinstance(case.experiment, EndpointExperiment):
-            message = "servers that already run have nothing staged, and so nobody fetches a set from the hub"
-            yield field, message, "fetch the file and put it into the bucket: `specdecode prompts add FILE`"
         if given is None or (found := shipped(given.set)) is None:
             continue
         if given.hub is not None:
@@ -83,8 +80,8 @@ def fits(case: ServedCase) -> Iterator[Finding]:
             yield f"workload.cases.{prompt.name}", said, FIX
 
 
-def too_long(found: PromptSet, prompt: TestCase, experiment: ServedExperiment) -> str | None:
-    """Which prompts of a case cannot fit, longest first; None where all may."""
+def too_long(found: PromptSet, prompt: TestCase, experiment: Experiment) -> str | None:
+    """Which prompts of a case cannot fit, longest first. None if all may, or if the window is not known."""
     return beyond(sizes(prompt, found, experiment, fewest_tokens), experiment)
 
 
@@ -114,9 +111,11 @@ def sent(rows: Sequence[PromptRow], requests: int) -> Iterator[PromptRow]:
         requests -= len(row.turns)
 
 
-def beyond(rows: Iterable[Size], experiment: ServedExperiment, *, counted: str = "has at least") -> str | None:
-    """Which of `rows` do not fit with their answers, longest first; None where all do."""
-    room = experiment.serving.max_model_len
+def beyond(rows: Iterable[Size], experiment: Experiment, *, counted: str = "has at least") -> str | None:
+    """Which of `rows` do not fit with their answers, longest first. None if all do, or if the window is not known."""
+    room = experiment.window
+    if room is None:
+        return None
     found = [(name, tokens, answer, turns) for name, tokens, answer, turns in rows if tokens + answer * turns > room]
     if not found:
         return None
