@@ -9,7 +9,7 @@ from pydantic import Field
 
 from specdecode import names
 from specdecode.experiment import shapes
-from specdecode.experiment.engine import AmiVersion
+from specdecode.experiment.engine_parts import AmiVersion
 from specdecode.experiment.model import Frozen
 from specdecode.experiment.resources import Resources
 from specdecode.experiment.standing import standing_price

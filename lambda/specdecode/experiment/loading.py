@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
 from specdecode.experiment import documents, endpoints, expand, rules
 from specdecode.experiment.assets import assets_dir
@@ -20,9 +16,9 @@ from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
 from specdecode.experiment.model import AnyExperiment, EndpointExperiment, Experiment, ServedExperiment
 from specdecode.experiment.prompt_sets import expand_sets
+from specdecode.experiment.validating import did_you_mean, validate
 from specdecode.untrusted import Unreadable, read_text
 
-Model = TypeVar("Model", bound=BaseModel)
 _FIRST = ("schema_version", "name", "title", "description", "engine", "node", "target", "serving")
 FILE_SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -46,7 +42,7 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
                 Problem(
                     field="engine",
                     rule="engine-known",
-                    message=f"no engine is called {name!r}{_did_you_mean(name, known)}",
+                    message=f"no engine is called {name!r}{did_you_mean(name, known)}",
                     fix=f"choose one of {', '.join(known)} (`specdecode engines`)",
                     source="assets/engines",
                 )
@@ -71,7 +67,7 @@ def _engine(path: Path) -> Engine:
             key: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
             for key, value in document.items()
         }
-    return _validate(Engine, document)
+    return validate(Engine, document)
 
 
 def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
@@ -135,9 +131,9 @@ def from_document(
     try:
         experiment: AnyExperiment
         if endpoints.has_endpoints(plain):
-            experiment = _validate(EndpointExperiment, of_one_kind)
+            experiment = validate(EndpointExperiment, of_one_kind)
         else:
-            experiment = _validate(ServedExperiment, of_one_kind)
+            experiment = validate(ServedExperiment, of_one_kind)
         problems += rules.check(experiment, load_engine(experiment.images_of, root=root), capacity or Capacity())
     except ExperimentError as error:
         problems += error.problems
@@ -184,7 +180,7 @@ def _preset(name: str, root: Path | None) -> dict[str, Any]:
                 Problem(
                     field="experiment",
                     rule="preset-known",
-                    message=f"no preset is called {name!r}{_did_you_mean(name, known)}",
+                    message=f"no preset is called {name!r}{did_you_mean(name, known)}",
                     fix=f"choose one of {', '.join(known)} (`specdecode presets`), or give a YAML file",
                     source="assets/experiments",
                 )
@@ -201,72 +197,3 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _names(folder: str, root: Path | None) -> list[str]:
     return sorted(path.stem for path in ((root or assets_dir()) / folder).glob("*.yaml"))
-
-
-def _validate(model: type[Model], plain: Any) -> Model:
-    try:
-        text = json.dumps(plain, allow_nan=False)
-    except (ValueError, TypeError) as error:
-        raise documents.refused("", f"holds a value that JSON cannot: {error}", "use finite numbers and text") from None
-    if len(text) > documents.MAX_JSON_BYTES:
-        message = f"is larger than {documents.MAX_JSON_BYTES // 1024} KiB when it is written out"
-        raise documents.refused("", message, "measure fewer arms or cases at a time, or shorten prompts")
-    try:
-        return model.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise ExperimentError(_problems(error, model, plain)) from None
-
-
-def _problems(error: ValidationError, model: type[BaseModel], plain: Any) -> Iterator[Problem]:
-    for item in error.errors(include_url=False, include_context=False):
-        location = item["loc"]
-        if item["type"] == "extra_forbidden":
-            known = sorted(_fields_at(model, location[:-1]))
-            message = f"unknown key {location[-1]!r}{_did_you_mean(str(location[-1]), known)}"
-            fix = f"the keys here are {', '.join(known)}"
-        elif item["type"] == "missing":
-            message, fix = "is required and missing", "add it"
-            if location[-1] == "size_gib":
-                fix = "add it: GiB of the model's files; a model with another id inherits neither size nor revision"
-        else:
-            given = item.get("input")
-            shown = "" if isinstance(given, (dict, list)) else f", not {given!r}"[:80]
-            message, fix = f"{item['msg']}{shown}", "correct the value (`specdecode schema` describes each field)"
-        yield Problem(field=_path(location, plain), rule="schema", message=message, fix=fix)
-
-
-def _path(location: tuple[int | str, ...], plain: Any) -> str:
-    """Dotted path, with the items of lists by name where they have one."""
-    parts, node = [], plain
-    for part in location:
-        try:
-            node = node[part]
-        except (LookupError, TypeError):
-            node = None
-        named = isinstance(part, int) and isinstance(node, dict) and isinstance(node.get("name"), str)
-        parts.append(node["name"] if named else str(part))
-    return ".".join(parts)
-
-
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Names of the fields that the model has at `location`."""
-    current: Any = model
-    for part in location:
-        if isinstance(part, int):
-            continue
-        field = current.model_fields.get(part) if isinstance(current, type) and issubclass(current, BaseModel) else None
-        current = next(_models_in(field.annotation), None) if field else None
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    elif get_origin(annotation) in (tuple, list, dict, Union, UnionType):
-        for inner in get_args(annotation):
-            yield from _models_in(inner)
-
-
-def _did_you_mean(given: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""
