@@ -24,45 +24,10 @@ def experiment_schema() -> dict[str, Any]:
         found = getattr(model, name)
         if issubclass(found, BaseModel):
             _describe(part, found)
-    schema["properties"]["engine"]["enum"] = engine_names()
-    schema["properties"]["extends"] = {
-        "type": "string",
-        "enum": preset_names(),
-        "description": "Start from this preset; what the document says replaces it, mappings key by key.",
-    }
-    cases = parts["Workload"]["properties"]["cases"]
-    cases["items"] = {"anyOf": [{"type": "string", "enum": list(case_library())}, cases["items"]]}
-    parts["Workload"]["properties"]["prompts"] = {
-        "type": "array",
-        "items": {"anyOf": [{"type": "string", "enum": set_names()}, {"$ref": "#/$defs/SetOf"}]},
-        "description": "Sets of prompts: one case for each category.",
-    }
-    parts["SetOf"] = SetOf.model_json_schema(ref_template="#/$defs/{model}")
-    parts["SetOf"].pop("$defs", None)
-    _describe(parts["SetOf"], SetOf)
-    elsewhere = EndpointVariant.model_json_schema()
-    _describe(elsewhere, EndpointVariant)
-    parts["ServedVariant"]["properties"] |= elsewhere["properties"]
-    parts["ServedVariant"]["properties"]["sweep"] = {
-        "type": "object",
-        "additionalProperties": {"type": "array", "minItems": 1},
-        "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
-        "{draft} and {k} are filled in name and label.",
-    }
-    parts["ServedVariant"]["properties"]["name"] = {
-        "type": "string",
-        "description": "Lower-case letters, digits, dots and hyphens; {draft} and {k} in a sweep.",
-    }
-    parts["ServedVariant"]["properties"]["extends"] = {
-        "type": "string",
-        "description": "Start from this earlier variant of the same document.",
-    }
-    speculative = parts["Speculation"]
-    speculative["required"] = []  # a sweep, or the preset that is extended, may give them
-    schema["required"] = []
-    for part in ("Serving", "Workload"):
-        parts[part]["required"] = []
-    parts["ModelRef"]["required"] = ["id"]  # servers that already run need no sizes
+    _add_choices(schema)
+    _add_sets(parts)
+    _add_variants(parts["ServedVariant"]["properties"])
+    _require_less(schema)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
@@ -75,6 +40,56 @@ def experiment_schema() -> dict[str, Any]:
             },
         ],
     }
+
+
+def _add_choices(schema: dict[str, Any]) -> None:
+    """The names of engines, presets and cases that ship."""
+    schema["properties"]["engine"]["enum"] = engine_names()
+    schema["properties"]["extends"] = {
+        "type": "string",
+        "enum": preset_names(),
+        "description": "Start from this preset; what the document says replaces it, mappings key by key.",
+    }
+    cases = schema["$defs"]["Workload"]["properties"]["cases"]
+    cases["items"] = {"anyOf": [{"type": "string", "enum": list(case_library())}, cases["items"]]}
+
+
+def _add_sets(parts: dict[str, Any]) -> None:
+    """`workload.prompts`, which the plain document has as cases."""
+    parts["Workload"]["properties"]["prompts"] = {
+        "type": "array",
+        "items": {"anyOf": [{"type": "string", "enum": set_names()}, {"$ref": "#/$defs/SetOf"}]},
+        "description": "Sets of prompts: one case for each category.",
+    }
+    parts["SetOf"] = SetOf.model_json_schema(ref_template="#/$defs/{model}")
+    parts["SetOf"].pop("$defs", None)
+    _describe(parts["SetOf"], SetOf)
+
+
+def _add_variants(fields: dict[str, Any]) -> None:
+    """The keys of a variant that is a server already, and those that are written out before it is read."""
+    elsewhere = EndpointVariant.model_json_schema()
+    _describe(elsewhere, EndpointVariant)
+    fields |= elsewhere["properties"]
+    fields["sweep"] = {
+        "type": "object",
+        "additionalProperties": {"type": "array", "minItems": 1},
+        "description": "Fields of `speculation` and lists of their values: one variant for each combination. "
+        "{draft} and {k} are filled in name and label.",
+    }
+    fields["name"] = {
+        "type": "string",
+        "description": "Lower-case letters, digits, dots and hyphens; {draft} and {k} in a sweep.",
+    }
+    fields["extends"] = {"type": "string", "description": "Start from this earlier variant of the same document."}
+
+
+def _require_less(schema: dict[str, Any]) -> None:
+    """A sweep, or the preset that is extended, may give what a part would need otherwise."""
+    parts = schema["$defs"]
+    for part in (schema, parts["Speculation"], parts["Serving"], parts["Workload"]):
+        part["required"] = []
+    parts["ModelRef"]["required"] = ["id"]  # servers that already run need no sizes
 
 
 def _describe(schema: dict[str, Any], described: type[BaseModel]) -> None:

@@ -70,7 +70,7 @@ def _benchmark_arm(plan: Plan, arm: Arm, ctx: RenderContext) -> BenchmarkArm:
 def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
     """ConfigMap with the specification, and the Job, both called `wave_name(wave, "benchmark", ctx)`.
 
-    Where a level takes several clients, the Job is an indexed one with a pod for each.
+    If a level takes several clients, the Job is an indexed one with a pod for each.
     """
     name = wave_name(wave, "benchmark", ctx)
     own = labels(ctx, "benchmark", wave=wave.index)
@@ -81,17 +81,42 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         "metadata": meta(name, own),
         "data": {"spec.json": spec.model_dump_json(indent=2)},
     }
-    arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
-    arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
-    clients = spec.most_clients
-    if clients > 1:
-        notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
-        arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
     volumes: dict[str, KubeObject] = {"spec": {"name": "spec", "configMap": {"name": name}}}
     if plan.experiment.holds_node:  # for the tokenizer
         claim = {"claimName": names.model_pv("models"), "readOnly": True}
         volumes["models"] = {"name": "models", "persistentVolumeClaim": claim}
-    main = container(
+    template = pod_template(
+        labels=own,
+        service_account=names.SERVICE_ACCOUNTS["benchmark"],
+        main=_benchmark_container(plan, wave, ctx, clients=spec.most_clients, folders=tuple(volumes)),
+        without_credentials=(CONTAINER,),
+        volumes=[volume(name), *volumes.values()],
+        placement=_placement(plan, ctx),
+        restart_policy="Never",
+        finds_services=plan.experiment.holds_node,
+    )
+    made = job(
+        name=name,
+        labels=own,
+        template=template,
+        retries=2,
+        deadline_minutes=plan.experiment.deadlines.benchmark,
+        permanent_exits=PERMANENT,
+        indexes=spec.most_clients,
+    )
+    return [config, made]
+
+
+def _benchmark_container(
+    plan: Plan, wave: Wave, ctx: RenderContext, *, clients: int, folders: Sequence[str]
+) -> KubeObject:
+    """The container of one of `clients`, with a mount for each of `folders`."""
+    arguments = ["--spec", "spec/spec.json", *_arms(plan, wave.arms, ctx)]
+    arguments += ["--upload", f'"s3://$BUCKET/{s3_keys.run_prefix(ctx.run_id)}"']
+    if clients > 1:
+        notes = s3_keys.run_key(ctx.run_id, s3_keys.NOTES)
+        arguments += ["--client", '"$JOB_COMPLETION_INDEX"', "--meet", f'"s3://$BUCKET/{notes}${names.JOB_UID}/"']
+    return container(
         image=plan.engine.tools_reference,
         script=bundle_script("specdecode.benchmark", arguments),
         env=bundle_env(ctx) | ENV,
@@ -99,31 +124,10 @@ def benchmark(plan: Plan, wave: Wave, ctx: RenderContext) -> list[KubeObject]:
         resources=each_client(plan.engine.resources.benchmark, clients),
         mounts=[
             MOUNT,
-            *({"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in volumes),
+            *({"name": name, "mountPath": f"{names.WORKDIR}/{name}", "readOnly": True} for name in folders),
         ],
         read_only_root=True,
     )
-    template = pod_template(
-        labels=own,
-        service_account=names.SERVICE_ACCOUNTS["benchmark"],
-        main=main,
-        without_credentials=(CONTAINER,),
-        volumes=[volume(name), *volumes.values()],
-        placement=_placement(plan, ctx),
-        restart_policy="Never",
-        finds_services=plan.experiment.holds_node,
-    )
-    deadline = plan.experiment.deadlines.benchmark
-    made = job(
-        name=name,
-        labels=own,
-        template=template,
-        retries=2,
-        deadline_minutes=deadline,
-        permanent_exits=PERMANENT,
-        indexes=clients,
-    )
-    return [config, made]
 
 
 def benchmark_rights(ctx: RenderContext) -> Rights:

@@ -11,7 +11,9 @@ from typing import Any
 
 from specdecode import names, s3_keys
 from specdecode.exit_codes import PERMANENT
+from specdecode.experiment.compiling import CpuCompile
 from specdecode.experiment.effective import serving_env
+from specdecode.experiment.engine_parts import Artifact
 from specdecode.manifests.bundle import bundle_env, bundle_script, fetched_bundle_script
 from specdecode.manifests.context import RenderContext
 from specdecode.manifests.early import device_check, disk_check
@@ -44,9 +46,9 @@ CARRIER = "carrier-"
 def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     """Job that makes `compiled/<fingerprint>/`, COMPLETE.json last.
 
-    On the node it claims the devices that the arm will be served on, since a server is only healthy once it has loaded.
-    The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An arm with
-    a `fallback` is compiled on a CPU node: without devices, by a server that may end where it would load.
+    On the node the Job claims the devices that the arm will be served on, since a server is only healthy once it has
+    loaded. The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An
+    arm with a `fallback` is compiled on a CPU node: without devices, by a server that may end where it would load.
     """
     experiment, engine = plan.served, plan.engine
     artifact = engine.artifact
@@ -55,51 +57,16 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
     resources = on_cpu.resources if on_cpu else engine.resources.compile
     assert resources  # noqa: S101 (as above)
     deadline = cpu_deadline(experiment, engine) if on_cpu else experiment.deadlines.compile
-    variant = experiment.variant(arm.variant)
-    weights_gib = experiment.weights_gib(variant)
-    own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
-    destination = ["--artifact", word(s3_keys.compiled_prefix(arm.fingerprint))]
-    transfer = ["--bucket", '"$BUCKET"', *destination]
-    weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
-    weights += ["--safetensors"] if engine.safetensors_alone else []
-    command = serve_words(experiment, variant, engine, compiled=False)
-    serving = ["--artifact-variable", artifact.variable]
-    serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
-    serving += ["--minutes", f"{deadline * HEALTHY_SHARE:g}"]
-    ranks = experiment.serving.tensor_parallel_size
-    for path in on_cpu.leaves if on_cpu else ():
-        serving += ["--leaves", word(path.format(last_rank=ranks - 1))]
+    weights_gib = experiment.weights_gib(experiment.variant(arm.variant))
     common: dict[str, Any] = {"resources": resources, "weights_gib": weights_gib}
-    own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
-    carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
-    devices = "" if on_cpu else device_check(engine, experiment.serving.devices)
-    looked = devices + disk_check(engine, math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB)
-    fetch = container(
-        name=FETCH,
-        script=looked + bundle_script("specdecode.pod.weight_files", [*transfer, *weights]),
-        mounts=[MOUNT, _mount("bundle"), _mount("models")],
-        **carrier,
-    )
-    engine_runs = container(
-        name=COMPILE,
-        image=engine.reference,
-        script=fetched_bundle_script("specdecode.pod.compile", [*destination, *serving, "--", *command]),
-        env=OFFLINE,
-        given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
-        mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],
-        read_only_root=False,
-        **common,
-    )
-    store = container(
-        name=STORE,
-        script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
-        mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
-        **carrier,
-    )
+    free = math.ceil(resources.ephemeral_per_weight * weights_gib) + SPARE_GIB
+    fetch, store = _carriers(plan, arm, ctx, free_gib=free, common=common, on_cpu=bool(on_cpu))
+    engine_runs = _compiler(plan, arm, artifact, on_cpu, minutes=deadline * HEALTHY_SHARE, common=common)
     placement = on_cpu_nodes(names.COMPILE_NODEPOOL, makes_nodes=ctx.makes_nodes)
     if not on_cpu:
         fetch, _ = claiming(fetch, experiment, ctx.pool)  # to look at the devices before it fetches
         engine_runs, placement = claiming(engine_runs, experiment, ctx.pool)
+    own = {**labels(ctx, "compile", variant=arm.variant), names.ARTIFACT_LABEL: arm.fingerprint}
     on_disk = (f"{CARRIER}work", f"{CARRIER}tmp", "bundle", "models", "compiled")
     template = pod_template(
         labels=own,
@@ -123,6 +90,68 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
         deadline_minutes=deadline,
         permanent_exits=PERMANENT,
     )
+
+
+def _carriers(
+    plan: Plan, arm: Arm, ctx: RenderContext, *, free_gib: int, common: dict[str, Any], on_cpu: bool
+) -> tuple[KubeObject, KubeObject]:
+    """The containers with the role: FETCH brings the weights, STORE takes the artifact to the bucket.
+
+    `free_gib`: local disk that FETCH must find free; `common`: what all three containers request.
+    """
+    experiment, engine = plan.served, plan.engine
+    variant = experiment.variant(arm.variant)
+    transfer = ["--bucket", '"$BUCKET"', *_destination(arm)]
+    weights = [item for model in experiment.models_of(variant) for item in ("--model", word(model.prefix))]
+    weights += ["--safetensors"] if engine.safetensors_alone else []
+    devices = "" if on_cpu else device_check(engine, experiment.serving.devices)
+    own_image = {"image": engine.tools_reference, "env": bundle_env(ctx) | ENV}
+    carrier: dict[str, Any] = {**common, **own_image, "scratch": CARRIER, "read_only_root": True}
+    fetch = container(
+        name=FETCH,
+        script=devices
+        + disk_check(engine, free_gib)
+        + bundle_script("specdecode.pod.weight_files", [*transfer, *weights]),
+        mounts=[MOUNT, _mount("bundle"), _mount("models")],
+        **carrier,
+    )
+    command = serve_words(experiment, variant, engine, compiled=False)
+    store = container(
+        name=STORE,
+        script=fetched_bundle_script("specdecode.pod.store", [*transfer, "--", *command]),
+        mounts=[MOUNT, _mount("bundle", read_only=True), _mount("compiled", read_only=True)],
+        **carrier,
+    )
+    return fetch, store
+
+
+def _compiler(
+    plan: Plan, arm: Arm, artifact: Artifact, on_cpu: CpuCompile | None, *, minutes: float, common: dict[str, Any]
+) -> KubeObject:
+    """The container that runs the engine until its server is healthy, for `minutes` at most. It has no credentials."""
+    experiment, engine = plan.served, plan.engine
+    variant = experiment.variant(arm.variant)
+    serving = ["--artifact-variable", artifact.variable]
+    serving += ["--health", f'"http://$POD_IP:{names.SERVE_PORT}/health"']
+    serving += ["--minutes", f"{minutes:g}"]
+    ranks = experiment.serving.tensor_parallel_size
+    for path in on_cpu.leaves if on_cpu else ():
+        serving += ["--leaves", word(path.format(last_rank=ranks - 1))]
+    command = serve_words(experiment, variant, engine, compiled=False)
+    return container(
+        name=COMPILE,
+        image=engine.reference,
+        script=fetched_bundle_script("specdecode.pod.compile", [*_destination(arm), *serving, "--", *command]),
+        env=OFFLINE,
+        given=serving_env(experiment, variant, engine) | (on_cpu.env if on_cpu else {}),
+        mounts=[SHM_MOUNT, _mount("bundle", read_only=True), _mount("models", read_only=True), _mount("compiled")],
+        read_only_root=False,
+        **common,
+    )
+
+
+def _destination(arm: Arm) -> list[str]:
+    return ["--artifact", word(s3_keys.compiled_prefix(arm.fingerprint))]
 
 
 def compile_rights(plan: Plan, arm: Arm) -> Rights:

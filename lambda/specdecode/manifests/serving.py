@@ -7,7 +7,7 @@ the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from specdecode import names, s3_keys
@@ -63,14 +63,62 @@ def shm_volume(resources: Resources, weights_gib: float) -> dict[str, Any]:
 
 def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
     """Deployment and Service of `arm`, both called `serving_name(arm, ctx)`."""
+    name, own = serving_name(arm, ctx), labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta(name, own),
+        "spec": {
+            "replicas": 1,
+            "strategy": {"type": "Recreate"},
+            "progressDeadlineSeconds": plan.experiment.deadlines.serve * 60,
+            "selector": {"matchLabels": own},
+            "template": _template(plan, arm, ctx, own),
+        },
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": meta(name, own),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": own,
+            "ports": [{"name": "http", "port": names.SERVE_PORT, "targetPort": names.SERVE_PORT, "protocol": "TCP"}],
+        },
+    }
+    return [deployment, service]
+
+
+def _template(plan: Plan, arm: Arm, ctx: RenderContext, own: Mapping[str, str]) -> KubeObject:
+    """The pod, with the labels `own`: its server claims the arm's devices and reads weights and artifact from mounts of the bucket."""
     experiment, engine = plan.served, plan.engine
-    variant = experiment.variant(arm.variant)
-    name = serving_name(arm, ctx)
-    own = labels(ctx, "serving", wave=arm.wave, variant=arm.variant)
     mounted = ("models", "compiled") if engine.artifact else ("models",)
-    probes, weights_gib = engine.probes, experiment.weights_gib(variant)
-    copied = copied_folders(plan, arm, ctx)
-    main = container(
+    claimed, placement = claiming(_server(plan, arm, ctx, mounted), experiment, ctx.pool)
+    template = pod_template(
+        labels=own,
+        service_account=names.SERVICE_ACCOUNTS["serving"],
+        main=claimed,
+        without_credentials=(CONTAINER,),
+        volumes=[
+            shm_volume(engine.resources.serving, experiment.weights_gib(experiment.variant(arm.variant))),
+            *(
+                {"name": p, "persistentVolumeClaim": {"claimName": names.model_pv(p), "readOnly": True}}
+                for p in mounted
+            ),
+        ],
+        placement=placement,
+        restart_policy="Always",
+        grace_s=60,
+    )
+    return monitored(template, plan, arm, ctx) if experiment.serving.neuron_metrics else template
+
+
+def _server(plan: Plan, arm: Arm, ctx: RenderContext, mounted: Sequence[str]) -> KubeObject:
+    """The container. Its startup probe lets the server load until the experiment's deadline."""
+    experiment, engine = plan.served, plan.engine
+    variant, probes = experiment.variant(arm.variant), engine.probes
+    weights_gib, copied = experiment.weights_gib(variant), copied_folders(plan, arm, ctx)
+    return container(
         image=engine.reference,
         script=_script(plan, arm, copied=copied),
         env={**OFFLINE, **_artifact_env(engine)},
@@ -88,48 +136,6 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
         readinessProbe=_probe(probes.readiness, failures=probes.readiness.failures),
         livenessProbe=_probe(probes.liveness, failures=probes.liveness.failures),
     )
-    claimed, placement = claiming(main, experiment, ctx.pool)
-    template = pod_template(
-        labels=own,
-        service_account=names.SERVICE_ACCOUNTS["serving"],
-        main=claimed,
-        without_credentials=(CONTAINER,),
-        volumes=[
-            shm_volume(engine.resources.serving, weights_gib),
-            *(
-                {"name": p, "persistentVolumeClaim": {"claimName": names.model_pv(p), "readOnly": True}}
-                for p in mounted
-            ),
-        ],
-        placement=placement,
-        restart_policy="Always",
-        grace_s=60,
-    )
-    if experiment.serving.neuron_metrics:
-        template = monitored(template, plan, arm, ctx)
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": meta(name, own),
-        "spec": {
-            "replicas": 1,
-            "strategy": {"type": "Recreate"},
-            "progressDeadlineSeconds": experiment.deadlines.serve * 60,
-            "selector": {"matchLabels": own},
-            "template": template,
-        },
-    }
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": meta(name, own),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": own,
-            "ports": [{"name": "http", "port": names.SERVE_PORT, "targetPort": names.SERVE_PORT, "protocol": "TCP"}],
-        },
-    }
-    return [deployment, service]
 
 
 def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
