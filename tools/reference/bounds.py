@@ -19,7 +19,8 @@ from specdecode.giving_back import (
 from specdecode.names import DEFAULT_PRESET
 from specdecode.planning import Inventory, Plan, make_plan
 from specdecode.planning.cost import NODE_STOP_MINUTES
-from specdecode.planning.events import BEFORE_THE_NODE, QUEUE_LIMIT, longest_node_minutes
+from specdecode.planning.events import QUEUE_LIMIT, longest_node_minutes
+from specdecode.planning.states import BEFORE_THE_NODE
 
 from constructs_lib.pipeline.functions import FUNCTIONS
 from constructs_lib.pipeline.states import EXECUTION_TIMEOUT_S, definition

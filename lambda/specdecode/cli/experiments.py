@@ -34,7 +34,7 @@ from specdecode.experiment.model import ServedExperiment, Sweep
 from specdecode.experiment.schema import experiment_schema
 from specdecode.giving_back import LONGEST_RUN_HOURS
 from specdecode.planning import Inventory, by_nodes, make_bill, needed_prefixes, plan_run, read_inventory
-from specdecode.planning.few import check_requests
+from specdecode.planning.few import check_bursts, check_requests
 from specdecode.planning.warnings import check_served
 
 Reference = Annotated[
@@ -77,10 +77,10 @@ def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None,
     """
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
-    where, engine = "servers that already run", load_engine(experiment.images_of)
-    warnings = check_requests(experiment, engine)
+    where, warnings = "servers that already run", check_requests(experiment)
     if isinstance(experiment, ServedExperiment):
-        where, warnings = engine.name, [*check_served(experiment, engine), *warnings]
+        where, engine = experiment.engine, load_engine(experiment.engine)
+        warnings = [*check_served(experiment, engine), *warnings, *check_bursts(experiment, engine)]
     if as_json:
         valid = {"valid": True, "experiment": experiment.model_dump(mode="json"), "problems": []}
         say_json({**valid, "warnings": warnings})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from specdecode.experiment.model import Experiment
+from specdecode.experiment.model import AnyExperiment, Experiment
 
 Share = tuple[str, ...]
 """Arms that are compared with others, without the baselines."""
@@ -30,7 +30,7 @@ def shares(experiment: Experiment, nodes: int, *, arms: Collection[str] | None =
     )
 
 
-def share_of(experiment: Experiment, arms: Collection[str]) -> Experiment:
+def share_of(experiment: AnyExperiment, arms: Collection[str]) -> AnyExperiment:
     """The experiment of one node: `arms`, and every baseline that they are compared with."""
     needed = {name for arm in arms for name in _path(experiment, arm)}
     variants = tuple(variant for variant in experiment.variants if variant.name in needed)

@@ -14,14 +14,12 @@ Needs = tuple[float, float, float]
 UNITS = ("CPUs", "GiB of memory", "GiB of local disk")
 
 
-def arms_at_once(experiment: Experiment, engine: Engine) -> int:
+def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
     """How many arms are served at a time: as many as the node has devices for, and room for the heaviest of.
 
     At least one: whether that fits is for the rule `fits-node` to say. `engine` has the sizes of the experiment's node.
     """
     most = min(experiment.side_by_side, len(experiment.variants))
-    if not isinstance(experiment, ServedExperiment):
-        return most
     return next(
         (arms for arms in range(most, 1, -1) if not lacking(experiment, serving_needs(experiment, engine, arms))), 1
     )

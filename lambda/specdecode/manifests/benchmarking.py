@@ -29,8 +29,8 @@ from specdecode.manifests.pods import (
 from specdecode.manifests.serve_command import served_model
 from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan, Wave, first_served
-from specdecode.planning.events import ACCURACY_MINUTES
-from specdecode.planning.events import SMOKE_MINUTES as SMOKE_MINUTES
+from specdecode.planning.states import ACCURACY_MINUTES
+from specdecode.planning.states import SMOKE_MINUTES as SMOKE_MINUTES
 from specdecode.records import CONVERSATIONS, SERVERS
 
 JOB_UID: KubeObject = {

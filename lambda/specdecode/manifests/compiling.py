@@ -32,7 +32,7 @@ from specdecode.manifests.serving import OFFLINE, SHM_MOUNT, shm_volume
 from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Arm, Plan
 from specdecode.planning.compiling import cpu_deadline
-from specdecode.planning.events import HEALTHY_SHARE
+from specdecode.planning.states import HEALTHY_SHARE
 
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""

@@ -19,7 +19,7 @@ from specdecode.manifests.pods import (
 )
 from specdecode.manifests.sessions import ENV, MOUNT, Rights, volume
 from specdecode.planning import Plan
-from specdecode.planning.events import COUNT_MINUTES
+from specdecode.planning.states import COUNT_MINUTES
 from specdecode.prompts import HubFile, PromptsOf
 
 FEW_SETS = 6

@@ -90,7 +90,7 @@ def serving(plan: Plan, arm: Arm, ctx: RenderContext) -> list[KubeObject]:
 
 
 def _template(plan: Plan, arm: Arm, ctx: RenderContext, own: Mapping[str, str]) -> KubeObject:
-    """The pod, with the labels `own`: its server claims the arm's devices and reads weights and artifact from mounts of the bucket."""
+    """The pod, with the labels `own`. Its server claims the arm's devices, and mounts weights and artifact."""
     experiment, engine = plan.served, plan.engine
     mounted = ("models", "compiled") if engine.artifact else ("models",)
     claimed, placement = claiming(_server(plan, arm, ctx, mounted), experiment, ctx.pool)

@@ -4,7 +4,8 @@ from specdecode.planning.bill import Bill, make_bill
 from specdecode.planning.cost import Range
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.inventory import Inventory, needed_prefixes, read_inventory
-from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit, make_plan
+from specdecode.planning.making import make_plan
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit
 from specdecode.planning.sweep import SweepPlan, SweepStep
 from specdecode.planning.units import ByNodes, best_nodes, by_nodes, plan_run
 from specdecode.planning.waves import Arm, Wave, first_served

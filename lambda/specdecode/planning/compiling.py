@@ -13,7 +13,7 @@ from specdecode import s3_keys
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.compiling import CompileOn
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, ServedExperiment
+from specdecode.experiment.model import Frozen, ServedExperiment
 from specdecode.experiment.shapes import COMPILER, COMPILERS
 from specdecode.planning.cost import NODE_START_MINUTES, NODE_STOP_MINUTES, Range, compile_minutes, total
 from specdecode.planning.fingerprint import fingerprint
@@ -38,9 +38,11 @@ class CompileCost(Frozen):
     """Region whose price that is."""
 
 
-def ahead(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[Wave, ...]:
+def ahead(
+    experiment: ServedExperiment, engine: Engine, waves: tuple[Wave, ...], inventory: Inventory
+) -> tuple[Wave, ...]:
     """The waves with the artifacts that CPU nodes compile, where the experiment wants it and there is no other."""
-    if experiment.compile.on is not CompileOn.CPU or not isinstance(experiment, ServedExperiment):
+    if experiment.compile.on is not CompileOn.CPU:
         return waves
 
     def arm(given: Arm) -> Arm:

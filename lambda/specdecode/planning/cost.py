@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.level import Level
@@ -34,10 +34,8 @@ ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 """Output tokens of an arm's accuracy test: 50 answers, each of at most lm-eval's 256."""
 
 
-def node_minutes(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]) -> Range:
+def node_minutes(experiment: ServedExperiment, engine: Engine, waves: tuple[Wave, ...], compiles: Set[str]) -> Range:
     """Minutes for which the run holds the node, from request to release. `compiles`: the missing fingerprints."""
-    if not isinstance(experiment, ServedExperiment):
-        return Range(low=0, high=0)
     parts, left = [NODE_START_MINUTES, NODE_STOP_MINUTES], set(compiles)
     for wave in waves:
         for arm in wave.arms:

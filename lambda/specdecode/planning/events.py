@@ -1,4 +1,4 @@
-"""The states that a run goes through, and how much of an execution's history they can use.
+"""How much of an execution's history the states of a run can use, and how often they are looked at therefore.
 
 Why it is so: ADR 55.
 """
@@ -9,12 +9,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import NamedTuple
 
-from specdecode.experiment.compiling import CompileOn
-from specdecode.experiment.engine import Engine
 from specdecode.experiment.errors import ExperimentError, Problem
-from specdecode.experiment.model import Experiment, Frozen, PromptKind, ServedExperiment, Sweep
-from specdecode.planning import compiling, cost
-from specdecode.planning.waves import Wave, first_served
+from specdecode.planning.states import BEFORE_THE_NODE, STOP_MINUTES, Step
 
 HISTORY_LIMIT = 20_000
 """Step Functions ends an execution at 25,000 events; the rest is for retries and for cleaning up."""
@@ -48,123 +44,8 @@ The step's next look then ends it with a cause, pod and log still there. The Job
 deletes the pod and its log, is for a pipeline that no longer looks.
 """
 STOP_POLL_S = 60
-COUNT_MINUTES = 15
-"""Until prompts are counted with the staged tokenizer; a CPU node comes first."""
-SMOKE_MINUTES = 15
-ACCURACY_MINUTES = 60
-"""For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
-HEALTHY_SHARE = 0.8
-"""Of a compile's deadline: until the server is healthy. The rest is for fetching weights and storing the artifact."""
 DIAGNOSE_MINUTES = 17
 """Three tries of a function that may take 5.5 minutes."""
-STOP_MINUTES = 15
-"""Longest time until an arm's pods and claims are gone."""
-RELEASE_MINUTES = 15
-
-
-BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "MeasureUnits", "Report")
-"""Steps without the node, the last one after it."""
-
-
-class Step(Frozen):
-    """One state of the run, and the longest time it may wait."""
-
-    name: str
-    wave: int | None = None
-    deadline_minutes: int = 0
-    """0: it does not wait, or has nothing to wait for."""
-    expected_minutes: float = 0
-    """What its work on the node takes by the high estimates: until then its end may come at any moment."""
-    works: int = 1
-    """Pieces of work that it waits for one after the other."""
-    fallback: bool = False
-    """Only where an artifact that was compiled on a CPU node does not load."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether the state machine looks at it again and again."""
-        return self.name not in ("Plan", "Advise", "ReleaseCapacity", "Report")
-
-
-def make_steps(
-    experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], compiles: frozenset[str]
-) -> tuple[Step, ...]:
-    """The steps in their order. `compiles`: the fingerprints that are still missing."""
-    deadlines, left = experiment.deadlines, set(compiles)
-    beforehand, served = compiling.ahead_fingerprints(waves), set[str]()
-    steps = [Step(name="Plan")]
-    here = experiment if isinstance(experiment, ServedExperiment) else None
-    if here is None:
-        steps.append(Step(name="TakeTurn"))
-    else:
-        steps.append(Step(name="StageModels", deadline_minutes=deadlines.staging + _counting(experiment)))
-        if count := len(beforehand & left):
-            limit = compiling.cpu_deadline(here, engine) * compiling.turns(count)
-            steps.append(Step(name="CompileOnCpu", deadline_minutes=limit, works=count))
-        steps += [
-            Step(
-                name="AcquireCapacity",
-                deadline_minutes=deadlines.capacity,
-                expected_minutes=cost.NODE_START_MINUTES.high,
-            ),
-        ]
-    for wave in waves:
-        if here:
-            serve = Step(
-                name="Serve",
-                wave=wave.index,
-                deadline_minutes=deadlines.serve,
-                expected_minutes=cost.slowest_load(here, engine, wave).high,
-            )
-            if here.compile.on is CompileOn.CPU:
-                doubtful = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fallback}
-                for variant in (name for made, name in doubtful.items() if made not in served):
-                    steps += _back_on_the_node(serve, _compile(here, engine, wave, [variant]))
-                served |= doubtful.keys()
-            else:
-                compiled = {arm.fingerprint: arm.variant for arm in wave.arms if arm.fingerprint in left}
-                left -= compiled.keys()
-                steps.append(_compile(here, engine, wave, list(compiled.values())))
-            steps.append(serve)
-        steps += [
-            Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
-            Step(
-                name="Benchmark",
-                wave=wave.index,
-                deadline_minutes=deadlines.benchmark,
-                expected_minutes=cost.benchmark_minutes(experiment, engine, arms=len(wave.arms)).high,
-            ),
-        ]
-        if limit := accuracy_minutes(experiment, waves, wave):
-            expected = cost.accuracy_estimate(experiment, engine).high * len(first_served(waves, wave))
-            steps.append(Step(name="Accuracy", wave=wave.index, deadline_minutes=limit, expected_minutes=expected))
-        steps.append(Step(name="StopArms", wave=wave.index, deadline_minutes=STOP_MINUTES))
-        if experiment.sweep is Sweep.ADAPTIVE:
-            steps.append(Step(name="Advise", wave=wave.index))
-    steps += [Step(name="ReleaseCapacity", deadline_minutes=RELEASE_MINUTES), Step(name="Report")]
-    return tuple(steps)
-
-
-def _compile(experiment: ServedExperiment, engine: Engine, wave: Wave, variants: list[str]) -> Step:
-    return Step(
-        name="Compile",
-        wave=wave.index,
-        deadline_minutes=experiment.deadlines.compile * len(variants),
-        expected_minutes=sum(cost.compile_minutes(experiment, engine, name).high for name in variants),
-        works=len(variants),
-    )
-
-
-def _back_on_the_node(serve: Step, compiles: Step) -> list[Step]:
-    """What an artifact costs that does not load: a wave that is served in vain and stopped, and a compile."""
-    stop = Step(name="StopBeforeCompile", wave=serve.wave, deadline_minutes=STOP_MINUTES)
-    return [step.model_copy(update={"fallback": True}) for step in (serve, stop, compiles)]
-
-
-def _counting(experiment: Experiment) -> int:
-    """Longest time that counting prompts takes; those of LLMPerf's way are made to measure."""
-    own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
-    return COUNT_MINUTES if own else 0
 
 
 def late_minutes(poll_s: int) -> float:
@@ -184,11 +65,6 @@ def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
     held = [step for step in held if step.name not in BEFORE_THE_NODE]
     looks = sum(step.waits for step in held) * poll_s / 60
     return sum(step.deadline_minutes for step in held) + looks + DIAGNOSE_MINUTES + STOP_MINUTES
-
-
-def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave) -> int:
-    """Longest time of the accuracy test in `wave`; 0 where it is not asked for or its arms had theirs in another."""
-    return ACCURACY_MINUTES * len(first_served(waves, wave)) if experiment.accuracy else 0
 
 
 def worst_case_events(steps: Iterable[Step], *, poll_s: int, attentive_s: int) -> int:

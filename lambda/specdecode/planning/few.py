@@ -15,10 +15,9 @@ from specdecode.experiment.slo import SENT_OVER
 from specdecode.planning.cost import Range, request_seconds
 
 
-def check_requests(experiment: Experiment, engine: Engine) -> list[str]:
-    """One line a rule; `engine`: whose estimates say how long an answer takes, but of servers that already run."""
-    bursts = _bursts(experiment, engine) if isinstance(experiment, ServedExperiment) else []
-    return [*_no_interval(experiment), *_one_decides(experiment), *bursts]
+def check_requests(experiment: Experiment) -> list[str]:
+    """One line a rule, for both kinds of experiment."""
+    return [*_no_interval(experiment), *_one_decides(experiment)]
 
 
 def _no_interval(experiment: Experiment) -> list[str]:
@@ -47,8 +46,8 @@ def _one_decides(experiment: Experiment) -> list[str]:
     ]
 
 
-def _bursts(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Rates whose requests are all sent before a queue could build up."""
+def check_bursts(experiment: ServedExperiment, engine: Engine) -> list[str]:
+    """Rates whose requests are all sent before a queue could build up, by the engine's estimate of an answer."""
     load = experiment.workload
     short: dict[Level, tuple[Range, int]] = {}
     for level in load.levels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, Name
+from specdecode.experiment.model import Experiment, Frozen, Name, ServedExperiment
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.waves import Wave, make_wave
 
@@ -66,7 +66,7 @@ def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int | 
     return arms + arms[-1:] * (limit - len(arms))
 
 
-def sweep_waves(experiment: Experiment, engine: Engine, arms: Sequence[str]) -> tuple[Wave, ...]:
+def sweep_waves(experiment: ServedExperiment, engine: Engine, arms: Sequence[str]) -> tuple[Wave, ...]:
     """The waves of a sweep that takes `arms` in this order.
 
     Every step measures the baseline beside its arm, in rounds of its own, so that each arm is compared with what the

@@ -7,15 +7,17 @@ from datetime import datetime
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, Sweep
+from specdecode.experiment.model import AnyExperiment, Frozen, Sweep
 from specdecode.experiment.shares import share_of, shares
 from specdecode.planning.bill import make_bill
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import CostPart, LevelCost, Range, total
-from specdecode.planning.events import QUEUE_LIMIT, STOP_MINUTES, Step, choose_looks, worst_case_events
+from specdecode.planning.events import QUEUE_LIMIT, choose_looks, worst_case_events
 from specdecode.planning.inventory import Inventory
-from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit, make_plan
+from specdecode.planning.making import make_plan
+from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit
 from specdecode.planning.room import apart
+from specdecode.planning.states import STOP_MINUTES, Step
 from specdecode.planning.sweep import SweepStep
 
 COUNTS = (1, 2, 4, 8)
@@ -23,7 +25,7 @@ COUNTS = (1, 2, 4, 8)
 
 
 def plan_run(
-    experiment: Experiment,
+    experiment: AnyExperiment,
     *,
     inventory: Inventory,
     engine: Engine | None = None,
@@ -106,7 +108,7 @@ class ByNodes(Frozen):
 
 
 def by_nodes(
-    experiment: Experiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
+    experiment: AnyExperiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
 ) -> tuple[ByNodes, ...]:
     """For each of `counts` that the arms are enough for, the experiment's own number, and all reserved nodes that the
     arms are enough for. Arms that run already and adaptive sweeps are of one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -16,7 +16,8 @@ from specdecode.experiment.model import EndpointExperiment, ModelRef, ServedExpe
 from specdecode.giving_back import STUCK_GRACE_HOURS
 from specdecode.planning.compiling import cpu_deadline, cpu_minutes
 from specdecode.planning.cost import Range, benchmark_minutes, compile_minutes, level_minutes, load_minutes
-from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT
+from specdecode.planning.events import HISTORY_LIMIT
+from specdecode.planning.states import HEALTHY_SHARE
 from specdecode.planning.waves import Wave
 
 
@@ -103,9 +104,7 @@ def check_history(events: int) -> list[str]:
     ]
 
 
-def check_start(
-    experiment: ServedExperiment, engine: Engine, waves: Iterable[Wave], compiles: frozenset[str]
-) -> list[str]:
+def check_start(experiment: ServedExperiment, engine: Engine, waves: Iterable[Wave], compiles: Set[str]) -> list[str]:
     """Whether every arm can be compiled (`compiles`: the missing fingerprints) and loaded within its deadline."""
     arms = {arm.variant: arm.fingerprint for wave in waves for arm in wave.arms}
     compiling = {name: compile_minutes(experiment, engine, name) for name, made in arms.items() if made in compiles}

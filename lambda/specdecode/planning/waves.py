@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from specdecode.experiment.engine import Engine
-from specdecode.experiment.model import Experiment, Frozen, Label, Name, ServedExperiment
+from specdecode.experiment.model import EndpointExperiment, Experiment, Frozen, Label, Name, ServedExperiment
 from specdecode.experiment.sizing import arms_at_once
 from specdecode.planning.fingerprint import fingerprint
 from specdecode.planning.packing import Pair, pack
@@ -43,15 +45,29 @@ class Wave(Frozen):
         return tuple(arm for arm in self.arms if arm.fingerprint)
 
 
-def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
-    """The waves of an experiment; `engine` has the sizes of its node.
+def make_waves(experiment: ServedExperiment, engine: Engine) -> tuple[Wave, ...]:
+    """The waves of arms that the run serves; `engine` has the sizes of its node.
 
-    As many arms as fit together are a wave, each with those that it is compared with where that is possible. Every
-    other round goes backwards, so that what drifts with time weighs on all arms alike, and in each the arms have other
-    device groups (`specdecode.planning.packing`). One round of several waves has every baseline once more at its very
-    end (A-B-A), so that drift is measured; that wave counts as the next round, with all its arms.
+    As many arms as fit together are a wave, each with those that it is compared with where that is possible.
     """
-    size, rounds = arms_at_once(experiment, engine), experiment.rounds
+    groups = _groups(experiment, size=arms_at_once(experiment, engine))
+    return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
+
+
+def endpoint_waves(experiment: EndpointExperiment) -> tuple[Wave, ...]:
+    """The waves of servers that already run: all of them in each, with the rounds of `make_waves`."""
+    groups = _groups(experiment, size=experiment.side_by_side)
+    return tuple(_wave(experiment, at, r, dict.fromkeys(group, "")) for at, (r, group) in enumerate(groups))
+
+
+def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]:
+    """Round and arms of each wave, at most `size` arms together.
+
+    Every other round goes backwards, so that what drifts with time weighs on all arms alike, and in each the arms have
+    other device groups (`specdecode.planning.packing`). One round of several waves has every baseline once more at its
+    very end (A-B-A), so that drift is measured; that wave counts as the next round, with all its arms.
+    """
+    rounds = experiment.rounds
     packed = pack([v.name for v in experiment.variants], compared(experiment), size=size, rounds=rounds)
     groups = [(turn, group) for turn, waves in enumerate(packed) for group in waves]
     if rounds == 1 and len(groups) > 1:
@@ -61,7 +77,7 @@ def make_waves(experiment: Experiment, engine: Engine) -> tuple[Wave, ...]:
                 groups[-1] = (1, [*last, baseline])
             else:
                 groups.append((1, [baseline]))
-    return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
+    return groups
 
 
 def compared(experiment: Experiment) -> tuple[Pair, ...]:
@@ -75,9 +91,18 @@ def first_served(waves: tuple[Wave, ...], wave: Wave) -> tuple[Arm, ...]:
     return tuple(arm for arm in wave.arms if arm.variant not in before)
 
 
-def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:
+def make_wave(experiment: ServedExperiment, engine: Engine, index: int, round_: int, names: list[str]) -> Wave:
     """The wave of the variants `names`."""
-    served = experiment if isinstance(experiment, ServedExperiment) else None
+    return _wave(
+        experiment,
+        index,
+        round_,
+        {name: fingerprint(experiment, experiment.variant(name), engine) for name in names},
+    )
+
+
+def _wave(experiment: Experiment, index: int, round_: int, fingerprints: Mapping[str, str]) -> Wave:
+    """`fingerprints`: of each arm's artifact, in the order of the arms."""
     return Wave(
         index=index,
         round=round_,
@@ -85,10 +110,10 @@ def make_wave(experiment: Experiment, engine: Engine, index: int, round_: int, n
             Arm(
                 variant=name,
                 label=experiment.variant(name).label,
-                fingerprint=fingerprint(served, served.variant(name), engine) if served else "",
+                fingerprint=made,
                 wave=index,
                 round=round_,
             )
-            for name in names
+            for name, made in fingerprints.items()
         ),
     )

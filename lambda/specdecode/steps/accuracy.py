@@ -9,7 +9,7 @@ from specdecode.analysis.results.context import Failure
 from specdecode.kubernetes.resources import name_of
 from specdecode.planning import first_served
 from specdecode.planning.cost import accuracy_estimate
-from specdecode.planning.events import accuracy_minutes
+from specdecode.planning.states import accuracy_minutes
 from specdecode.runs.state import change_state
 from specdecode.steps.acquire import require_node
 from specdecode.steps.arms import check_alive

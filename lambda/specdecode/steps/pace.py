@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from specdecode.planning import Plan
-from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE, STOP_MINUTES
+from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
+from specdecode.planning.states import STOP_MINUTES
 
 STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
 """The node pool's terminationGracePeriod is 10 minutes; whatever outlives that is not going to leave by itself."""

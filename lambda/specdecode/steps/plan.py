@@ -11,7 +11,7 @@ from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity, Experiment, ExperimentError, from_document, load_engine, to_yaml
 from specdecode.experiment.documents import parse_yaml
-from specdecode.experiment.model import CompileOn, Sweep
+from specdecode.experiment.model import AnyExperiment, CompileOn, Sweep
 from specdecode.planning import Bill, Plan, SweepStep, make_bill, needed_prefixes, plan_run, read_inventory
 from specdecode.runs import PLAN
 from specdecode.runs.state import RunState, load_state, save_state
@@ -149,7 +149,7 @@ def _check_cost(bill: Bill, *, accepted: float | None) -> None:
         )
 
 
-def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[Experiment, RunState]:
+def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperiment, RunState]:
     text, state = store.read(s3_keys.run_key(run_id, "experiment.yaml")), load_state(store, run_id)
     if text is None or state is None:
         raise InvalidExperiment(f"there is no run {run_id} to resume (`specdecode list` shows the runs)")

@@ -10,13 +10,13 @@ from specdecode import names
 from specdecode.escape import clip
 from specdecode.experiment import (
     Capacity,
-    Experiment,
     ExperimentError,
     credentials,
     documents,
     from_document,
     load_preset,
 )
+from specdecode.experiment.model import AnyExperiment
 from specdecode.names import DEFAULT_PRESET
 from specdecode.steps.errors import InvalidExperiment
 
@@ -78,7 +78,7 @@ def parse_request(given: Any) -> RunRequest:
     return request
 
 
-def experiment_of(request: RunRequest, *, capacity: Capacity) -> Experiment:
+def experiment_of(request: RunRequest, *, capacity: Capacity) -> AnyExperiment:
     """The validated experiment of a request that does not resume."""
     try:
         if isinstance(request.experiment, str):

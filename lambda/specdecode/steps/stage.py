@@ -11,7 +11,7 @@ from specdecode import manifests
 from specdecode.experiment.prompt_lengths import CountSpec, PromptLengths, count_spec, do_not_fit
 from specdecode.experiment.prompt_sets import hub_sets
 from specdecode.manifests import KubeObject, RenderContext, Rights
-from specdecode.planning.events import COUNT_MINUTES
+from specdecode.planning.states import COUNT_MINUTES
 from specdecode.steps.errors import PromptsRefused, StagingFailed
 from specdecode.steps.jobs import Advance, advance_job
 from specdecode.steps.prompts import keep_sets, said

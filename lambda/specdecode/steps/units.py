@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator
 
 from specdecode import names
-from specdecode.experiment import Experiment
+from specdecode.experiment.model import AnyExperiment
 from specdecode.experiment.shares import baselines_of, share_of
 from specdecode.planning import Plan
 from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
@@ -36,7 +36,7 @@ def check_length(run_id: str) -> None:
         )
 
 
-def unit_experiment(store: Store, parent: str, run_id: str) -> Experiment:
+def unit_experiment(store: Store, parent: str, run_id: str) -> AnyExperiment:
     """What the unit `run_id` of the run `parent` measures."""
     run = load_run(store, parent)
     for unit in run.state.units:

@@ -15,7 +15,8 @@ from specdecode.experiment import capacity as node
 from specdecode.manifests import RenderContext, all_objects, network_policies, serving, serving_name
 from specdecode.manifests.object_names import object_name
 from specdecode.planning import Inventory, first_served, make_plan
-from specdecode.planning.events import COUNT_MINUTES, JOB_GRACE_MINUTES, LONGEST_POLL_S, SMOKE_MINUTES, accuracy_minutes
+from specdecode.planning.events import JOB_GRACE_MINUTES, LONGEST_POLL_S
+from specdecode.planning.states import COUNT_MINUTES, SMOKE_MINUTES, accuracy_minutes
 
 from tests import network
 from tests.network import chosen

@@ -11,7 +11,8 @@ from specdecode.experiment import Capacity, load_preset, preset_names, prices
 from specdecode.experiment.standing import standing_parts, standing_price
 from specdecode.planning import Inventory, make_bill, make_plan, needed_prefixes
 from specdecode.planning.cost import benchmark_minutes, compile_minutes, load_minutes
-from specdecode.planning.events import HEALTHY_SHARE, HISTORY_LIMIT, longest_node_minutes
+from specdecode.planning.events import HISTORY_LIMIT, longest_node_minutes
+from specdecode.planning.states import HEALTHY_SHARE
 
 from tests.pricing import PRICED
 

@@ -7,23 +7,28 @@ from typing import Any
 import pytest
 from specdecode.experiment import load_preset
 from specdecode.experiment.loading import load_engine, preset_names
+from specdecode.experiment.model import Experiment, ServedExperiment
 from specdecode.planning import Inventory, make_plan
-from specdecode.planning.few import check_requests
+from specdecode.planning.few import check_bursts, check_requests
+
+
+def doubts(experiment: Experiment) -> list[str]:
+    assert isinstance(experiment, ServedExperiment)
+    return [*check_requests(experiment), *check_bursts(experiment, load_engine(experiment.engine))]
 
 
 def said(**overrides: Any) -> list[str]:
     given = {"workload.cases": ["repeat-line", "meaning-of-life"], "workload.requests": 12, **overrides}
     given = {key.replace("__", "."): value for key, value in given.items()}
     experiment = load_preset("rehearsal", overrides=given)
-    found = check_requests(experiment, load_engine(experiment.engine))
+    found = doubts(experiment)
     assert set(found) <= set(make_plan(experiment, inventory=Inventory()).warnings), "the plan says the same"
     return found
 
 
 def test_no_preset_is_warned() -> None:
     for name in preset_names():
-        experiment = load_preset(name)
-        assert not check_requests(experiment, load_engine(experiment.images_of)), name
+        assert not doubts(load_preset(name)), name
 
 
 def test_a_rate_whose_requests_are_sent_at_once_is_named_with_what_it_needs() -> None:

@@ -12,17 +12,16 @@ from specdecode.experiment.model import Workload
 from specdecode.planning import Inventory, Plan, make_plan, needed_prefixes, read_inventory
 from specdecode.planning.cost import Range, benchmark_minutes, node_minutes
 from specdecode.planning.events import (
-    ACCURACY_MINUTES,
     EVENTS_PER_LOOK,
     EVENTS_PER_WAVE,
     HISTORY_LIMIT,
     LAST_LOOK,
     LONGEST_POLL_S,
     STILL_ATTENTIVE,
-    Step,
     fewest_events,
     worst_case_events,
 )
+from specdecode.planning.states import ACCURACY_MINUTES, Step
 from specdecode.planning.warnings import check_backstop
 from specdecode.pod.accuracy import SAMPLES
 from specdecode.steps.pace import attentive
