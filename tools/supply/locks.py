@@ -1,6 +1,6 @@
 """The lists written by hand (.in), the locks that `make lock` writes beside them (.txt), and what is installed.
 
-Why it is so: ADR 101.
+Why it is so: CONTRIBUTING.md, "Dependencies".
 """
 
 from __future__ import annotations
