@@ -89,7 +89,7 @@ def test_rooms_of_analysis_import_downward() -> None:
                 assert ROOM[room] < ROOM.get(own, 5), f"{path.relative_to(analysis)} imports {name}"
 
 
-@pytest.mark.parametrize("root", [PACKAGE], ids=lambda path: path.name)
+@pytest.mark.parametrize("root", [PACKAGE, ROOT / "constructs_lib"], ids=lambda path: path.name)
 def test_no_file_imports_one_that_imports_it(root: Path) -> None:
     """Imports within functions and under TYPE_CHECKING count: a reader must know both files to understand one."""
     files = {".".join(path.relative_to(root.parent).with_suffix("").parts): path for path in modules(root)}

@@ -155,8 +155,8 @@ class Meeting:
             if time.monotonic() >= until:
                 note = name.rpartition("/")[2].partition(".")[0]
                 raise NotTogether(
-                    f"client 0 has waited in vain for client {whose} ({note}): see whether its pod waits for room on "
-                    "the node, or keeps failing; a larger workload.streams_per_client needs fewer clients"
+                    f"client {whose} did not come ({note}), and client 0 waits no longer: see whether its pod waits "
+                    "for room on the node, or keeps failing; a larger workload.streams_per_client needs fewer clients"
                 )
             await asyncio.sleep(POLL_S)
 

@@ -90,18 +90,7 @@ class Benchmark:
         watching = asyncio.create_task(loop_lag.watch())
         try:
             await self._probe_arms(prompts, loop_lag)
-            arms = [arm.variant for arm in self._spec.arms]
-            cases = {case.name: case for case in workload.cases}
-            order = blocks(
-                arms=arms,
-                cases=list(cases),
-                levels=workload.levels,
-                order=workload.load,
-                seed=self._order_seed,
-                led=self._talks.unfinished,
-            )
-            for block in order:
-                await self._block(block, cases[block.case], prompts[block.case])
+            await self._load_all(prompts)
             for told in self._talks.unasked():
                 self._note(told)
         except BaseException:
@@ -119,6 +108,21 @@ class Benchmark:
             sent=self._sent,
             problems=tuple(self._problems),
         )
+
+    async def _load_all(self, prompts: Mapping[str, list[Prompt]]) -> None:
+        """Load all blocks in their order."""
+        workload = self._spec.workload
+        cases = {case.name: case for case in workload.cases}
+        order = blocks(
+            arms=[arm.variant for arm in self._spec.arms],
+            cases=list(cases),
+            levels=workload.levels,
+            order=workload.load,
+            seed=self._order_seed,
+            led=self._talks.unfinished,
+        )
+        for block in order:
+            await self._block(block, cases[block.case], prompts[block.case])
 
     def _note(self, text: str) -> None:
         self._notes.append(text)

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from specdecode.analysis.other_tools.imported_statistics import log_speedups
 from specdecode.analysis.other_tools.llmperf_notes import contradictions, unlike, warnings
 from specdecode.analysis.other_tools.llmperf_results import LLMPERF, ImportedArm
-from specdecode.analysis.results.comparison import Comparison, Verdict
+from specdecode.analysis.results.comparison import CaseResult, Comparison, Verdict
 from specdecode.analysis.results.context import RunContext
 from specdecode.analysis.results.parts import Equality, MetricInfo
+from specdecode.analysis.statistics.groups import Stats
 from specdecode.analysis.statistics.measured import BY_NAME
 from specdecode.analysis.statistics.pairs import assemble, case_result
 from specdecode.analysis.texts.wording import answer
@@ -52,27 +53,7 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
     (base, base_variant), *others = arms
     pairs = []
     for other, variant in others:
-        doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
-        stats, method = log_speedups(base, other, described[base_variant.name], described[variant.name])
-        result = case_result(
-            case=case,
-            base=described[base_variant.name],
-            other=described[variant.name],
-            stats=stats,
-            method=method,
-            same=NO_EQUALITY,
-            distinct_prompts=0,
-            notes=(),
-        )
-        if doubts:
-            result = result.model_copy(
-                update={
-                    "verdict": Verdict.CANNOT_TELL,
-                    "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
-                    "settle": "results that were measured alike and agree with themselves",
-                    "comparable": False,
-                }
-            )
+        result, stats = _case(base, other, case, described[base_variant.name], described[variant.name])
         pairs.append(assemble(experiment=experiment, base=base_variant, other=variant, results=[(result, stats)]))
     moments = [datetime.fromtimestamp(arm.timestamp, UTC) for arm, _ in arms]
     context = RunContext(
@@ -97,6 +78,34 @@ def compare_imported(*, arms: Sequence[tuple[ImportedArm, ServedVariant]], title
         cost=None,
         notes=tuple(warnings([arm for arm, _ in arms], pairs, experiment)),
     )
+
+
+def _case(
+    base: ImportedArm, other: ImportedArm, case: TestCase, before: ArmCase, after: ArmCase
+) -> tuple[CaseResult, Stats]:
+    """The result of two imported arms. It has no verdict if they were measured differently or contradict themselves."""
+    stats, method = log_speedups(base, other, before, after)
+    result = case_result(
+        case=case,
+        base=before,
+        other=after,
+        stats=stats,
+        method=method,
+        same=NO_EQUALITY,
+        distinct_prompts=0,
+        notes=(),
+    )
+    doubts = [*unlike(base, other), *contradictions(base), *contradictions(other)]
+    if doubts:
+        result = result.model_copy(
+            update={
+                "verdict": Verdict.CANNOT_TELL,
+                "reason": f"no verdict on figures like these: {'; '.join(doubts[:3])}",
+                "settle": "results that were measured alike and agree with themselves",
+                "comparable": False,
+            }
+        )
+    return result, stats
 
 
 def _metric_infos() -> tuple[MetricInfo, ...]:

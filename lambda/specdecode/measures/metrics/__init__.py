@@ -1,4 +1,4 @@
-"""What is measured: one metric a file, its formula, unit and direction in the class."""
+"""The metrics: one a file. The class has its formula, unit and direction."""
 
 from specdecode.measures.metric import (
     Block,

@@ -3,10 +3,10 @@ from specdecode.records import RequestRecord
 
 
 class AcceptanceLength(RequestMetric):
-    """Mean tokens of an answer's steps that had drafts to verify: the accepted ones and the target model's own.
+    """Mean tokens of an answer's steps that had drafts to verify: the accepted drafts and the target model's own token.
 
-    As the server says it of each answer (vLLM's `mean_acceptance_length`, `--per-request-spec-decode-metrics`). At most
-    k + 1; on an engine that verifies k - 1 of k drafts at most k, and there tokens per step tell it.
+    The server gives it for each answer (vLLM's `mean_acceptance_length`, `--per-request-spec-decode-metrics`). It is at
+    most k + 1. On an engine that verifies k - 1 of k drafts it is at most k, and is taken from tokens per step.
     """
 
     tag = "acceptance_length"

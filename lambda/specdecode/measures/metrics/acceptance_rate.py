@@ -3,10 +3,10 @@ from specdecode.measures.metrics.tokens_per_step import mean_tokens_per_step
 
 
 class AcceptanceRate(BlockMetric):
-    """Share of the drafted tokens that the target model accepted, of those that it verified (vLLM's acceptance rate,
-    not the per-token probability of the theory).
+    """Share of the verified draft tokens that the target model accepted (vLLM's acceptance rate, not the per-token
+    probability of the theory).
 
-    From the engine's counters where they can be trusted, else from what the answers say of themselves; else estimated
+    It comes from the engine's counters if they can be trusted, else from the answers' own counts. Else it is estimated
     from tokens per step and the number of drafts that a step verifies: k, or k - 1 on an engine that yields at most k
     tokens a step. The report says which.
     """

@@ -3,7 +3,9 @@ from specdecode.records import RequestRecord
 
 
 class EndToEndLatency(RequestMetric):
-    """Time from sending a request until its answer was complete. Under an open-loop load from when it was due."""
+    """Time from sending a request until its answer was complete. With an open loop it starts when
+    the request was due.
+    """
 
     tag = "end_to_end_latency"
     title = "End-to-end latency"

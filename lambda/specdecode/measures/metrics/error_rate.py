@@ -4,7 +4,7 @@ from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, U
 
 
 class ErrorRate(BlockMetric):
-    """Share of the requests that did not complete. All other metrics are of the completed ones."""
+    """Share of the requests that did not complete. All other metrics are about the completed ones."""
 
     tag = "error_rate"
     title = "Error rate"

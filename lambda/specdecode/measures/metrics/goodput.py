@@ -7,7 +7,7 @@ from specdecode.records import RequestRecord
 
 
 class Goodput(BlockMetric):
-    """Requests per second that completed and kept to every limit of the service-level objective."""
+    """Requests per second that completed within every limit of the service-level objective."""
 
     tag = "goodput"
     title = "Goodput"
@@ -25,7 +25,7 @@ class Goodput(BlockMetric):
 
 
 def good_requests(block: Block) -> int:
-    """Requests that completed and kept to every limit."""
+    """Requests that completed within every limit."""
     return sum(_within(record, block.slo) for record in block.completed)
 
 

@@ -5,9 +5,9 @@ from specdecode.records import RequestRecord
 
 
 class InterChunkLatency(SampleMetric):
-    """Time between one streamed chunk and the next: what a reader of the stream sees, whatever a chunk holds.
+    """Time between one streamed chunk and the next, however many tokens a chunk holds.
 
-    With speculative decoding a chunk is a step of the engine and holds several tokens, so this grows while the
+    With speculative decoding a chunk is a step of the engine and holds several tokens. So this time grows while the
     answer gets faster: never compare arms by it.
     """
 

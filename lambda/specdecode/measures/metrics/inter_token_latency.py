@@ -4,10 +4,10 @@ from specdecode.records import RequestRecord
 
 class InterTokenLatency(SampleMetric):
     """Time between one token and the next, one value a token: a chunk of n tokens that came g seconds after the last
-    one gives n values of g / n.
+    one gives n values of g / n. It needs a server that counts tokens with every chunk.
 
-    Only where the server counts tokens with every chunk. The mean over an answer is its time per output token; the
-    percentiles show stalls that the mean hides. LLMPerf's metric of this name is another one (docs/metrics.md).
+    The mean over an answer is its time per output token. The percentiles show stalls that the mean hides. LLMPerf's
+    metric of this name is another one (docs/metrics.md).
     """
 
     tag = "inter_token_latency"

@@ -2,7 +2,7 @@ from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, U
 
 
 class OutputThroughput(BlockMetric):
-    """Output tokens of all completed requests over the time that the load took: what the server produced."""
+    """Output tokens of all completed requests, divided by the duration of the load: what the server produced."""
 
     tag = "output_throughput"
     title = "Output throughput of the server"

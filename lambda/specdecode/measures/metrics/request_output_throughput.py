@@ -4,7 +4,7 @@ from specdecode.records import RequestRecord
 
 
 class RequestOutputThroughput(RequestMetric):
-    """Output tokens of a request over its end-to-end latency: the prompt's processing is in it."""
+    """Output tokens of a request, divided by its end-to-end latency, which includes the processing of the prompt."""
 
     tag = "request_output_throughput"
     title = "Output throughput of a request"

@@ -2,7 +2,7 @@ from specdecode.measures.metric import Block, BlockMetric, Direction, NoValue, U
 
 
 class RequestThroughput(BlockMetric):
-    """Completed requests over the time that the load took."""
+    """Completed requests, divided by the duration of the load."""
 
     tag = "request_throughput"
     title = "Request throughput"

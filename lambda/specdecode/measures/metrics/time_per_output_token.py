@@ -10,19 +10,18 @@ from specdecode.measures.metric import (
 from specdecode.records import RequestRecord
 
 SHORTEST_GAP_S = 2e-4
-"""A mean time between two chunks below it is no engine's step: the text was all there and came in one go.
-
-The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a token (Artificial
-Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of a tiny model on a CPU 2 ms (benchmarks/results).
-"""
+"""Least mean time between two chunks, in seconds. Below it the chunks are no steps of an engine: the text was complete
+before and came in one go. The fastest service that is independently measured gives 2,522 tokens/s to one user, 0.4 ms a
+token (Artificial Analysis, May 2025: Llama 4 Maverick on Cerebras); a step of a tiny model on a CPU takes 2 ms
+(benchmarks/results)."""
 
 
 class TimePerOutputToken(RequestMetric):
     """Mean time per output token after the first chunk, one value a request: the pace at which an answer is written.
 
-    By the server's token count, so that a chunk, the first one too, may hold any number of tokens. No value for answers
-    that came in one chunk, and none where chunks came less than 0.2 ms apart on average (something between buffers the
-    stream).
+    It uses the server's token count, so that any chunk, the first one too, may hold any number of tokens. It has no
+    value for an answer that came in one chunk, and none if chunks came less than 0.2 ms apart on average (something
+    between server and client buffers the stream).
     """
 
     tag = "time_per_output_token"

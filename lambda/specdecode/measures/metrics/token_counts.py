@@ -1,4 +1,4 @@
-"""How much went in and came out."""
+"""Tokens of prompts and answers."""
 
 from specdecode.measures.metric import Direction, NoValue, RequestMetric, Unit, output_tokens
 from specdecode.records import RequestRecord
@@ -21,7 +21,7 @@ class InputTokens(RequestMetric):
 
 
 class OutputTokens(RequestMetric):
-    """Tokens of the answer, by the server's count. Speed-ups compare like with like only if arms agree in it."""
+    """Tokens of the answer, by the server's count. Speed-ups are a fair comparison only if the arms agree in it."""
 
     tag = "output_tokens"
     title = "Output tokens"

@@ -17,12 +17,11 @@ from specdecode.records import RequestRecord
 
 
 class TokensPerStep(RequestMetric):
-    """Mean tokens per engine step, taking a streamed chunk for a step: 1 without speculation, up to k + 1 with it
-    (up to k on an engine that verifies k - 1 of k drafts).
+    """Mean tokens per engine step, if each streamed chunk is a step: 1 without speculation, up to k + 1 with it (up to
+    k on an engine that verifies k - 1 of k drafts). The first chunk is the prompt's step and is left out.
 
-    The first chunk is the prompt's step and is left out. An upper estimate under load: an engine that falls behind
-    its own output sends two steps in one chunk. An arm whose mean in a case is above what its engine can give has no
-    value there.
+    Under load it is an upper estimate: an engine that falls behind its own output sends two steps in one chunk. If the
+    mean of an arm in a case is above what its engine can give, it has no value.
     """
 
     tag = "tokens_per_step"

@@ -3,9 +3,8 @@ from specdecode.records import RequestRecord
 
 
 class TimeToFirstToken(RequestMetric):
-    """Time from sending a request until its first text, content or reasoning, arrived.
-
-    Under an open-loop load from the time at which the request was due.
+    """Time from sending a request until its first text, content or reasoning, arrived. With an open loop it starts when
+    the request was due.
     """
 
     tag = "ttft"
