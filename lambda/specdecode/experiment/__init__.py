@@ -1,4 +1,4 @@
-"""The experiment: one validated, frozen object of which plan, manifests, benchmark and report are pure functions."""
+"""The experiment: one validated, frozen object. Plan, manifests, benchmark and report are pure functions of it."""
 
 from specdecode.experiment.assets import assets_dir
 from specdecode.experiment.benchmark_spec import BenchmarkArm, BenchmarkSpec

@@ -1,4 +1,4 @@
-"""Where the data files are that ship with the package: presets, engines, prompts, Kubernetes objects."""
+"""Where the data files of the package are: presets, engines, prompts, Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import specdecode
 
 @cache
 def assets_dir() -> Path:
-    """`assets` in the package (as pip installs it), beside it (as in the bundle), else `assets` of the repository."""
+    """The folder: `assets` in the package (installed by pip), or beside the package (the bundle), or in the
+    repository.
+    """
     package = Path(specdecode.__file__).resolve().parent
     for root in (package, package.parent, package.parent.parent):
         if (root / "assets" / "experiments").is_dir():

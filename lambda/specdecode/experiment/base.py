@@ -1,4 +1,4 @@
-"""What all parts of an experiment are made of: frozen models, and texts of a known form."""
+"""Base types of all parts of an experiment: frozen models, and texts of a known form."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MOST_DRAFTED = 32
 """Largest k of an experiment."""
 
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$", max_length=16384)]
-"""An argument or a variable of a process: control characters but tab and newline are in none."""
+"""An argument or a variable of a process. Tab and newline are the only control characters in it."""
 
 Prose = Annotated[str, StringConstraints(max_length=4000)]
 """Text for people."""
 
 EndpointSecret = Annotated[str, StringConstraints(pattern=r"^endpoint-[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")]
-"""Name of a Secret that is meant to be sent to a server: a document can name no other."""
+"""Name of a Secret whose key is meant for a server. A document can name no other Secret."""
 
 
 class Frozen(BaseModel):

@@ -1,4 +1,4 @@
-"""What the benchmark in a pod is told: the one file that its Job mounts, rendered by `specdecode.manifests`."""
+"""The instructions of a benchmark in a pod: the one file that its Job mounts. `specdecode.manifests` writes it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ class BenchmarkArm(Frozen):
     label: str
     """Value of the CloudWatch dimension `Variant`."""
     compare_to: Name | None = None
-    """The arm that it is compared with; decides when enough was measured."""
+    """The arm that this one is compared with. It decides when enough is measured."""
     num_speculative_tokens: int | None = None
-    """k, for an acceptance rate from tokens per step; None where the arm does not speculate."""
+    """k, to compute an acceptance rate from tokens per step. None if the arm does not speculate."""
     most_tokens_per_step: MostTokens | None = None
-    """What its engine yields at most for that k; None: not said (records of earlier versions, servers at hand)."""
+    """Most tokens that a step of the engine yields for that k. None if not known (records of earlier versions,
+    `bench`)."""
     model: str | None = None
-    """Name under which this arm's server serves the model, where it is not the specification's."""
+    """Name of the model on this arm's server. None if it is `model` of the specification."""
     price_per_hour: float | None = Field(default=None, ge=0)
-    """US dollars for an hour of what the server runs on; for the report, the benchmark does not read it."""
+    """US dollars for an hour of the server's machine. Only the report uses it."""
 
 
 class BenchmarkSpec(Frozen):
@@ -43,12 +44,12 @@ class BenchmarkSpec(Frozen):
     model: str
     """The served model's name, sent as `model` in each request."""
     arms: tuple[BenchmarkArm, ...] = Field(min_length=1)
-    """In the order in which they are loaded."""
+    """In the order in which the benchmark loads them."""
     workload: Workload
     accounting: Literal["usage", "vllm", "neuron", "stock"] = "usage"
     """Definition of the figures in LLMPerf's files and CloudWatch; the benchmark does not read it."""
     trusted_counters: bool = True
-    """Whether the engine's own speculation counters in /metrics mean what they say (`Engine.metrics.trusted`)."""
+    """Whether the engine's counters of speculation in /metrics can be trusted (`Engine.metrics.trusted`)."""
     tokenizer: str | None = None
     """Path of the model's folder (with tokenizer.json), relative to the working directory, for prompts of an exact
     length; None: the length of a prompt is estimated from its characters."""
@@ -59,5 +60,5 @@ class BenchmarkSpec(Frozen):
 
     @property
     def most_clients(self) -> int:
-        """Of the level that takes most: the pods of the Job."""
+        """Most clients that a level takes: the number of pods of the Job."""
         return most_clients(self.workload, arms=len(self.arms))

@@ -1,4 +1,4 @@
-"""What an engine can do with a method and with a family of models, and until when its library is supported."""
+"""What an engine supports for each method and each family of models, and how long its library is supported."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Quantization = Literal["bf16", "fp8"]
 
 
 class MethodSupport(Frozen):
-    """How an engine is asked for one speculation method."""
+    """How an engine does one method of speculation."""
 
     vllm_method: str
     """`method` in `--speculative-config`."""
     families: tuple[Name, ...] | None = None
     """Families of targets whose model code takes the method; None: every family that the engine serves."""
     tokens: tuple[int, ...] | None = None
-    """The k of the heads that are known: a head drafts the block that it was trained for, and takes no other k. Kept
+    """The k of the known heads: a head drafts the block that it was trained for, and takes no other k. Kept
     with the engine, since heads of the hub say it in no file that is read here. None: heads take any."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron configuration that the method needs."""
+    """Neuron configuration that an arm with the method needs."""
     needs_args: tuple[str, ...] = ()
     """Arguments of `vllm serve` without which it does not start; the experiment says them, for both arms."""
     note: str = ""
@@ -36,13 +36,14 @@ class FamilySupport(Frozen):
     hf_overrides: dict[str, Any] = Field(default_factory=dict)
     """`--hf-overrides`, which no experiment sets."""
     quantizations: tuple[Quantization, ...] | None = None
-    """None: those of the engine."""
+    """None: the engine's own."""
     loaded_per_stored: float = Field(default=1, gt=0)
     """GiB in device memory for each GiB of the checkpoint, which a loader may unpack."""
 
 
 class Defaults(Frozen):
-    """What an engine takes where nothing is said: keys of its Neuron configuration, and flags (`--async-scheduling`).
+    """What an engine uses if an experiment sets nothing: keys of its Neuron configuration, and flags
+    (`--async-scheduling`).
 
     Only what decides speed and is not the same in both kinds of arm, or what a preset says aloud.
     """
@@ -50,18 +51,18 @@ class Defaults(Frozen):
     plain: dict[str, Any] = Field(default_factory=dict)
     speculating: dict[str, Any] = Field(default_factory=dict)
     forced: tuple[str, ...] = ()
-    """Those that speculation takes whatever is said."""
+    """Settings that speculation changes, whatever the experiment sets."""
     source: str = ""
 
 
 class Support(Frozen):
-    """That the engine's library is no longer supported, or soon will not be."""
+    """The announced end of support of the engine's library."""
 
     ends: str
-    """The release from which on there is no support."""
+    """The first release without support."""
     announced: date
     ended: date | None = None
-    """When that release came out; None: it is still to come."""
+    """Date of that release. None if it is still to come."""
     successor: Name
     """Engine to move to."""
     loses: str = ""

@@ -1,4 +1,4 @@
-"""The node that an experiment gets, and on what terms: what the deployment knows and an experiment does not."""
+"""The node that an experiment gets, and its terms. The deployment knows them; the experiment does not."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TERMS: dict[CapacityType, str] = {
     "odcr": "from an On-Demand Capacity Reservation",
     "capacity-block": "from a Capacity Block",
 }
-"""On what terms the node comes, in words."""
+"""The terms of the node, in words."""
 ACCEPT_COST_ABOVE = 500.0
-"""US dollars that a run may cost at most without somebody having accepted more."""
+"""US dollars. A run that could cost more needs somebody's consent."""
 
 RESERVED_CPU = 2.0
 """DaemonSets (about 0.8), and the Mountpoint pods that the S3 driver schedules after a workload, one a volume."""
@@ -32,49 +32,50 @@ COPY_STREAMS = 16
 """Files that are copied at once. It also bounds the mount's memory: 2 GiB of read-ahead at most for each open file
 (doc/CONFIGURATION.md of Mountpoint 1.23)."""
 COPY_MARGIN = 1.1
-"""Local disk for a copy, in sizes of the weights: ranks hold some tensors each."""
+"""Local disk for a copy, as a multiple of the weights' size: every rank holds its own copy of some tensors."""
 READ_AHEAD_GIB = 2.0
 """Memory that Mountpoint takes at most for each file that is open."""
 MOUNT_PODS_GIB = 8.0
 """Memory for the Mountpoint pods' own needs."""
 NodeStorage = Literal["instance-store", "ebs"]
-"""Where the node keeps what pods write: its four NVMe disks, or gp3."""
+"""The disks on which pods write: the node's four NVMe disks, or gp3."""
 MONITOR = Resources(cpu=0.25, memory_gib=1, ephemeral_gib=1)
-"""Of the container that `serving.neuron_metrics` puts beside each server (the node-wide one asks for 256m)."""
+"""Resources of the container that `serving.neuron_metrics` puts beside each server (the one for the whole node asks for
+256m)."""
 DRAIN_BEFORE_BLOCK_END_MINUTES = 40
 """Karpenter drains 10 minutes before EC2 ends a Capacity Block's instances, 30 minutes before the block's end."""
 
 
 class Capacity(Frozen):
-    """What is known of the node; what is None is not checked."""
+    """The facts about the node. A field that is None is not checked."""
 
     node: str | None = None
-    """Shape of the deployment's node with Neuron devices; None: whichever an experiment names."""
+    """Shape of the deployment's node with Neuron devices. None: the one that an experiment names."""
     nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
-    """How many of them the deployment can have at a time; each is held by one run."""
+    """How many such nodes the deployment can have at a time. One run holds each."""
     region: str = shapes.HOME
     ami: AmiVersion | None = None
     """Release of the EKS Neuron AMI that the node class pins."""
     price_per_node_hour: float | None = Field(default=None, ge=0)
-    """US dollars that are paid for that node; None: what AWS publishes for it in `region`."""
+    """US dollars that you pay for an hour of that node. None: the price that AWS publishes for `region`."""
     node_storage: NodeStorage = "instance-store"
     reservation: str | None = None
-    """Id of the reservation that the node comes from; None: on demand."""
+    """Id of the node's reservation. None: the node comes on demand."""
     block_start: datetime | None = None
     block_end: datetime | None = None
-    """Window of the Capacity Block, where there is one."""
+    """Window of the Capacity Block. None without one."""
     resting_price_per_hour: float = Field(default_factory=standing_price, ge=0)
-    """US dollars for an hour of all that stands there without a run."""
+    """US dollars for an hour of the deployment without a run."""
     accept_cost_above: float = Field(default=ACCEPT_COST_ABOVE, ge=0)
-    """US dollars; a run that could cost more is refused unless its request accepts that."""
+    """US dollars. A run that could cost more is refused unless its request accepts the cost."""
     longest_run_hours: int = Field(default=LONGEST_RUN_HOURS, ge=1)
-    """Hours for which a run may hold the node before a person is told."""
+    """Hours that a run may hold the node before the alarm tells a person."""
 
     def of(self, node: str) -> Capacity:
         """The terms on which an experiment gets a node of the shape `node`, with its price.
 
-        The settings of the deployment are about its node with devices: any other comes on demand, at AWS's price. The
-        price stays None where nobody has said one and AWS publishes none.
+        The settings of the deployment are about its node with devices. Any other node comes on demand, at AWS's price.
+        The price is None if the settings have none and AWS publishes none.
         """
         shape = shapes.SHAPES[node]
         published = shape.price_in(self.region)

@@ -1,4 +1,4 @@
-"""Test cases: what a prompt type is, and where its prompts come from."""
+"""Test cases: the types of prompts, and where their prompts come from."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ class TestCase(Frozen):
     kind: PromptKind
     """What `text` is."""
     text: str = ""
-    """A line or a prompt, as `kind` says."""
+    """A line or a prompt; `kind` says which."""
     prompts: PromptsOf | None = None
-    """Of kind `set`: the prompts. `workload.prompts` writes such cases, one for each category."""
+    """The prompts of a case of kind `set`. `workload.prompts` writes such cases, one for each category."""
     requests: int | None = Field(default=None, ge=1, le=100_000)
-    """Measured requests of this case; unset, the workload's. Each turn of a conversation is one."""
+    """Measured requests of this case. Unset: the number of the workload. Each turn of a conversation is one."""
     output_tokens: int | None = Field(default=None, ge=1, le=2**20)
-    """Longest answer of this case; unset, the workload's. A prompt's own, where its set has one, goes before it."""
+    """Longest answer of this case. Unset: the length of the workload. A length in the set of prompts goes before
+    both."""
     structured: bool
-    """Whether the continuation is predictable: reported apart from open-ended prompts."""
+    """Whether the continuation is predictable. The report shows such cases apart from open-ended prompts."""
     source: Prose = ""
-    """Where the prompt comes from; shown in reports, decides nothing."""
+    """Where the prompt comes from. Reports show it; it decides nothing."""
 
     @property
     def group(self) -> str:
-        """What it is a part of: its set, the public sample with its article, or nothing in particular."""
+        """The group of the case: its set, the public sample with its article, or none."""
         if self.prompts is not None:
             return self.prompts.set
         return SAMPLE if self.source in ("public sample", "article") else "cases"

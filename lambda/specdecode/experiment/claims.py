@@ -8,7 +8,7 @@ from specdecode import names
 from specdecode.experiment.shapes import NodeShape
 
 LOGICAL_NEURON_CORE = 2
-"""Two physical cores to a logical one: 8 devices of 8 cores are 32 logical cores, tensor parallelism 32."""
+"""Two physical cores make a logical one: 8 devices of 8 cores are 32 logical cores, for tensor parallelism 32."""
 
 DRIVER = "neuron.aws.com"
 

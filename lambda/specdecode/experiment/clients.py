@@ -1,4 +1,4 @@
-"""How many clients a level takes: more load than one measures truthfully is shared by several (ADR 192)."""
+"""How many clients a level takes. If one client cannot measure the load correctly, several share it (ADR 192)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specdecode.experiment.resources import Resources
 from specdecode.experiment.workload import Load, Workload
 
 CHUNKS_PER_STREAM = 50
-"""Chunks a second of each stream with which docs/benchmarks.md measures the client: one every 20 ms."""
+"""Chunks a second of each stream in the client's measurements (docs/benchmarks.md): one every 20 ms."""
 MOST_CLIENTS = 16
 """`MOST_AT_A_TIME` streams at 256 a client."""
 CLIENT_CPU = 2.0
@@ -17,7 +17,7 @@ CLIENT_CPU = 2.0
 
 
 def clients_of(workload: Workload, level: Level, *, arms: int) -> int:
-    """Clients that load `arms` together at `level`; one does where it is within `workload.streams_per_client`.
+    """Clients that load `arms` together at `level`; one is enough up to `workload.streams_per_client` streams.
 
     Of an open loop the number of open streams is not known before. What costs a client is chunks: it is given no more
     of them a second than that many streams have.
@@ -31,10 +31,10 @@ def clients_of(workload: Workload, level: Level, *, arms: int) -> int:
 
 
 def most_clients(workload: Workload, *, arms: int) -> int:
-    """Of the level that takes most."""
+    """Clients of the level that takes most."""
     return max(clients_of(workload, level, arms=arms) for level in workload.levels)
 
 
 def each_client(benchmark: Resources, clients: int) -> Resources:
-    """What the pod of each of `clients` asks for. `benchmark`: what that of a single one does."""
+    """Resources of the pod of each of `clients`. `benchmark`: resources of the pod of a single client."""
     return benchmark if clients == 1 else benchmark.model_copy(update={"cpu": min(benchmark.cpu, CLIENT_CPU)})

@@ -1,4 +1,4 @@
-"""What both kinds of experiment have: the fields, and the questions that each kind answers for itself."""
+"""The fields that both kinds of experiment have, and the questions that each kind answers for itself."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Sweep(StrEnum):
     """Which of an experiment's arms are measured."""
 
     GRID = "grid"
-    """All."""
+    """All arms."""
     ADAPTIVE = "adaptive"
-    """One after the other beside the baseline, each chosen from those before it, until another is not worth it."""
+    """One arm after the other, beside the baseline. The advisor chooses each from the results so far, until another arm
+    is not worth its cost."""
 
 
 class Deadlines(Frozen):
@@ -41,7 +42,7 @@ class Deadlines(Frozen):
 
 
 class Experiment(Frozen, ABC):
-    """A question to the hardware: these arms, this load."""
+    """One experiment: these arms under this load."""
 
     schema_version: Literal[1] = 1
     name: Name
@@ -50,7 +51,8 @@ class Experiment(Frozen, ABC):
     node: Annotated[str, AfterValidator(shapes.known)] = shapes.DEFAULT
     """Instance type of the node that all arms are measured on."""
     nodes: int = Field(default=1, ge=1, le=names.MOST_NODES)
-    """Nodes that share the arms: each measures some, with their baselines, and is given back when it is done."""
+    """Number of nodes that share the arms. Each node measures some arms with their baselines, and is then given
+    back."""
     target: ModelRef
     variants: tuple[Variant, ...] = Field(min_length=1)
     workload: Workload
@@ -61,7 +63,7 @@ class Experiment(Frozen, ABC):
     deadlines: Deadlines = Deadlines()
     """Longest time of each waiting step."""
     published: tuple[Published, ...] = Field(default=(), max_length=10)
-    """Figures of others for this shape; shown in the report, decide nothing."""
+    """Figures that others published for this shape. The report shows them; they decide nothing."""
     accuracy: bool = False
     """Also run lm-eval (gsm8k, 50 samples, as the public sample's pod intends) on every arm."""
 
@@ -88,17 +90,17 @@ class Experiment(Frozen, ABC):
     @property
     @abstractmethod
     def batch(self) -> int | None:
-        """Sequences that a server decodes together; None where it is not known."""
+        """Sequences that a server decodes together. None if not known."""
 
     @property
     @abstractmethod
     def window(self) -> int | None:
-        """Tokens that the longest prompt and its answer may have together; None where it is not known."""
+        """Tokens that the longest prompt and its answer may have together. None if not known."""
 
     @property
     @abstractmethod
     def devices(self) -> int:
-        """Neuron devices that an arm claims on the node; 0 where it takes none."""
+        """Neuron devices that an arm claims on the node; 0 if it claims none."""
 
     @property
     @abstractmethod
@@ -112,7 +114,7 @@ class Experiment(Frozen, ABC):
 
     @property
     def shape(self) -> shapes.NodeShape:
-        """What the node has."""
+        """The instance type of the node, with its sizes."""
         return shapes.SHAPES[self.node]
 
     @property

@@ -18,13 +18,14 @@ class CompileOn(StrEnum):
     """Which node compiles."""
 
     ACCELERATOR = "accelerator"
-    """The node that the arms are measured on, one model at a time: a server loads what it has compiled."""
+    """The node on which the arms are measured, one model at a time. A server loads the artifact that it has
+    compiled."""
     CPU = "cpu"
-    """Large CPU nodes before that node is taken, several models side by side. Unproven on hardware."""
+    """Large CPU nodes, before the run takes that node, several models side by side. Unproven on hardware."""
 
 
 class Compile(Frozen):
-    """How artifacts that are missing are made."""
+    """Where the run compiles missing artifacts."""
 
     on: CompileOn = CompileOn.ACCELERATOR
     """`cpu` compiles on CPU nodes before the node is taken. An artifact that does not load is then compiled on the
@@ -35,11 +36,11 @@ class CpuCompile(Frozen):
     """How an engine compiles on a node without Neuron devices."""
 
     env: dict[EnvName, str]
-    """Variables of the server that compiles there."""
+    """Environment variables of the server that compiles there."""
     speculation: bool
-    """Whether arms with speculation too."""
+    """Whether the engine compiles arms with speculation there too."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """What an arm's Neuron configuration must say for it."""
+    """Keys that an arm's Neuron configuration must have for it."""
     leaves: tuple[str, ...] = ()
     """Files of the artifact (`{last_rank}`: number of the last one) that are there once all is compiled. A server that
     then ends because it has no device to load them on has done its work. None: it must become healthy or end with 0."""

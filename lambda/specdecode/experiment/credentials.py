@@ -1,4 +1,4 @@
-"""Credentials that were written where they are kept for all to see: found, and named without being repeated.
+"""Finds credentials in documents that many people can read. Messages name the place and never repeat the value.
 
 What an experiment says goes into the execution's history and logs, into S3, into pods and reports. The patterns are the
 published forms of each kind; a key without a form of its own is known by the name of the variable that holds it.
@@ -27,7 +27,7 @@ KINDS: dict[str, re.Pattern[str]] = {
     "a URL with a password": re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@"),
     "an option that takes a secret": re.compile(r"\A--(?:api-key|hf-token|[a-z-]*password)(?:=|\Z)"),
 }
-"""What it is -> how it looks."""
+"""Kind of credential -> pattern of its published form."""
 
 _SECRET_NAME = re.compile(r"(?:\A|_)(?:API_?KEY|TOKEN|SECRET|PASSWORD|ACCESS_KEY)\Z", re.IGNORECASE)
 ADVICE = (
@@ -37,12 +37,12 @@ ADVICE = (
 
 
 def kind_of(text: str) -> str | None:
-    """What kind of credential `text` holds, if it does."""
+    """Kind of the credential in `text`; None if there is none."""
     return next((kind for kind, pattern in KINDS.items() if pattern.search(text)), None)
 
 
 def found(value: Any, *, at: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Dotted path and kind of each credential in plain data; a part of the path that is one itself is hidden."""
+    """Dotted path and kind of each credential in plain data; a part of the path that is a credential is hidden."""
     if isinstance(value, str):
         kind = kind_of(value)
         if kind is None and value and len(at) > 1 and at[-2] == "env" and _SECRET_NAME.search(at[-1]):

@@ -1,4 +1,4 @@
-"""What a deployment is made of, as far as it can be checked from outside: the document that `preflight` works on."""
+"""The parts of a deployment that can be checked from outside. `preflight` reads this document."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ the VPC."""
 
 
 class ExistingCluster(BaseModel):
-    """What was said of a cluster that exists."""
+    """Settings of a cluster that already existed."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -27,7 +27,7 @@ class ExistingCluster(BaseModel):
     node_role: str | None = None
     """Role of the nodes of its Karpenter, where NodePools of ours stand in that."""
     node_group: str | None = None
-    """Managed node group that runs scale. With neither, nodes are simply there."""
+    """Managed node group that runs scale. With neither, the nodes are there already."""
 
 
 class DeploymentFacts(BaseModel):
@@ -44,26 +44,26 @@ class DeploymentFacts(BaseModel):
     node: str = shapes.DEFAULT
     """Shape of the nodes with Neuron devices."""
     nodes: int = 1
-    """How many of them runs may hold at once."""
+    """How many of these nodes runs may hold at once."""
     node_price: float | None = None
-    """US dollars for an hour of one; None where the stack is older than this."""
+    """US dollars for an hour of one such node. None if the stack is older than this field."""
     cluster: str
     existing: ExistingCluster | None = None
-    """Of a cluster that the deployment did not make."""
+    """Set if the deployment did not make its cluster."""
     kubernetes: str
     zones: tuple[str, ...]
-    """Of the network, by id."""
+    """Availability zones of the network, by id."""
     node_zones: tuple[str, ...]
-    """Where that node may start, by id."""
+    """Zones in which that node may start, by id."""
     nat_gateways: int
     vpc: str | None = None
-    """One that exists; without, the deployment makes its own."""
+    """Id of an existing VPC. None: the deployment makes its own."""
     subnets: tuple[str, ...] = ()
-    """Of that VPC, one in each of `zones`, in their order."""
+    """Subnets of that VPC: one in each of `zones`, in the same order."""
     vpc_cidr: str | None = None
-    """Where its interface endpoints lie: pods may reach that range."""
+    """Address range of its interface endpoints, which pods may reach."""
     endpoints: tuple[str, ...] = ()
-    """Services that the network has an interface endpoint of."""
+    """Services for which the network has an interface endpoint."""
     system_type: str
     """Instance type of the two system nodes."""
     ami: str
@@ -78,9 +78,9 @@ class DeploymentFacts(BaseModel):
     alert_email: bool = False
     """Whether an address gets the alarms."""
     accept_no_alerts: bool = False
-    """Whether it was said that nobody is told."""
+    """Whether the settings accept that nobody gets the alarms."""
 
     @property
     def describes_nodes(self) -> bool:
-        """Whether the nodes that runs hold are of NodePools of ours."""
+        """Whether the nodes that runs hold come from our NodePools."""
         return self.existing is None or self.existing.node_role is not None

@@ -1,4 +1,4 @@
-"""What a model's fields mean: the docstrings under them, which Python itself does not keep."""
+"""The docstrings of a model's fields. Python itself does not keep them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """Field -> its docstring, on one line, those of its bases too; fields without one are left out."""
+    """Field -> its docstring on one line. Fields of base classes count too; fields without a docstring are left out."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:

@@ -12,9 +12,9 @@ from specdecode.experiment import credentials
 from specdecode.experiment.errors import ExperimentError, Problem
 
 MAX_BYTES = 512 * 1024
-"""Of a document as a person writes it, or a run keeps it."""
+"""Largest document, as a person writes it or a run keeps it."""
 MAX_JSON_BYTES = 256 * 1024
-"""Of an experiment with its ranges and sweeps written out, as JSON: what Step Functions takes as input."""
+"""Largest experiment with its ranges and sweeps written out, as JSON: Step Functions takes no larger input."""
 MAX_DEPTH = 32
 
 
@@ -49,7 +49,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?(?:0|[
 
 
 def parse_yaml(text: str, *, origin: str) -> Any:
-    """The value that `text` holds; ExperimentError with the line where it is not YAML of the allowed kind."""
+    """The value that `text` holds; ExperimentError with the line if it is not YAML of the allowed kind."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise refused(origin, f"larger than {MAX_BYTES // 1024} KiB", "an experiment is a page of text: split it")
     try:
@@ -63,7 +63,7 @@ def parse_yaml(text: str, *, origin: str) -> Any:
 
 
 def check_depth(value: Any, *, origin: str, depth: int = 0) -> None:
-    """ExperimentError where `value` is nested deeper than any experiment is."""
+    """Raise ExperimentError if `value` is nested deeper than any experiment."""
     if depth > MAX_DEPTH:
         raise refused(origin, f"nested deeper than {MAX_DEPTH} levels", "flatten the document")
     children = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -72,7 +72,7 @@ def check_depth(value: Any, *, origin: str, depth: int = 0) -> None:
 
 
 def check_credentials(document: Any, *, overrides: Mapping[str, Any]) -> None:
-    """ExperimentError where a token or key was written into the document or an override, by mistake or not knowing."""
+    """Raise ExperimentError if the document or an override holds a token or a key."""
     places = list(credentials.found(document))
     for path, value in overrides.items():
         parts = ("…",) if credentials.kind_of(path) else tuple(path.split("."))

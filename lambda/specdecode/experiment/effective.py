@@ -1,4 +1,4 @@
-"""What a server is told and what it takes by itself: one arm's effective configuration, and how two arms differ."""
+"""The effective configuration of one arm (what we set, and the engine's defaults), and how two arms differ."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from specdecode.experiment.engine import Dialect, Engine
 from specdecode.experiment.model import ServedExperiment, ServedVariant
 
 OF_THE_DRAFT = ("draft_", "fused_spec_", "speculation_")
-"""What keys of NxD Inference that are about the draft alone begin with."""
+"""Prefix of NxD Inference's keys that concern only the draft."""
 DRIVES_A_DEVICE = (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN, Dialect.NATIVE_PLUGIN)
 
 
 def family(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> FamilySupport:
-    """What the family of the arm's target needs of the engine."""
+    """Support of the engine for the family of the arm's target."""
     return engine.families.get(experiment.target_of(variant).family or "", FamilySupport())
 
 
@@ -63,7 +63,7 @@ def flags(words: list[str]) -> dict[str, Any]:
 
 
 def said(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
-    """All that decides how fast one arm is and that we tell its server, but for its speculation."""
+    """Every setting of one arm that decides its speed and that we set, without its speculation."""
     target = experiment.target_of(variant)
     return {
         "weights": f"{target.id}@{target.revision}",
@@ -75,7 +75,7 @@ def said(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -
 
 
 def effective(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
-    """`said` over what the engine takes by itself, and under what speculation forces."""
+    """`said` over the engine's defaults, and under the settings that speculation forces."""
     defaults = engine.defaults
     if variant.speculation is None:
         return {**defaults.plain, **said(experiment, variant, engine)}
@@ -85,13 +85,13 @@ def effective(experiment: ServedExperiment, variant: ServedVariant, engine: Engi
 
 @dataclass(frozen=True)
 class SettingDifference:
-    """One setting that two arms do not share."""
+    """One setting in which two arms differ."""
 
     setting: str
     here: Any
     there: Any
     said: bool
-    """The experiment says it for one of the arms; else an engine's default does."""
+    """Whether the experiment sets it for one of the arms. If not, a default of the engine does."""
 
     def __str__(self) -> str:
         return f"{self.setting}: {_shown(self.here)} against {_shown(self.there)}"
@@ -100,7 +100,7 @@ class SettingDifference:
 def differences(
     experiment: ServedExperiment, variant: ServedVariant, baseline: ServedVariant, engine: Engine
 ) -> Iterator[SettingDifference]:
-    """What `variant` and its `baseline` do not share beside speculation itself, engine's defaults included."""
+    """Settings in which `variant` and its `baseline` differ beside speculation, with the engine's defaults."""
     if engine.dialect not in DRIVES_A_DEVICE:
         return
     ours: set[str] = set()
@@ -117,7 +117,7 @@ def differences(
 
 
 def _own(variant: ServedVariant) -> set[str]:
-    """Settings that a variant says for itself."""
+    """Settings that a variant has for itself."""
     own = {*variant.neuron_config, *flags(list(variant.extra_args)), *(f"${name}" for name in variant.env)}
     return own | ({"weights", "quantization"} if variant.target or variant.quantization != "bf16" else set())
 

@@ -1,4 +1,4 @@
-"""Experiments whose arms are servers that already run: how a document says so, and what it need not say then.
+"""Experiments whose arms are servers that already run: how a document says so, and what it may leave out then.
 
 Why it is so: ADR 106.
 """
@@ -22,7 +22,7 @@ def has_endpoints(document: Document) -> bool:
 
 
 def of_one_kind(document: Document) -> Document:
-    """`document` without what it says of arms of the other kind: with endpoints, of how they would be served."""
+    """`document` without the fields of the other kind. A document with endpoints loses the fields about serving."""
     variants = document.get("variants")
     if not isinstance(variants, (list, tuple)):
         return document
@@ -33,7 +33,7 @@ def of_one_kind(document: Document) -> Document:
 
 
 def written(document: Document) -> Document:
-    """The document as a person writes it: of servers that already run without sizes of weights."""
+    """The document as a person writes it. Without sizes of weights if the arms are servers that already run."""
     if not has_endpoints(document):
         return document
     return _each_model(document, lambda model: _without(model, ("size_gib",)))

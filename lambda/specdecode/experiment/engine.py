@@ -64,22 +64,22 @@ class Engine(Frozen):
     name: Name
     title: str
     caveat: str = ""
-    """What a reader of a report must know before relying on figures of this engine; shown above them."""
+    """A warning for readers of a report with figures of this engine. The report shows it above the figures."""
     image: Image
     digest: Digest | None = None
-    """Of `image`, where known."""
+    """Digest of `image`. None if not known."""
     tools_image: Image | None = None
     """Image of the containers that run the bundle without the engine (staging, smoke, benchmark, the first and the last
     of the compile Job): CPython 3.11 on x86_64, which the bundle's libraries are compiled for, a shell and boto3.
     None: `image` has it."""
     tools_digest: Digest | None = None
-    """Of `tools_image`, where known."""
+    """Digest of `tools_image`. None if not known."""
     dialect: Dialect
     methods: dict[Method, MethodSupport]
     refused: dict[Method, str]
-    """Why the methods that it lacks are lacking."""
+    """Why the engine cannot do a method, for each method that it lacks."""
     most_tokens_per_step: MostTokens
-    """`k+1` where a step verifies all k drafts, `k` where it verifies k - 1 of them."""
+    """`k+1` if a step verifies all k drafts, `k` if it verifies k - 1 of them."""
     k_by_batch_size: bool = False
     """Takes `num_speculative_tokens_per_batch_size` in `--speculative-config`: vLLM from 0.25 on, and no engine that is
     compiled for one k."""
@@ -88,12 +88,13 @@ class Engine(Frozen):
     quantizations: tuple[Quantization, ...] = ("bf16",)
     model_families: tuple[Name, ...]
     families: dict[Name, FamilySupport] = Field(default_factory=dict)
-    """What some families of `model_families` need beside the rest."""
+    """Extra settings that some families of `model_families` need."""
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Neuron configuration of every arm, speculating or not, so that both compile alike; an experiment's own wins."""
+    """Neuron configuration of every arm, with and without speculation, so that both compile alike. The experiment's own
+    values win."""
     defaults: Defaults = Defaults()
     support: Support | None = None
-    """None: nothing is announced."""
+    """None if no end is announced."""
     runtime: NeuronRuntime
     serve_args: tuple[str, ...] = ()
     """Further arguments of `vllm serve`, of those in `settable_args`; `{max_num_seqs}` stands for that figure."""
@@ -103,24 +104,24 @@ class Engine(Frozen):
     settable_args: dict[settable.Flag, settable.Takes] = Field(default_factory=dict)
     """Arguments that an experiment may add, and what follows each: `alone`, `number` or one of a list of words."""
     settable_config: tuple[settable.ConfigKey, ...] = ()
-    """Keys of `neuron_config` that an experiment may set, at whatever depth."""
+    """Keys of `neuron_config` that an experiment may set, at any depth."""
     runtime_env: tuple[EnvName, ...] = ()
     """Variables that change how a server runs and not what is compiled: left out of the fingerprint."""
     reads: Reads = Reads.ONE
-    """Decides whether what it loads is copied to the node's own disks first."""
+    """Decides whether a server's files are copied to the node's own disks first."""
     artifact: Artifact | None = Artifact()
-    """None: nothing is compiled, a server starts from the weights alone."""
+    """None: nothing is compiled. A server starts from the weights alone."""
     probes: Probes
     resources: PodResources
-    """Of pods on a trn2.48xlarge."""
+    """Resources of pods on a trn2.48xlarge."""
     resources_on: dict[str, PodResources] = Field(default_factory=dict)
-    """Of pods on nodes of other shapes, by their names."""
+    """Resources of pods on other shapes of nodes, by the shape's name."""
     metrics: Metrics
     estimates: Estimates
     source: str
 
     def on_node(self, node: str, devices: int) -> Engine:
-        """The engine with the pods' sizes that it has for a node of that shape and servers with so many devices."""
+        """The engine with its pods' sizes on a node of that shape, for servers with so many devices."""
         sizes = self.resources_on.get(node, self.resources)
         if (each := sizes.serving.cpu_per_device) and devices:
             serving = sizes.serving.model_copy(update={"cpu": min(sizes.serving.cpu, each * devices)})
@@ -142,7 +143,7 @@ class Engine(Frozen):
 
     @property
     def reference(self) -> str:
-        """`image` as pods name it: with its digest, where one is known."""
+        """`image` as pods name it: with its digest if that is known."""
         return _reference(self.image, self.digest)
 
     @property

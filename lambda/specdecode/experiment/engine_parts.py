@@ -14,7 +14,7 @@ AmiVersion = Annotated[str, StringConstraints(pattern=r"^v20\d{6}$")]
 
 
 class NeuronRuntime(Frozen):
-    """The Neuron runtime in the image, and the node images whose driver it accepts."""
+    """The Neuron runtime in the image, and the node images with a driver that it accepts."""
 
     version: str
     newest_driver: str
@@ -29,15 +29,15 @@ class NeuronRuntime(Frozen):
 
 
 class Artifact(Frozen):
-    """How a server is told where its compiled artifact is."""
+    """The compiled artifact of an arm, and how its server finds it."""
 
     variable: EnvName = "NEURON_COMPILED_ARTIFACTS"
     copied: bool = False
-    """It must be writable: copied to local disk before serving, whether or not that is faster."""
+    """Whether the artifact must be writable. It is then copied to local disk before serving, even if that is slower."""
     serve_env: dict[EnvName, str] = Field(default_factory=dict)
-    """Set where the artifact is served and not where it is made: forbids to compile."""
+    """Variables of servers that serve the artifact, and not of the one that makes it. They forbid to compile."""
     on_cpu: CpuCompile | None = None
-    """How it is made on a node without devices; None: no source says that the engine can."""
+    """How it is compiled on a node without devices. None if no source says that the engine can."""
 
 
 class Probe(Frozen):
@@ -50,7 +50,7 @@ class Probe(Frozen):
 
 
 class Probes(Frozen):
-    """Startup has no number of failures: the experiment's serve deadline bounds it."""
+    """Startup has no number of failures: the experiment's deadline of serving limits it."""
 
     startup: Probe
     readiness: Probe
@@ -75,9 +75,9 @@ class Estimates(Frozen):
     """Ranges (low, high) from which the plan's node-hours come."""
 
     compile_minutes: tuple[float, float] = (0, 0)
-    """Of one artifact, whatever its size."""
+    """For one artifact of any size."""
     compile_minutes_per_gib: tuple[float, float] = (0, 0)
-    """And for each GiB of weights."""
+    """More for each GiB of weights."""
     load_minutes: tuple[float, float]
     load_minutes_per_gib: tuple[float, float]
     seconds_per_output_token: tuple[float, float]

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment: every problem, in one exception."""
+"""The problems of an experiment, all in one exception."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from specdecode.escape import clip, line
 from specdecode.experiment.base import Frozen
 
 MOST_SHOWN = 25
-"""Problems that the message spells out: it must fit into the cause of a failed execution (32 KiB)."""
+"""Most problems that the message names: it must fit into the cause of a failed execution (32 KiB)."""
 _LONGEST = 500
 
 
 class Problem(Frozen):
-    """One thing that cannot work, and what to do about it."""
+    """One problem, and what to do about it."""
 
     field: str
     """Path in the document, as `--set` takes it: `variants.sd.speculation.method`."""

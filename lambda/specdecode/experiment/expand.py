@@ -28,7 +28,7 @@ def inherit(document: Document, *, preset: Callable[[str], Document], seen: tupl
 
 
 def without_sets(document: Document) -> Document:
-    """Without `workload.prompts`: who names cases of a preset means these alone, and pays for no others."""
+    """Without `workload.prompts`: a user who names cases of a preset wants only these, and pays for no others."""
     workload = document.get("workload")
     if not isinstance(workload, dict):
         return document
@@ -65,7 +65,7 @@ def expand(
 
 
 def compare_with_the_baseline(document: Document) -> Document:
-    """Arms that speculate and name no `compare_to` get the baseline's name, where there is exactly one."""
+    """Arms that speculate and name no `compare_to` get the baseline's name, if there is exactly one."""
     variants = document.get("variants")
     if not isinstance(variants, list) or not all(isinstance(variant, dict) for variant in variants):
         return document

@@ -1,4 +1,4 @@
-"""How much load is put on a server: so many requests at a time, or so many a second."""
+"""The load on a server: a number of requests at a time, or of requests a second."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from specdecode.experiment.base import Frozen
 
 MOST_LEVELS = 12
-"""Levels of one experiment."""
+"""Most levels of one experiment."""
 MOST_AT_A_TIME = 4096
 PER_STREAM = 2
 """Of several levels each sends so many requests for each one under way, at least: of the first and the last requests of
@@ -77,7 +77,7 @@ Concurrencies = Annotated[
     PlainSerializer(_plain),
     WithJsonSchema(_schema("integer", {"minimum": 1, "maximum": MOST_AT_A_TIME})),
 ]
-"""One number or a list of them; written as a number where there is one."""
+"""One number or a list of numbers. A single number is written as a number."""
 
 Rates = Annotated[
     tuple[Annotated[float, Field(gt=0)], ...],
@@ -87,4 +87,4 @@ Rates = Annotated[
     PlainSerializer(_plain),
     WithJsonSchema(_schema("number", {"exclusiveMinimum": 0})),
 ]
-"""As Concurrencies, of requests per second."""
+"""One number or a list of numbers: requests per second."""

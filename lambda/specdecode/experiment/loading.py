@@ -1,4 +1,6 @@
-"""Experiments and engines from files, by name or from a document: validated whole, or refused with every reason."""
+"""Experiments and engines from files, by name or from a document: validated as a whole, or refused with every
+reason.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def load_engine(name: str, *, root: Path | None = None) -> Engine:
 
 @cache
 def _engine(path: Path) -> Engine:
-    """An engine's file, over the one that it `extends`; there, what it sets to null is left out."""
+    """An engine's file, laid over the one that it `extends`. A key that it sets to null is left out."""
 
     def parent(name: str) -> dict[str, Any]:
         beside = path.with_name(f"{name}.yaml")
@@ -71,7 +73,7 @@ def _engine(path: Path) -> Engine:
 
 
 def _with_own_digests(document: dict[str, Any]) -> dict[str, Any]:
-    """An image of its own is not pinned to the digest of the image that it takes the place of."""
+    """If the document names an image, the digest of the image that it replaces does not apply."""
     pinned = {"image": "digest", "tools_image": "tools_digest"}
     return {**{digest: None for image, digest in pinned.items() if image in document}, **document}
 
@@ -163,7 +165,7 @@ def to_yaml(experiment: Experiment) -> str:
 
 
 def in_order(keys: Iterable[str]) -> list[str]:
-    """The `keys` of an experiment as a person writes them: what runs on what, and then the arms and the load."""
+    """The `keys` of an experiment as a person writes them: first what runs on what, then the arms and the load."""
     return sorted(keys, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
 
 

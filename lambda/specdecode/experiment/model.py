@@ -1,6 +1,6 @@
-"""The experiment: one validated, frozen object of which plan, manifests, benchmark and report are pure functions.
+"""The experiment: one validated, frozen object. Plan, manifests, benchmark and report are pure functions of it.
 
-It is of one of two kinds: its arms are served on a node, or they are servers that already run.
+There are two kinds: the run serves the arms on a node, or the arms are servers that already run.
 """
 
 from __future__ import annotations
@@ -101,34 +101,34 @@ class ServedExperiment(Experiment):
 
     @property
     def batch(self) -> int:
-        """As the arms are compiled."""
+        """`max_num_seqs`, with which the arms are compiled."""
         return self.serving.max_num_seqs
 
     @property
     def window(self) -> int:
-        """As the arms are compiled."""
+        """`max_model_len`, with which the arms are compiled."""
         return self.serving.max_model_len
 
     @property
     def devices(self) -> int:
-        """As the serving says."""
+        """The devices of the serving."""
         return self.serving.devices
 
     @property
     def staged(self) -> tuple[ModelRef, ...]:
-        """Those of all arms."""
+        """The weights of all arms, each once."""
         return tuple({model.prefix: model for arm in self.variants for model in self.models_of(arm)}.values())
 
     @property
     def side_by_side(self) -> int:
-        """How many arms the node has devices for at a time; all, where they take none of them."""
+        """How many arms the node has devices for at a time; all arms if they take no device."""
         if not self.serving.devices:
             return len(self.variants)
         return max(1, self.shape.devices // self.serving.devices)
 
     @property
     def rounds(self) -> int:
-        """`workload.rounds`, or its default: 2 where arms sit on different device groups of the node.
+        """`workload.rounds`, or its default: 2 if arms sit on different device groups of the node.
 
         An adaptive sweep measures its best arms again, and swaps the groups then: 1 is enough.
         """
@@ -158,42 +158,42 @@ class EndpointExperiment(Experiment):
 
     @property
     def served_by(self) -> None:
-        """Whoever started the servers knows it."""
+        """None: only the owner of the servers knows it."""
         return None
 
     @property
     def served_with(self) -> None:
-        """Whoever started the servers knows it."""
+        """None: only the owner of the servers knows it."""
         return None
 
     @property
     def images_of(self) -> str:
-        """Of an engine whose small image the benchmark's pods run in."""
+        """An engine whose small image the pods of the benchmark use."""
         return endpoints.TOOLS_ENGINE
 
     @property
     def batch(self) -> None:
-        """Whoever started the servers knows it."""
+        """None: only the owner of the servers knows it."""
         return None
 
     @property
     def window(self) -> None:
-        """Whoever started the servers knows it."""
+        """None: only the owner of the servers knows it."""
         return None
 
     @property
     def devices(self) -> int:
-        """They take no node."""
+        """0: the arms take no node."""
         return 0
 
     @property
     def staged(self) -> tuple[ModelRef, ...]:
-        """The servers have theirs."""
+        """Empty: the servers have their weights."""
         return ()
 
     @property
     def side_by_side(self) -> int:
-        """All: no arm waits for devices."""
+        """All arms: none waits for devices."""
         return len(self.variants)
 
     def variant(self, name: str) -> EndpointVariant:
@@ -202,13 +202,13 @@ class EndpointExperiment(Experiment):
 
 
 def _kind(value: Any) -> str:
-    """Tag of the class that a plain document, or an experiment, is of."""
+    """Tag of the class of a plain document or an experiment."""
     served = not endpoints.has_endpoints(value) if isinstance(value, dict) else value.holds_node
     return "served" if served else "endpoints"
 
 
 def _as_now(value: Any) -> Any:
-    """Plans and reports of older versions say of every arm how it would be served."""
+    """Drop the fields of the other kind: plans and reports of older versions have the fields of both."""
     return endpoints.of_one_kind(value) if isinstance(value, dict) else value
 
 
@@ -217,4 +217,4 @@ AnyExperiment = Annotated[
     Discriminator(_kind),
     BeforeValidator(_as_now),
 ]
-"""An experiment of either kind, as plans and reports hold it: which one follows from `endpoint` in its variants."""
+"""An experiment of either kind, as plans and reports hold it. `endpoint` in the variants tells which kind."""

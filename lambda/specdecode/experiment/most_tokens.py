@@ -1,4 +1,4 @@
-"""How many of its drafts an engine verifies, and so how many tokens a step of it yields at most."""
+"""How many of its drafts an engine verifies. This limits the tokens that a step yields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class MostTokens(StrEnum):
-    """Most tokens that a step yields where an engine drafts k: the drafts that it verifies, and the target's own one.
+    """Most tokens that a step yields if an engine drafts k: the drafts that it verifies, and the target's own one.
 
     `k+1`: all k drafts are verified (vLLM's own engines, Neuron's native plugin: its speculative_decoding_design.md has
     the target process 1 + num_speculative_tokens). `k`: the draft model runs k times, and only the first k - 1 drafts

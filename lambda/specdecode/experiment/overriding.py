@@ -7,13 +7,13 @@ from typing import Any
 
 Document = dict[str, Any]
 OF_ONE_MODEL = ("revision", "size_gib", "import_prefix", "family")
-"""Fields of a model that are no other model's: they go where its `id` does."""
+"""Fields that belong to one model: a model with another `id` does not inherit them."""
 
 
 def merge(base: Any, change: Any) -> Any:
     """`change` over `base`: mappings merge key by key, everything else (lists too) is replaced.
 
-    A model with another id does not inherit what is the first one's only.
+    A model with another id does not inherit the fields in OF_ONE_MODEL.
     """
     if isinstance(base, dict) and isinstance(change, dict):
         if "id" in base and "id" in change and base["id"] != change["id"]:
@@ -37,7 +37,7 @@ def override(document: Document, changes: Mapping[str, Any]) -> tuple[Document, 
 
 
 def fix_of(path: str, value: Any) -> str:
-    """What to write in place of a path that does not lead anywhere."""
+    """What to write in place of a path that leads nowhere."""
     field, _, key = path.rpartition(".")
     if field != "workload.requests":
         return "give a path that the document has"

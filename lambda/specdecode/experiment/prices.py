@@ -1,4 +1,4 @@
-"""Every price that a plan, a stack's output or a page of the documentation computes with. There is no other table.
+"""Every price that plans, stacks' outputs and pages of the documentation use. There is no other table.
 
 List prices of us-east-2 in US dollars. Nothing is looked up: `price_per_node_hour` of the settings is what you pay for
 the node, and the rest is here to be read and corrected. `seen` is when it was last compared with a public
@@ -20,16 +20,16 @@ GB_PER_GIB = 1.073741824
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """What AWS asks for one unit of something."""
+    """AWS's price of one unit."""
 
     what: str
     usd: float
     unit: str
     """What `usd` buys, after "per": `hour`, `GB`, `GB and month`."""
     source: str
-    """Page of AWS that has it."""
+    """Page of AWS with the price."""
     seen: date | None
-    """None: from memory of the page; compare it before you rely on it."""
+    """None: written from memory; compare it with the page before you rely on it."""
 
 
 TRN2_48XLARGE = Price(

@@ -1,4 +1,4 @@
-"""How long prompts are in the model's own tokens: what is to be counted, what was, and which do not fit."""
+"""Lengths of prompts in the model's own tokens: which prompts to count, the result, and which do not fit."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ KEPT = 100
 
 
 class CountSpec(Frozen):
-    """Whose prompts are to be counted, and how they will be sent."""
+    """Which prompts to count, and how they will be sent."""
 
     schema_version: Literal[1] = 1
     model: str
     """Prefix of the staged model whose tokenizer counts."""
     cases: tuple[TestCase, ...]
     requests: dict[str, int]
-    """Case -> its requests at all levels: so many turns of its prompts are sent, from the first on."""
+    """Case -> its requests at all levels. So many turns of its prompts are sent, from the first on."""
     answers: dict[str, int]
-    """Case -> longest answer, where a prompt says none."""
+    """Case -> longest answer, for prompts without a length of their own."""
     endpoint: Literal["completions", "chat"]
     thinking: bool | None
 
@@ -48,29 +48,29 @@ class PromptLength(Frozen):
 
     id: Annotated[str, Field(max_length=256)]
     tokens: Annotated[int, Field(ge=0)]
-    """Of a conversation all its questions, as they stand in the last request."""
+    """Tokens of the prompt. A conversation counts with all its questions, as in its last request."""
     answer: Annotated[int, Field(ge=1)]
     """Longest answer to each turn."""
     turns: Annotated[int, Field(ge=1)] = 1
 
 
 class PromptLengths(Frozen):
-    """What was counted."""
+    """The counted lengths."""
 
     schema_version: Literal[1] = 1
     exact: bool
-    """Counted with the model's own tokenizer; else nothing is known but `how`."""
+    """Whether the model's own tokenizer counted. If not, only `how` is known."""
     how: Annotated[str, Field(max_length=1000)]
-    """Which files counted, or why none could."""
+    """The files that counted, or why no file could."""
     cases: dict[str, tuple[PromptLength, ...]]
     """Case -> its KEPT longest prompts, longest first."""
 
 
 def count_spec(experiment: Experiment, sets: Mapping[str, PromptSet]) -> CountSpec | None:
-    """The cases of which a prompt may be too long; None where there are none.
+    """The cases with a prompt that may be too long. None if there is no such case.
 
-    `sets`: those of the bucket by key, as far as they are known. A prompt has at most as many tokens as bytes: where
-    those fit, nothing needs to be counted.
+    `sets`: the known sets of the bucket, by key. A prompt has at most as many tokens as bytes: if its bytes fit, it
+    need not be counted.
     """
     workload, window = experiment.workload, experiment.window
     if window is None:
@@ -106,29 +106,29 @@ class LongestPrompt(Frozen):
     """The request that the smoke step sends to every arm: the longest that will be sent."""
 
     name: str
-    """Its case and its id there; of a conversation also its turn, and how long the answers before it are made."""
+    """Its case and its id. For a conversation also its turn, and the length of the answers before it."""
     messages: tuple[dict[str, Any], ...] = ()
-    """With the chat endpoint."""
+    """For the chat endpoint; else empty."""
     text: str = ""
-    """With the completions endpoint."""
+    """For the completions endpoint; else empty."""
     answer: int
     """Longest answer that will be asked for."""
     room: int | None
-    """Window of the arms; None of servers that already run, where it is not known."""
+    """Window of the arms. None for servers that already run: their window is not known."""
     thinking: bool | None
 
 
 MOST_BYTES = 900_000
-"""Of what the smoke step sends, as JSON: it comes in a ConfigMap, which holds 1 MiB (Kubernetes, "ConfigMaps"). Longer
-prompts, of some 200,000 tokens, are left to the count before."""
+"""Largest request of the smoke step, as JSON: it comes in a ConfigMap, which holds 1 MiB (Kubernetes, "ConfigMaps").
+Longer prompts, of some 200,000 tokens, are left to the count before."""
 WORD = " and"
-"""One token in the vocabularies of the presets' models: stands for answers that nobody has given yet."""
+"""One token in the vocabularies of the presets' models. It stands for answers that do not exist yet."""
 
 
 def longest_prompt(experiment: Experiment, sets: Mapping[str, PromptSet]) -> LongestPrompt | None:
-    """The longest prompt of kinds `text` and `set` by an estimate, its answers included; None where there is none.
+    """The longest prompt of kinds `text` and `set` with its answers, by an estimate. None if there is none.
 
-    Of a conversation the last turn, with as much before it as the answers may be long.
+    For a conversation, the last turn, after answers of the greatest length.
     """
     workload, found = experiment.workload, []
     for case in workload.cases:

@@ -1,4 +1,4 @@
-"""Sets of prompts in experiments: those that ship, and `workload.prompts` written out as cases."""
+"""Sets of prompts in experiments: the sets that ship, and `workload.prompts` written out as cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMS = {
     "repo": "write owner/name of the data set",
     "file": "write the path of a .json or .jsonl file in the data set",
 }
-"""How a field of an entry is written, in words, where its pattern is hard to read."""
+"""How to write a field of an entry, in words, if its pattern is hard to read."""
 
 
 def set_names() -> list[str]:
@@ -33,7 +33,7 @@ def set_names() -> list[str]:
 
 @cache
 def shipped(name: str) -> PromptSet | None:
-    """The set of that name that ships; None where there is none. Raises BadPromptSet: the installation is damaged."""
+    """The set of that name that ships. None if there is none. Raises BadPromptSet: the installation is damaged."""
     if name not in set_names():
         return None
     return read_set((assets_dir() / "prompts" / "sets" / f"{name}.jsonl").read_bytes(), name=name)
@@ -49,7 +49,7 @@ def hub_sets(experiment: Experiment) -> list[tuple[PromptsOf, HubFile]]:
 
 
 def mean_input_tokens(case: TestCase, answer: int) -> float | None:
-    """Estimated length of a case's requests, by their characters; None where they cannot be seen here.
+    """Estimated length of a case's requests, by their characters. None if the prompts are not here.
 
     A later turn of a conversation holds the turns before it, with answers of `answer` tokens at most.
     """
@@ -127,7 +127,7 @@ def _cases(entry: Any, *, field: str, taken: Iterable[Any]) -> list[Document]:
 
 
 def _wrong(given: SetOf, name: str, digest: str, found: PromptSet | None, field: str) -> Iterator[Problem]:
-    """What does not fit together in an entry whose fields are right by themselves."""
+    """Contradictions in an entry whose single fields are right."""
     if found is None and not digest:
         close = difflib.get_close_matches(name, set_names(), n=1)
         hint = f" (did you mean {close[0]!r}?)" if close else ""
@@ -147,7 +147,7 @@ def _wrong(given: SetOf, name: str, digest: str, found: PromptSet | None, field:
 
 
 def _unknown(categories: Iterable[Any], name: str, found: PromptSet | None, field: str) -> Iterator[Problem]:
-    """Categories that a set that ships does not have."""
+    """Categories of an entry that its set, which ships, does not have."""
     unknown = [str(category) for category in categories if found and category not in found.categories]
     if found and unknown:
         fix = f"choose of {', '.join(found.categories)} (`specdecode prompts show {name}`)"
@@ -155,7 +155,7 @@ def _unknown(categories: Iterable[Any], name: str, found: PromptSet | None, fiel
 
 
 def _requests(given: SetOf, found: PromptSet | None, category: str) -> int | None:
-    """Each prompt once at most, with all its turns, where they can be counted here."""
+    """Sends each prompt once at most, with all its turns, if the prompts can be counted here."""
     if found is None:
         return given.per_category
     return sum(len(row.turns) for row in found.of(category, given.length)[: given.per_category]) or None

@@ -10,7 +10,9 @@ from specdecode.experiment.base import Frozen, Name, Prose
 
 
 class Published(Frozen):
-    """Output throughput that somebody published for two arms of this shape; the report lays the measured one beside."""
+    """Output throughput that somebody published for two arms of this shape. The report shows the measured one beside
+    it.
+    """
 
     by: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     """Who published it, as `AWS`."""
@@ -21,10 +23,10 @@ class Published(Frozen):
     base_tokens_per_second: float = Field(gt=0)
     tokens_per_second: float = Field(gt=0)
     model: Annotated[str, StringConstraints(max_length=128)] | None = None
-    """Target of the published run, as the hub names it; this and the next two are None where the source is silent."""
+    """Target of the published run, as the hub names it; this and the next two are None if the source does not say."""
     tensor_parallel_size: int | None = Field(default=None, ge=1)
     concurrency: int | None = Field(default=None, ge=1)
     """Requests at a time."""
     conditions: Prose = ""
-    """Further ones of the published run: prompts, hardware, acceptance."""
+    """Further conditions of the published run: prompts, hardware, acceptance."""
     source: Annotated[str, StringConstraints(min_length=1, max_length=1024)]

@@ -1,4 +1,4 @@
-"""What pods ask of a node."""
+"""Resources that pods request on a node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Resources(Frozen):
 
     cpu: float = Field(gt=0)
     cpu_per_device: float | None = Field(default=None, gt=0)
-    """Of a server that claims few Neuron devices: it asks for so many CPUs a device, and `cpu` at most. None: `cpu`."""
+    """CPUs for each Neuron device of a server, `cpu` at most. None: `cpu`, whatever the devices."""
     cpu_limit: float | None = None
     memory_gib: float = Field(gt=0)
     ephemeral_gib: float = Field(gt=0)
@@ -34,6 +34,6 @@ class Resources(Frozen):
 class PodResources(Frozen):
     serving: Resources
     compile: Resources | None = None
-    """None where nothing is compiled."""
+    """None if nothing is compiled."""
     benchmark: Resources
     staging: Resources

@@ -1,4 +1,4 @@
-"""The JSON Schema of the document that a person writes: an experiment, or a change to a preset that it extends."""
+"""The JSON Schema of the document that a person writes: an experiment, or a change to a preset."""
 
 from __future__ import annotations
 

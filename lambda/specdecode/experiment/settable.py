@@ -1,4 +1,4 @@
-"""What an experiment may set of the server that it is measured on: variables, arguments, keys of its configuration.
+"""What an experiment may set on its servers: variables, arguments, keys of the configuration.
 
 An engine's file lists what is settable, by whole names (`settable_env`, `settable_args`, `settable_config`); all else
 is refused. An experiment is data: it may tune how the engine computes. What code runs, which files are read and
@@ -31,9 +31,9 @@ Takes = Literal["alone", "number"] | tuple[Annotated[str, StringConstraints(patt
 """What follows an argument: nothing, a number, or one of these words."""
 
 _VALUE = re.compile(r"[A-Za-z0-9_.,+|=% -]*")
-"""What figures, switches and names of types and modules are written with; paths, URLs and commands have more."""
+"""Characters of figures, switches and names of types and modules. Paths, URLs and commands have others."""
 _ADDRESS = re.compile(r"\.\.|(?<![0-9.])[0-9]{1,3}(\.[0-9]{1,3}){3}(?![0-9.])")
-"""What could be a place all the same: a way up, an IPv4 address."""
+"""Texts of these characters that name a place all the same: a parent folder, an IPv4 address."""
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?")
 
 
@@ -51,7 +51,7 @@ class Foreign:
 
 @cache
 def foreign() -> Foreign:
-    """What is closed to everybody."""
+    """Names that nobody may set."""
     data = yaml.safe_load((assets_dir() / "foreign.yaml").read_text("utf-8"))
 
     def reasons(part: str) -> dict[str, str]:
@@ -62,17 +62,17 @@ def foreign() -> Foreign:
 
 
 def why_foreign(variable: str) -> str | None:
-    """Why nobody may set the environment variable of that name; None where an engine's file may list it."""
+    """Why nobody may set the environment variable of that name; None if an engine's file may list it."""
     return next((why for name, why in foreign().variables.items() if fnmatchcase(variable.upper(), name)), None)
 
 
 def why_foreign_argument(flag: str) -> str | None:
-    """Why nobody may add that argument of `vllm serve`; None where an engine's file may list it."""
+    """Why nobody may add that argument of `vllm serve`; None if an engine's file may list it."""
     return foreign().arguments.get(_bare(flag))
 
 
 def variable_problem(name: str, value: str, settable: Sequence[str]) -> str | None:
-    """Why an experiment may not set variable `name`; None where it may. Names are compared as the kernel does."""
+    """Why an experiment may not set variable `name`; None if it may. Names are compared as the kernel does."""
     if why := why_foreign(name):
         return f"{name} {why}"
     if name not in settable:
@@ -87,7 +87,7 @@ def _is_place(value: str) -> bool:
 
 
 def why_foreign_key(key: str) -> str | None:
-    """Why nobody may set that key of a Neuron configuration; None where an engine's file may list it."""
+    """Why nobody may set that key of a Neuron configuration; None if an engine's file may list it."""
     parts = set(key.lower().replace("-", "_").split("_"))
     named = key.lower() in foreign().keys or parts & foreign().key_parts
     return "names code, a file or a place" if named else None

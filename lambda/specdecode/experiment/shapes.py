@@ -1,4 +1,4 @@
-"""Shapes of nodes: what an instance type has, where it has been seen, and what it costs. There is no other place.
+"""Shapes of nodes: sizes, regions and price of each instance type. They stand nowhere else.
 
 A new shape is an entry here. Sizes are those that pods can have: Karpenter 1.14.1's reference of instance types
 (website/content/en/docs/reference/instance-types.md), or its formula where that page lacks the type.
@@ -17,19 +17,19 @@ CORES_PER_DEVICE = 8
 """Physical NeuronCores of a Trainium2 device."""
 HBM_GIB_PER_DEVICE = 96
 HOME = "us-east-2"
-"""Region whose list prices stand where a region has none of its own and AWS publishes them."""
+"""Region whose list prices are used if a region has no price of its own here."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """An instance type as experiments, plans, stacks and rules need to know it."""
+    """The facts about an instance type that experiments, plans, stacks and rules need."""
 
     name: str
     """EC2's name of the instance type."""
     pool: str
     """Kind of its nodes, and first of the Karpenter NodePools that launch them (names.held_pools)."""
     vcpus: int
-    """As quotas count them."""
+    """vCPUs, as AWS's quotas count them."""
     cpu: float
     """CPUs that pods can have."""
     memory_gib: float
@@ -43,13 +43,13 @@ class NodeShape:
     devices: int = 0
     """Neuron devices; 0 on an ordinary CPU node."""
     claims: tuple[int, ...] = ()
-    """Devices for which there is a ResourceClaimTemplate. All of a claim are of one device group."""
+    """Numbers of devices with a ResourceClaimTemplate. All devices of a claim are of one device group."""
     has_nvme: bool = False
     """Whether it has disks of its own."""
     zones: dict[str, tuple[str, ...]] | None = field(default_factory=dict)
-    """Region -> zones by id in which it has been seen; None: AWS sells it wherever this project deploys."""
+    """Region -> ids of the zones in which it was seen. None: AWS sells it in every region of this project."""
     prices: dict[str, Price] = field(default_factory=dict)
-    """Region -> price of an hour. A region that is missing: AWS publishes none that we know."""
+    """Region -> price of an hour. We know no published price for a region that is missing."""
     source: str
 
     @property
@@ -57,7 +57,7 @@ class NodeShape:
         return self.devices > 0
 
     def zones_in(self, region: str, among: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the zones `among` in which it can start."""
+        """The zones of `among` in which the instance type can start."""
         return among if self.zones is None else tuple(zone for zone in among if zone in self.zones.get(region, ()))
 
     def price_in(self, region: str) -> Price | None:
@@ -132,9 +132,9 @@ COMPILER = NodeShape(
     prices={HOME: prices.R6ID_24XLARGE},
     source="Karpenter 1.14.1, instance types",
 )
-"""On which artifacts are compiled without Neuron devices; no arm is measured there."""
+"""Shape of the nodes that compile without Neuron devices. No arm is measured there."""
 COMPILERS = 4
-"""Nodes for compiling that there are at a time at most, whoever compiles."""
+"""Most nodes that compile at a time, for all runs together."""
 SHAPES = {shape.name: shape for shape in (TRN2, TRN2_SMALL, CPU)}
 ACCELERATED = tuple(shape.name for shape in SHAPES.values() if shape.has_devices)
 """Shapes that a deployment can choose as its node with Neuron devices."""
@@ -142,7 +142,7 @@ DEFAULT = TRN2.name
 
 
 def known(name: str) -> str:
-    """`name`, if there is such a shape; ValueError with the names of those that there are."""
+    """`name`, if there is such a shape. Raises ValueError with the known names if not."""
     if name not in SHAPES:
         near = difflib.get_close_matches(name, SHAPES, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -1,4 +1,4 @@
-"""What pods take of a node beside its devices, and how many arms are on it at once."""
+"""Resources of a node that pods take beside its devices, and how many arms fit on it at once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ UNITS = ("CPUs", "GiB of memory", "GiB of local disk")
 
 
 def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
-    """How many arms are served at a time: as many as the node has devices for, and room for the heaviest of.
+    """How many arms are served at a time. The node must have devices for all, and room for the heaviest.
 
-    At least one: whether that fits is for the rule `fits-node` to say. `engine` has the sizes of the experiment's node.
+    At least one: the rule `fits-node` says whether one fits. `engine` has the sizes of the experiment's node.
     """
     most = min(experiment.side_by_side, len(experiment.variants))
     return next(
@@ -26,14 +26,14 @@ def arms_at_once(experiment: ServedExperiment, engine: Engine) -> int:
 
 
 def lacking(experiment: Experiment, needs: Needs) -> list[tuple[str, float, float]]:
-    """What the experiment's node has too little of: its unit, what is needed, and what pods can have."""
+    """Resources that the experiment's node has too little of: unit, need, and what pods can have."""
     shape = experiment.shape
     room = zip(UNITS, needs, (shape.cpu, shape.memory_gib, shape.disk_gib), strict=True)
     return [(unit, need, there) for unit, need, there in room if need > there]
 
 
 def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Needs:
-    """Of a wave of the `arms` heaviest arms, with the benchmark and what the node needs for itself."""
+    """Needs of a wave of the `arms` heaviest arms, with the benchmark and the node's own pods."""
     heaviest = heaviest_gib(experiment)[:arms]
     serving, monitor = engine.resources.serving, node.MONITOR
     clients = most_clients(experiment.workload, arms=arms)
@@ -55,7 +55,7 @@ def serving_needs(experiment: ServedExperiment, engine: Engine, arms: int) -> Ne
 
 
 def compile_needs(experiment: ServedExperiment, engine: Engine) -> Needs | None:
-    """Of the compile of the heaviest arm; None where nothing is compiled. One arm is compiled at a time."""
+    """Needs of the compile of the heaviest arm. None if nothing is compiled. One arm is compiled at a time."""
     compiling, heaviest = engine.resources.compile, heaviest_gib(experiment)[0]
     if compiling is None:
         return None
@@ -72,7 +72,7 @@ def heaviest_gib(experiment: ServedExperiment) -> Sequence[float]:
 
 
 def _mount_buffers_gib(experiment: ServedExperiment, engine: Engine, *, arms: int) -> float:
-    """Memory for what Mountpoint pods read ahead while servers load: files that are copied, or that ranks read."""
+    """Memory for Mountpoint's read-ahead while servers load: of files that are copied, or that ranks read."""
     readers = experiment.serving.tensor_parallel_size if engine.reads is Reads.RANKS else 1
     each = node.COPY_STREAMS if experiment.shape.has_nvme else min(node.COPY_STREAMS, readers)
     return arms * each * node.READ_AHEAD_GIB + node.MOUNT_PODS_GIB

@@ -1,4 +1,4 @@
-"""What a good request keeps to."""
+"""The service-level objective: the limits of a good request."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ the server may be slower than the rate: nothing says that it carries it. A choic
 
 
 class Slo(Frozen):
-    """Service-level objective: what a good request keeps to, and how many requests must be good."""
+    """Service-level objective: the limits of a good request, and the share of requests that must be good."""
 
     ttft_s: float | None = Field(default=None, gt=0)
-    """Largest time to first token, in seconds; unset, none is asked for."""
+    """Largest time to first token, in seconds. Unset: no limit."""
     tpot_s: float | None = Field(default=None, gt=0)
     """Largest time per output token, in seconds."""
     e2e_s: float | None = Field(default=None, gt=0)

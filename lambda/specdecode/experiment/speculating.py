@@ -27,7 +27,7 @@ class Speculation(Frozen):
     """Speculative decoding of one variant."""
 
     method: Method = Method.FUSED_DRAFT
-    """How tokens are speculated; `specdecode engines` says what an image can."""
+    """How tokens are speculated; `specdecode engines` lists the methods of each image."""
     draft: ModelRef
     """The draft model, or the head."""
     num_speculative_tokens: int = Field(ge=1, le=MOST_DRAFTED)
@@ -36,14 +36,14 @@ class Speculation(Frozen):
     """k by load, as a report prints it for engines that take it: `[first, last, k]` for ranges of running requests with
     both ends, the first from 1, in order; k = 0 does not speculate. Beyond the last range its k stays."""
     draft_max_model_len: int | None = Field(default=None, ge=1)
-    """Window of the draft; unset, the target's."""
+    """Window of the draft. Unset: the target's."""
     most_tokens_per_step: MostTokens | None = None
-    """Only of a server that already runs: `k` for NxD Inference's engines, `k+1` (if unset) for others.
-    Of the arms that are served here the engine's file says it."""
+    """Only for a server that already runs: `k` for NxD Inference's engines, `k+1` (if unset) for others.
+    For arms that the run serves, the engine's file says it."""
 
     @model_validator(mode="after")
     def _ranges_follow_each_other(self) -> Self:
-        """What vLLM refuses (v1/spec_decode/dynamic/utils.py, 0.32.0), and what it would cut or fill without a word."""
+        """Refuse what vLLM refuses (v1/spec_decode/dynamic/utils.py, 0.32.0), and what it would change silently."""
         after = 0
         for first, last, k in self.num_speculative_tokens_per_batch_size:
             said = f"num_speculative_tokens_per_batch_size: [{first}, {last}, {k}]"

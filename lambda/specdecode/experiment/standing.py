@@ -1,4 +1,4 @@
-"""What stands there and is billed while no run holds a node, at the prices of the one table."""
+"""The resources that are billed while no run holds a node, at the prices of `prices`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SYSTEM_NODES = 2
 SYSTEM_NODE_TYPE = "m7i.xlarge"
 SYSTEM_VOLUME_GIB = 50
 LOG_GB_A_DAY = 1.0
-"""Assumed of all logs together, at rest: five kinds of control-plane logs (most of it audit), the network's flows, the
+"""Assumed for all logs together, at rest: five kinds of control-plane logs (most of it audit), the network's flows, the
 containers'. Nobody has measured this cluster; a quiet one is said to write some hundred MB a day of the first."""
 OBSERVATIONS_A_NODE_AND_MINUTE = 1000
-"""Assumed of Container Insights: some 20 pods with 30 metrics each, and the node's own. Nobody has measured it."""
+"""Assumed for Container Insights: some 20 pods with 30 metrics each, and the node's own. Nobody has measured it."""
 WATCHDOG_METRICS, METRICS_A_POOL, ALARMS, DASHBOARDS = 8, 2, 20, 1
 """Of the pipeline (alarms rounded up); and what the watchdog says of each NodePool that runs hold, for the backstop."""
 DESTROY_MINUTES = (20, 40)
@@ -24,12 +24,12 @@ DESTROY_MINUTES = (20, 40)
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that is billed at rest."""
+    """One resource that is billed at rest."""
 
     what: str
     usd_per_hour: float
     assumed: bool = False
-    """Whether its amount is a guess: it depends on what happens, not on what stands there."""
+    """Whether its amount is a guess: it depends on activity, not on the resources."""
 
 
 def standing_parts(
@@ -75,7 +75,7 @@ def standing_parts(
 
 
 def standing_price(parts: tuple[Part, ...] | None = None) -> float:
-    """US dollars per hour of `parts`; of a deployment with default settings where none are given."""
+    """US dollars per hour of `parts`. Without `parts`: of a deployment with default settings."""
     return sum(part.usd_per_hour for part in (standing_parts() if parts is None else parts))
 
 

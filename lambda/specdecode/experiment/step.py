@@ -1,4 +1,4 @@
-"""What a step of an arm can yield: as its engine's file says, or as is said of a server that already runs."""
+"""Most tokens of a step of an arm: from its engine's file, or from the experiment for a server that already runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from specdecode.experiment.model import Experiment, Variant
 from specdecode.experiment.most_tokens import MostTokens
 
 ASSUMED = MostTokens.K_PLUS_1
-"""Of an engine that nobody named: as vLLM's own, and the more generous ceiling."""
+"""Assumed for an unknown engine: the same as vLLM's own, the higher limit."""
 
 
 def most_tokens(experiment: Experiment, variant: Variant) -> MostTokens:
-    """The property of the engine that `variant` runs on; ASSUMED where nothing says it."""
+    """`most_tokens_said`, or ASSUMED if nothing says it."""
     return most_tokens_said(experiment, variant) or ASSUMED
 
 
 def most_tokens_said(experiment: Experiment, variant: Variant) -> MostTokens | None:
-    """As the arm says, else the file of its engine. None: a server that already runs, or an engine without a file (of
-    an import, or one that this version has no more).
+    """The value of the arm, else of its engine's file. None for a server that already runs, or an engine without a file
+    (of an import, or of another version).
     """
     if variant.speculation and variant.speculation.most_tokens_per_step:
         return variant.speculation.most_tokens_per_step

@@ -1,4 +1,4 @@
-"""The variants of a document written out: what one takes from another, ranges, and sweeps."""
+"""The variants of a document written out: `extends`, ranges and sweeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specdecode.experiment.overriding import Document, merge
 MAX_VARIANTS = 64
 MAX_RANGE = 1000
 MAX_SPELLED_OUT = 2**20
-"""Characters that all ranges of a document together make."""
+"""Most characters that all ranges of a document together may make."""
 RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
 
 

@@ -1,4 +1,4 @@
-"""The arms of a comparison, of two kinds: an arm that is served here, and a server that already runs."""
+"""The arms of a comparison, of two kinds: arms that the run serves, and servers that already run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ MOST_DEVICES = max(shape.devices for shape in shapes.SHAPES.values())
 
 
 class Serving(Frozen):
-    """What `vllm serve` is told, equal in all arms unless a variant overrides it."""
+    """Settings of `vllm serve`, equal in all arms unless a variant overrides them."""
 
     tensor_parallel_size: int = Field(ge=1, le=MOST_DEVICES * shapes.CORES_PER_DEVICE)
     """Logical NeuronCores of an arm: devices x 8 / logical_neuron_core."""
     devices: int = Field(ge=0, le=MOST_DEVICES)
-    """Neuron devices that one arm claims (a trn2.48xlarge has 16, of 8 physical cores each); 0 on a node without."""
+    """Neuron devices that one arm claims (a trn2.48xlarge has 16, of 8 physical cores each); 0 on a node without
+    devices."""
     logical_neuron_core: Literal[1, 2] = 2
     """Physical cores that make one logical NeuronCore."""
     max_num_seqs: int = Field(ge=1, le=1024)
@@ -78,11 +79,11 @@ class ServedVariant(Variant):
     """An arm that is compiled and served on the node."""
 
     neuron_config: dict[str, Any] = Field(default_factory=dict)
-    """Added to the serving's, key by key; may differ between arms only on purpose."""
+    """Added to the serving's, key by key. The arms may differ here only on purpose."""
     extra_args: tuple[Argument, ...] = Field(default=(), max_length=100)
-    """Added to the serving's; may differ between arms only on purpose."""
+    """Added to the serving's. The arms may differ here only on purpose."""
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=100)
-    """Added to the serving's."""
+    """Added to the serving's environment."""
 
     @property
     def address(self) -> None:
@@ -105,17 +106,18 @@ class ServedVariant(Variant):
 
 
 class EndpointVariant(Variant):
-    """An arm that is a server which already runs."""
+    """An arm that is a server and already runs."""
 
     endpoint: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-    """URL of a server that already runs and is this arm, with or without `/v1`. All variants have one or none has:
-    then nothing is compiled and served, no node is held, and `engine`, `serving` and the models' sizes are not read."""
+    """URL of the server that is this arm, with or without `/v1`. Either all variants have one or none has. With
+    endpoints the run compiles and serves nothing, holds no node, and reads neither `engine` nor `serving` nor models'
+    sizes."""
     served_model_name: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,256}$")] | None = None
-    """Name under which the endpoint serves the model; unset, the target's id."""
+    """Name of the model on the endpoint. Unset: the target's id."""
     api_key_secret: EndpointSecret | None = None
     """Kubernetes Secret in the namespace `specdecode` whose entry `api-key` is sent to the endpoint."""
     price_per_hour: float | None = Field(default=None, ge=0)
-    """US dollars for an hour of what the endpoint runs on, for its dollars per million tokens."""
+    """US dollars for an hour of the endpoint's machine. The report computes dollars per million tokens from it."""
 
     @property
     def address(self) -> str:

@@ -12,7 +12,7 @@ from specdecode.experiment.base import Frozen, Name
 
 
 class ModelKind(StrEnum):
-    """What the weights are: a language model, or a head that was trained for one target."""
+    """The kind of weights: a language model, or a head that was trained for one target."""
 
     MODEL = "model"
     EAGLE = "eagle"
@@ -34,10 +34,10 @@ class ModelRef(Frozen):
     revision: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] = "main"
     """Commit, tag or branch of the hub; with `import_prefix` a name of yours. A changed model needs a new one."""
     family: Name | None = None
-    """Architecture and tokenizer family (`qwen3`, `llama3`); models without it are not checked for it."""
+    """Architecture and tokenizer family (`qwen3`, `llama3`); no rule of families checks models without it."""
     kind: ModelKind = ModelKind.MODEL
     gated: bool = False
-    """Needs a Hugging Face token, which only the staging Job gets."""
+    """Whether the model needs a Hugging Face token. Only the staging Job gets the token."""
     import_prefix: (
         Annotated[str, StringConstraints(pattern=r"^imports/([A-Za-z0-9][A-Za-z0-9_.-]*/)+$", max_length=512)] | None
     ) = None
@@ -55,7 +55,7 @@ class ModelRef(Frozen):
     @field_validator("id")
     @classmethod
     def _is_a_name_of_the_hub(cls, value: str) -> str:
-        """As huggingface_hub's validate_repo_id: `A--B` would be stored where `A/B` is."""
+        """Refuse what huggingface_hub's validate_repo_id refuses: `A--B` would be stored in the place of `A/B`."""
         if "--" in value or ".." in value:
             raise ValueError("a model's id has neither `--` nor `..`")
         return value

@@ -40,9 +40,9 @@ class Requests(Frozen):
     """
 
     max: int = Field(ge=1, le=MOST_REQUESTS)
-    """All of them; with a precision the most, which the plan's upper bound counts."""
+    """All requests. With a precision: the most, which the upper bound of the plan counts."""
     min: int = Field(default=8, ge=4, le=MOST_REQUESTS)
-    """With a precision: those before the first look."""
+    """With a precision: requests before the first look."""
     precision: float | None = Field(default=None, gt=0, le=1)
     """Half the interval's width that is narrow enough: 0.05 is 5%. Measuring also ends as soon as the whole interval
     says that speculation pays, costs or makes no difference."""
@@ -78,7 +78,7 @@ class Workload(Frozen):
     """The load that every arm gets."""
 
     cases: tuple[TestCase, ...] = Field(min_length=1, max_length=1000)
-    """Prompt types: names from assets/prompts/cases.yaml, or cases of your own."""
+    """Types of prompts: names from assets/prompts/cases.yaml, or cases of your own."""
     input_tokens: int = Field(ge=1, le=2**20)
     """Length of `line` and `sonnet` prompts; other kinds are sent as they are."""
     output_tokens: int = Field(ge=1, le=2**20)
@@ -95,17 +95,17 @@ class Workload(Frozen):
     """Requests under way that one client measures; a level of more is shared by several. 256 is the most at which one
     kept its error bounds (docs/benchmarks.md). Lower it where a report marks a level as doubtful."""
     warmup_requests: int = Field(default=1, ge=0, le=1000)
-    """Requests before each case that are sent and not measured."""
+    """Requests that are sent before each case and not measured."""
     temperature: float = Field(default=0.0, ge=0)
     """Sampling temperature; engines that speculate greedily take 0 only."""
     endpoint: Literal["completions", "chat"] = "chat"
-    """Which of OpenAI's APIs is called."""
+    """The API of OpenAI that requests use."""
     thinking: bool | None = None
-    """Qwen3's thinking mode (chat_template_kwargs.enable_thinking), equal in all arms; None where models lack it."""
+    """Qwen3's thinking mode (chat_template_kwargs.enable_thinking), equal in all arms; None for models without it."""
     timeout_s: float = Field(default=1200, gt=0, le=86400)
     """Seconds after which a request counts as failed."""
     seed: int = 11111
-    """Of prompts and arrivals; LLMPerf's own by default."""
+    """Seed of prompts and arrivals. The default is LLMPerf's."""
     load: Load = Load.INTERLEAVED
     """Order in which the arms of a wave are loaded."""
     rounds: int | None = Field(default=None, ge=1, le=20)
@@ -114,7 +114,7 @@ class Workload(Frozen):
     ignore_eos: bool = False
     """Ask for answers of exactly `output_tokens`."""
     slo: Slo = Slo()
-    """Service-level objective: goodput is told, and of several levels the largest load that keeps it."""
+    """Service-level objective. The report shows the goodput and, of several levels, the largest load that keeps it."""
 
     @model_validator(mode="after")
     def _one_kind_of_load(self) -> Self:
@@ -142,7 +142,7 @@ class Workload(Frozen):
         return ", ".join([*(f"{level.value:g}" for level in others), str(last)])
 
     def output_tokens_of(self, case: TestCase) -> int:
-        """Longest answer of a case, where its prompts say none of their own."""
+        """Longest answer of a case, for prompts without a length of their own."""
         return case.output_tokens or self.output_tokens
 
     def requests_of(self, case: TestCase, level: Level | None = None) -> int:
@@ -157,7 +157,7 @@ class Workload(Frozen):
         return max(asked, PER_STREAM * level.concurrency)
 
     def fewest_of(self, case: TestCase, level: Level) -> int:
-        """Those before the first look; where there is none, as many as `requests_of`."""
+        """Requests before the first look. Without a look: `requests_of`."""
         most = self.requests_of(case, level)
         if self.requests.precision is None:
             return most

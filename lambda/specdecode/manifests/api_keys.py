@@ -20,12 +20,14 @@ ENTRY = "api-key"
 
 
 def new_api_key() -> str:
-    """256 random bits, as text that a header takes. Every call gives another; all else in this package is pure."""
+    """256 random bits, as text that a header takes. Every call gives another key. Everything else in this package is
+    pure.
+    """
     return secrets.token_urlsafe(32)
 
 
 def api_key_secret(arm: Arm, ctx: RenderContext, *, key: str) -> KubeObject:
-    """Secret of `arm` with `key`, called as its Deployment and Service are."""
+    """Secret of `arm` with `key`. It has the name of the arm's Deployment and Service."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -36,14 +38,14 @@ def api_key_secret(arm: Arm, ctx: RenderContext, *, key: str) -> KubeObject:
 
 
 def server_env(arm: Arm, ctx: RenderContext) -> list[KubeObject]:
-    """What makes the arm's server demand its key: vLLM reads this variable where `--api-key` is not given."""
+    """The variable that makes the arm's server demand its key. vLLM reads it if `--api-key` is not given."""
     return [_from_secret("VLLM_API_KEY", serving_name(arm, ctx))]
 
 
 def client_env(plan: Plan, arms: Iterable[Arm], ctx: RenderContext) -> list[KubeObject]:
     """The keys of `arms` for a pod that asks them, each in the variable that the programs look for.
 
-    Of a server that already runs, from the Secret that the experiment names, if any.
+    The key of a server that already runs comes from the Secret that the experiment names, if any.
     """
     secrets_of = {arm.variant: address(plan, arm, ctx).secret for arm in arms}
     return [_from_secret(names.api_key_variable(name), secret) for name, secret in secrets_of.items() if secret]

@@ -37,11 +37,12 @@ JOB_UID: KubeObject = {
     "name": names.JOB_UID,
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
 }
-"""Tells the clients of this Job from those of one before it. Kubernetes puts the label on the pods of every Job."""
+"""Tells the clients of this Job from the clients of an earlier Job. Kubernetes puts the label on the pods of every
+Job."""
 
 
 def benchmark_spec(plan: Plan, wave: Wave, ctx: RenderContext) -> BenchmarkSpec:
-    """What the benchmark of `wave` is told."""
+    """The specification of the benchmark of `wave`."""
     return BenchmarkSpec(
         run_id=ctx.run_id,
         experiment=plan.experiment.name,
@@ -131,7 +132,7 @@ def _benchmark_container(
 
 
 def benchmark_rights(ctx: RenderContext) -> Rights:
-    """Prompts, records, and conversations of this run, and what is known of its servers; no plan, state or report."""
+    """Prompts, records and conversations of this run, and servers.json. No plan, state or report."""
     parts = (("raw", "*"), (CONVERSATIONS, "*"), (SERVERS,))
     own = tuple(s3_keys.run_key(ctx.run_id, *part) for part in parts)
     return Rights(reads=(*own, s3_keys.run_key(ctx.run_id, s3_keys.PROMPTS) + "*"), writes=own)
@@ -176,7 +177,7 @@ def accuracy_job(plan: Plan, wave: Wave, ctx: RenderContext) -> KubeObject:
 
 
 def accuracy_rights(ctx: RenderContext) -> Rights:
-    """Results of this run's accuracy test. lm-eval, which is foreign code, runs beside them."""
+    """The results of this run's accuracy test and nothing else: lm-eval, which is foreign code, runs in the pod."""
     return Rights(writes=(s3_keys.run_key(ctx.run_id, "accuracy", "*"),))
 
 
@@ -192,7 +193,7 @@ def _client_job(
     retries: int,
     arms: Sequence[Arm],
 ) -> KubeObject:
-    """Job of the program `specdecode.pod.<component>`, which is told the model and the `arms`."""
+    """Job of the program `specdecode.pod.<component>` with the model and the `arms` as arguments."""
     own = labels(ctx, component, wave=wave.index)
     arguments = ["--model", word(served_model(plan.experiment)), *arguments, *_arms(plan, arms, ctx)]
     for arm in arms:
@@ -223,7 +224,7 @@ def _client_job(
 
 
 def _placement(plan: Plan, ctx: RenderContext) -> KubeObject:
-    """Beside the servers, or on an ordinary node where they run elsewhere."""
+    """On the held node beside the servers. On an ordinary node if the servers already run elsewhere."""
     if plan.experiment.holds_node:
         return on_held_node(plan.experiment, ctx.pool)
     return on_cpu_nodes(makes_nodes=ctx.makes_nodes)

@@ -1,4 +1,4 @@
-"""How a container comes to run a program of ours: the bundle from S3, checked by its hash, and Python."""
+"""How a container runs a program of ours: it fetches the bundle from S3, checks its hash, and starts Python."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def fetched_bundle_script(module: str, arguments: Sequence[str]) -> str:
 
 
 def bundle_env(ctx: RenderContext) -> dict[str, str]:
-    """What a pod that runs the bundle needs to know.
+    """Environment variables of a pod that runs the bundle.
 
     The region stands under both names: EKS's webhook adds neither where a pod has one (amazon-eks-pod-identity-webhook
     v0.6.9, pkg/handler/handler.go), and boto3 reads the second alone.

@@ -37,10 +37,10 @@ from specdecode.planning.states import HEALTHY_SHARE
 FETCH, COMPILE, STORE = "fetch", "compile", "store"
 """Names of the containers, in their order."""
 SPARE_GIB = 20
-"""Local disk that must be free beside the weights and what is made of them: much less than what is requested, which
-the scheduler sees to. What the disk lacks even so, images and other pods' files have taken."""
+"""Local disk that must be free beside the weights and the artifact. The scheduler provides the requested disk, which is
+much more; images and other pods' files may still have taken some of it."""
 CARRIER = "carrier-"
-"""What the names of the carriers' own volumes begin with: the engine writes none of what they run from."""
+"""Prefix of the names of the carriers' own volumes. The engine cannot write there."""
 
 
 def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
@@ -155,7 +155,7 @@ def _destination(arm: Arm) -> list[str]:
 
 
 def compile_rights(plan: Plan, arm: Arm) -> Rights:
-    """Write this artifact alone, and read the weights that it is made of."""
+    """Write only this artifact, and read the weights that it is made of."""
     models = plan.served.models_of(plan.served.variant(arm.variant))
     own = f"{s3_keys.compiled_prefix(arm.fingerprint)}*"
     return Rights(reads=(own, *(f"{model.prefix}*" for model in models)), writes=(own,))

@@ -1,4 +1,4 @@
-"""What the deployment knows and a plan does not: everything else in a manifest comes from the plan."""
+"""The facts of a manifest that the deployment knows. All others come from the plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class RenderContext(Frozen):
     bundle_sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")]
     pool: str | None = None
-    """NodePool of the run's own node; None: it has none (yet), and what is rendered names the first of its kind."""
+    """NodePool of the run's own node. None if the run has none yet: the objects then name the first pool of its
+    kind."""
     makes_nodes: bool = True
-    """Whether the cluster has our NodePools; else pods that need no held node stand on any."""
+    """Whether the cluster has our NodePools. If not, pods that need no held node run on any node."""
     node_storage: NodeStorage = "instance-store"

@@ -53,7 +53,7 @@ fi
 def device_check(engine: Engine, devices: int) -> str:
     """Ends with Exit.NO_DEVICE and one line unless `devices` Neuron devices can be opened and their driver suits.
 
-    Empty where the engine opens none. A driver that says no version is let through: the runtime judges it then.
+    Empty if the engine opens none. A driver without a version passes: the runtime judges it then.
     """
     if not engine.on_neuron:
         return ""

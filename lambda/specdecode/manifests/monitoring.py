@@ -1,4 +1,6 @@
-"""The opt-in beside a server: a container that publishes what neuron-monitor sees of its NeuronCores (ADR 127)."""
+"""An optional container beside a server. It publishes neuron-monitor's figures of the server's NeuronCores (ADR
+127).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from specdecode.planning import Arm, Plan
 
 CONTAINER = "neuron-monitor"
 SCRATCH = "monitor-"
-"""What the names of its own volumes begin with: the engine writes none of what it runs from."""
+"""Prefix of the names of its own volumes. The engine cannot write there."""
 
 
 def monitored(template: KubeObject, plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:

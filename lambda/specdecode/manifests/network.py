@@ -1,4 +1,4 @@
-"""NetworkPolicies of the namespace: nothing is reachable, and nothing is reached, but for what a component needs."""
+"""NetworkPolicies of the namespace: each component reaches, and can be reached by, only what it needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ POLICIES = "network-policies.yaml"
 
 
 def network_policies() -> list[KubeObject]:
-    """The very policies that the stack applies. They select by component, not by run: one set for the namespace.
+    """The same policies that the stack applies. They select by component, not by run: one set for the namespace.
 
     Inert without `enableNetworkPolicy` of vpc-cni.
     """

@@ -1,4 +1,4 @@
-"""Names and labels of a run's objects: pure functions, so that what was made can always be found again."""
+"""Names and labels of a run's objects: pure functions, so that the pipeline always finds the objects again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specdecode.manifests.context import RenderContext
 from specdecode.planning import Arm, Wave
 
 LIMIT = 63
-"""Of a Service's name and a label's value."""
+"""Most characters of a Service's name and of a label's value."""
 
 
 def object_name(run_id: str, *parts: str) -> str:

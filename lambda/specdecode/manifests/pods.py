@@ -1,4 +1,4 @@
-"""What every pod of a run has in common: security, the working directory, placement."""
+"""The parts that all pods of a run share: security, working directory, placement."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def on_held_node(experiment: Experiment, pool: str | None) -> dict[str, Any]:
 
 
 def on_cpu_nodes(pool: str = names.STAGING_NODEPOOL, *, makes_nodes: bool) -> dict[str, Any]:
-    """Placement on a dynamic CPU NodePool; on any node where there is none of ours."""
+    """Placement on a dynamic CPU NodePool. On any node if the cluster has no NodePools of ours."""
     if not makes_nodes:
         return {}
     return {"nodeSelector": {"karpenter.sh/nodepool": pool}, "tolerations": [_tolerate(names.DYNAMIC_TAINT)]}
@@ -163,7 +163,7 @@ def _tolerate(taint: str) -> dict[str, str]:
 
 
 def claiming(main: KubeObject, experiment: ServedExperiment, pool: str | None) -> tuple[KubeObject, dict[str, Any]]:
-    """The container and the pod's placement on the node of `pool` with a claim of an arm's Neuron devices, where it
+    """The container and the pod's placement on the node of `pool` with a claim of an arm's Neuron devices, if it
     takes any.
     """
     serving, placement = experiment.serving, on_held_node(experiment, pool)

@@ -1,4 +1,4 @@
-"""The winning arm as a Deployment to keep: what a run served it with, without what belongs to the run."""
+"""The winning arm as a Deployment to keep: served as in the run, without the objects of the run."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from specdecode.planning.states import COUNT_MINUTES
 from specdecode.prompts import HubFile, PromptsOf
 
 FEW_SETS = 6
-"""Sets that are named one by one: a session policy has room for no more (`sessions.LIMIT`)."""
+"""Most sets that a session policy names one by one; it has no room for more (`sessions.LIMIT`)."""
 
 
 def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderContext) -> KubeObject:
@@ -37,7 +37,7 @@ def fetch_prompts_job(plan: Plan, given: PromptsOf, hub: HubFile, ctx: RenderCon
 
 
 def fetch_prompts_rights(given: PromptsOf, hub: HubFile) -> Rights:
-    """Write this one file."""
+    """Write only this file."""
     return Rights(writes=(given.key,), token=hub.gated)
 
 

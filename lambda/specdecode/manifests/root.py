@@ -1,4 +1,4 @@
-"""The run's root: one small ConfigMap that owns all else of the run, so that nothing of a run outlives it."""
+"""The run's root: a small ConfigMap that owns all other objects of the run. They are deleted with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdecode.planning import Plan
 
 
 def run_root(plan: Plan, ctx: RenderContext) -> KubeObject:
-    """The first thing that a run creates. It says whose the objects are and nothing more."""
+    """The first object that a run creates. It only says to which run the objects belong."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,4 +1,4 @@
-"""The `vllm serve` command of an arm: equal where it is compiled and where it is served, as far as loaders allow."""
+"""The `vllm serve` command of an arm: the same for compiling and for serving, as far as loaders allow."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from specdecode.experiment.model import Experiment, ServedExperiment, ServedVari
 from specdecode.manifests.pods import word
 
 LOCAL = "local"
-"""Folder below the working directory with what a server was given a copy of."""
+"""Folder below the working directory with the copies that a server loads."""
 _HERE = "@PWD@"
-"""Stands in JSON for the folder with the weights until it is shell source."""
+"""Mark in JSON for the folder with the weights, until the JSON becomes shell source."""
 
 
 def serve_words(
@@ -57,7 +57,7 @@ def served_model(experiment: Experiment) -> str:
 
 
 def speculative_config(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
-    """What `--speculative-config` says; the draft's folder is relative to a mark for the working directory."""
+    """The value of `--speculative-config`. The draft's folder is relative to a mark for the working directory."""
     speculation = variant.speculation
     assert speculation is not None  # noqa: S101 (callers ask for speculative arms only)
     native = engine.dialect is Dialect.NATIVE_PLUGIN  # whose pages give a head no length: it has the target's

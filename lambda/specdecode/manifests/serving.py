@@ -1,4 +1,4 @@
-"""The serving Deployment and its Service: an arm, from weights and artifact that are mounted read-only.
+"""The Deployment and the Service of an arm. Weights and artifact are mounted read-only.
 
 The engine's container has no AWS credentials: the mounts are made outside it, with a token that the kubelet hands to
 the CSI driver (Mountpoint for S3 CSI driver, docs/CONFIGURATION.md, "Pod-Level Credentials").
@@ -172,7 +172,9 @@ def _script(plan: Plan, arm: Arm, *, copied: Sequence[str]) -> str:
 
 
 def copied_folders(plan: Plan, arm: Arm, ctx: RenderContext) -> list[str]:
-    """What the arm's server loads from a copy on the node's disks: what is faster so, and what it must write to."""
+    """Folders that the server loads from a copy on the node's disks: because that is faster, or because the server must
+    write there.
+    """
     experiment, engine = plan.served, plan.engine
     variant, artifact = experiment.variant(arm.variant), engine.artifact
     faster = is_copied(experiment, engine, ctx.node_storage)

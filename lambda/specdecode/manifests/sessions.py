@@ -1,4 +1,4 @@
-"""What a pod of ours may do in AWS: one session of a role, narrowed to what this step of this run needs (ADR 127).
+"""The rights of our pods in AWS: a session of a role, limited to the needs of one step of one run (ADR 127).
 
 No service account of these pods has a role. The pipeline asks STS for the session and puts it into a Secret, which is
 mounted only where our own bundle runs.
@@ -19,7 +19,7 @@ from specdecode.manifests.context import RenderContext
 from specdecode.manifests.pods import KubeObject, meta
 
 LIMIT = 2048
-"""Characters of a session policy (STS, AssumeRole, `Policy`)."""
+"""Most characters of a session policy (STS, AssumeRole, `Policy`)."""
 VOLUME = "aws"
 ENV = {"AWS_CONFIG_FILE": f"{VOLUME}/config"}
 """Relative, as every path of a pod is: no program of ours leaves its working directory."""

@@ -62,7 +62,7 @@ def staging_job(plan: Plan, model: ModelRef, ctx: RenderContext) -> KubeObject:
 
 
 def staging_rights(model: ModelRef) -> Rights:
-    """Write this model's folder alone, and read what it is made of."""
+    """Write only this model's folder, and read its import prefix."""
     own = f"{model.prefix}*"
     imported = (f"{model.import_prefix}*",) if model.import_prefix else ()
     return Rights(reads=(own, *imported), writes=(own,), token=model.gated)

@@ -42,7 +42,7 @@ TOKENIZER = "tokenizer.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What is done together: Jobs before the servers, servers, Jobs that ask them."""
+    """One step of the user: Jobs before the servers, the servers, and Jobs that ask them."""
 
     title: str
     before: tuple[KubeObject, ...] = ()
@@ -51,7 +51,7 @@ class Turn:
     """Deployments, which are ended with the turn."""
     asking: tuple[KubeObject, ...] = ()
     others: tuple[KubeObject, ...] = ()
-    """What the rest refers to."""
+    """The objects that the servers and Jobs refer to."""
 
     @property
     def objects(self) -> tuple[KubeObject, ...]:
@@ -97,7 +97,7 @@ def standalone(plan: Plan, ctx: RenderContext) -> Standalone:
 
 
 def _turn(plan: Plan, wave: Wave, ctx: RenderContext, adapt: _Adapting, compiled: set[str]) -> Turn:
-    """The turn of a wave; what an earlier one compiles is in `compiled`, to which this adds."""
+    """The turn of a wave. `compiled`: fingerprints that earlier turns compile; this turn adds its own."""
     jobs, servers, others = [], [], []
     to_do = {arm.fingerprint for arm in plan.compiles_to_do} - compiled
     for arm in wave.arms:
@@ -210,7 +210,9 @@ class _Adapting:
         )
 
     def _nodes(self, selector: dict[str, str]) -> dict[str, str]:
-        """By instance type what the pipeline puts on the node it holds; all else on any node of the images' kind."""
+        """Pods that the pipeline puts on the held node, by instance type. All others on any node of the images'
+        kind.
+        """
         if names.ACCELERATOR_LABEL in selector:
             return {"node.kubernetes.io/instance-type": self.plan.experiment.shape.name}
         return {"kubernetes.io/arch": "amd64"}

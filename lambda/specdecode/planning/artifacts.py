@@ -1,4 +1,4 @@
-"""The compiled artifacts that waves serve, and those of them that the bucket lacks."""
+"""The compiled artifacts that waves serve, and the artifacts that are missing in the bucket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdecode.planning.waves import Arm, Wave
 
 
 def artifacts_of(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> tuple[PlannedArtifact, ...]:
-    """What the planned waves serve, each once, with its first arm. Empty if the engine compiles nothing."""
+    """The artifacts of `waves`, each once, with its first arm. Empty if the engine compiles nothing."""
     first: dict[str, Arm] = {}
     for arm in (arm for wave in waves if engine.artifact for arm in wave.arms):
         first.setdefault(arm.fingerprint, arm)
@@ -26,7 +26,7 @@ def artifacts_of(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) 
 
 
 def missing_artifacts(engine: Engine, waves: tuple[Wave, ...], inventory: Inventory) -> dict[str, str]:
-    """Fingerprints of what is not in the bucket, each with an arm of it."""
+    """Fingerprints of the artifacts that are not in the bucket, each with one of its arms."""
     return {
         arm.fingerprint: arm.variant
         for wave in waves

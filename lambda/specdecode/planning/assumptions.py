@@ -1,4 +1,4 @@
-"""What a plan takes as given: the price of the node and where it comes from, and how long things take."""
+"""The assumptions of a plan: the price of the node and its source, and how long each kind of work takes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _priced(experiment: Experiment, capacity: Capacity, given: Capacity) -> str:
 
 
 def assumptions(experiment: Experiment, engine: Engine, capacity: Capacity, given: Capacity) -> tuple[str, ...]:
-    """What the cost rests on. `given`: the deployment's terms; `capacity`: those of the experiment's node."""
+    """The assumptions of the cost. `given`: the terms of the deployment; `capacity`: the terms of the experiment's
+    node.
+    """
     estimates = engine.estimates
     compiling = (
         f"compile {estimates.compile_minutes[0]:g}-{estimates.compile_minutes[1]:g} min and "

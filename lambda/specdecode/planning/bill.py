@@ -1,4 +1,4 @@
-"""What a run costs: expected, at most, and beside the node. A pure function of the plan and of what is deployed.
+"""The cost of a run: expected, at most, and beside the node. A pure function of the plan and the deployment.
 
 Why it is so: ADR 113.
 """
@@ -15,17 +15,17 @@ from specdecode.planning.events import late_minutes, longest_node_minutes
 from specdecode.planning.plan import Plan
 
 STAGING_MB_A_SECOND = Range(low=50, high=500)
-"""A guess of what all staging pods together fetch; no staging of this project in an account is known to us."""
+"""A guess for all staging pods together. Nobody has run the staging of this project in an account."""
 
 TRIES = 2
-"""Of a unit of a run on several nodes: one that loses its node is measured again on another, once."""
+"""How often a unit of a run on several nodes may run: if it loses its node, it is measured once more on another."""
 
 
 class Bill(Frozen):
     """US dollars, hours and GB (10^9 bytes) of one run. Nothing here is looked up at AWS."""
 
     capacity: CapacityType
-    """On what terms the node comes."""
+    """The terms of the node."""
     price_per_node_hour: float
     node_hours: Range
     node: Range
@@ -36,9 +36,9 @@ class Bill(Frozen):
     longest_node_hours: float
     """If every step lasts until its deadline; of several nodes together, each of which is lost and made again once."""
     nodes: int = 1
-    """How many share the run."""
+    """Number of nodes that share the run."""
     longest_hours: float
-    """The same until the last of them is given back."""
+    """Hours until the last node is given back."""
     staging_gb: float
     """Weights that come from the internet, through the NAT gateway."""
     staging: Range
@@ -52,13 +52,13 @@ class Bill(Frozen):
     its weights: it holds them cut for the cores (`save_sharded_checkpoint`)."""
     storage_per_month: float
     resting_per_hour: float
-    """Of everything that stands there without a run."""
+    """US dollars for an hour of the deployment without a run."""
     accept_above: float
-    """Dollars that a run may cost at most without somebody having accepted more."""
+    """US dollars. A run that could cost more needs somebody's consent."""
 
     @property
     def on_cpu_at_most(self) -> float:
-        """Dollars for CPU nodes that compile, if every Job lasts until its deadline; 0 where none does."""
+        """Dollars for CPU nodes that compile, if every Job lasts until its deadline; 0 if none compiles."""
         if self.compiling is None or self.compiling.chosen is not CompileOn.CPU:
             return 0
         return self.compiling.on_cpu_at_most * (TRIES if self.nodes > 1 else 1)
@@ -78,7 +78,7 @@ class Bill(Frozen):
 
 
 def make_bill(plan: Plan, capacity: Capacity) -> Bill:
-    """The bill of `plan` where the node comes on the terms of `capacity`."""
+    """The bill of `plan`, if the node comes on the terms of `capacity`."""
     capacity = capacity.of(plan.experiment.node)
     weights = [model.size_gib for model in plan.models_to_stage if model.import_prefix is None]
     fetched = sum(weights) * prices.GB_PER_GIB

@@ -22,26 +22,26 @@ from specdecode.planning.waves import Arm, Wave
 
 
 class CompileCost(Frozen):
-    """What compiling everything that is missing costs on either node, in US dollars."""
+    """Cost of compiling all missing artifacts, on either kind of node, in US dollars."""
 
     artifacts: int
     here: Range
-    """On the node that the arms are measured on."""
+    """Cost on the node on which the arms are measured."""
     on_cpu: Range
-    """On CPU nodes, which come for it and go after it."""
+    """Cost on CPU nodes, which start for it and end after it."""
     on_cpu_at_most: float
-    """If every Job lasts until its deadline, and then until the pipeline, or Kubernetes without it, has ended it."""
+    """The same at most: every Job lasts until its deadline, and then until the pipeline or Kubernetes has ended it."""
     price_per_cpu_hour: float
-    """Of one CPU node."""
+    """US dollars for an hour of one CPU node."""
     chosen: CompileOn
     priced_in: str
-    """Region whose price that is."""
+    """Region of that price."""
 
 
 def ahead(
     experiment: ServedExperiment, engine: Engine, waves: tuple[Wave, ...], inventory: Inventory
 ) -> tuple[Wave, ...]:
-    """The waves with the artifacts that CPU nodes compile, where the experiment wants it and there is no other."""
+    """The waves with the artifacts of CPU nodes, if the experiment asks for them and the bucket has no other."""
     if experiment.compile.on is not CompileOn.CPU:
         return waves
 
@@ -60,20 +60,20 @@ def ahead_fingerprints(waves: Iterable[Wave]) -> frozenset[str]:
 
 
 def turns(artifacts: int) -> int:
-    """How often every CPU node there may be is in use until so many artifacts are compiled."""
+    """How many artifacts each CPU node compiles, one after the other, if all CPU nodes share the work."""
     return math.ceil(artifacts / COMPILERS)
 
 
 def cpu_deadline(experiment: ServedExperiment, engine: Engine) -> int:
-    """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is of the node, and
-    as much longer as the engine takes there.
+    """Minutes after which a Job that compiles on a CPU node has failed: `deadlines.compile`, which is meant for the
+    node, times the engine's factor for CPU nodes.
     """
     can = engine.artifact and engine.artifact.on_cpu
     return math.ceil(experiment.deadlines.compile * (can.slower if can else 1))
 
 
 def cpu_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
-    """Until the artifact of `variant` is compiled on a CPU node that is there."""
+    """Minutes until a running CPU node has compiled the artifact of `variant`."""
     assert engine.artifact and engine.artifact.on_cpu  # noqa: S101 (callers ask for engines that can)
     here = compile_minutes(experiment, engine, variant)
     return Range(low=here.low, high=here.high * engine.artifact.on_cpu.slower)
@@ -88,8 +88,9 @@ def compile_cost(
     price: float,
     late_min: float,
 ) -> CompileCost | None:
-    """Of compiling the artifacts of `variants` (one for each that is missing); None where the engine has but one way,
-    or nothing is missing. `price`: of an hour of the node; `late_min`: minutes that a Job may outlive its deadline.
+    """Cost of compiling the artifacts of `variants` (one for each missing artifact). None if the engine cannot compile
+    on CPU nodes, or if nothing is missing. `price`: of an hour of the node; `late_min`: minutes that a Job may outlive
+    its deadline.
     """
     variants, known = tuple(variants), COMPILER.price_in(capacity.region)
     if not variants or engine.artifact is None or engine.artifact.on_cpu is None or known is None:

@@ -1,4 +1,4 @@
-"""How long a run is expected to hold the node, as a range. No deadline shortens it: a plan warns where one would."""
+"""How long a run is expected to hold the node, as a range. No deadline shortens it: a plan warns if one would."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def total(parts: Iterable[Range]) -> Range:
 
 
 NODE_START_MINUTES = Range(low=5, high=15)
-"""From the NodePool's scaling to a node that takes pods."""
+"""Minutes from the scaling of the NodePool to a node that takes pods."""
 NODE_STOP_MINUTES = Range(low=3, high=10)
 ACCURACY_TOKENS = Range(low=50 * 100, high=50 * 256)
 """Output tokens of an arm's accuracy test: 50 answers, each of at most lm-eval's 256."""
@@ -50,18 +50,18 @@ def node_minutes(experiment: ServedExperiment, engine: Engine, waves: tuple[Wave
 
 
 def slowest_load(experiment: ServedExperiment, engine: Engine, wave: Wave) -> Range:
-    """Until all arms of a wave are served: they load side by side."""
+    """Minutes until all arms of a wave are served. They load side by side."""
     loads = [load_minutes(experiment, engine, arm.variant) for arm in wave.arms]
     return Range(low=max(load.low for load in loads), high=max(load.high for load in loads))
 
 
 def compile_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
-    """Until the server that compiles `variant` is healthy."""
+    """Minutes until the server that compiles `variant` is healthy."""
     return _by_weights(experiment, variant, engine.estimates.compile_minutes, engine.estimates.compile_minutes_per_gib)
 
 
 def load_minutes(experiment: ServedExperiment, engine: Engine, variant: str) -> Range:
-    """Until `variant` is served from its compiled artifact."""
+    """Minutes until `variant` is served from its compiled artifact."""
     return _by_weights(experiment, variant, engine.estimates.load_minutes, engine.estimates.load_minutes_per_gib)
 
 
@@ -73,14 +73,14 @@ def _by_weights(
 
 
 class CostPart(Frozen):
-    """What one group of cases (the public sample, a set of prompts) takes of a run."""
+    """The part of a run for one group of cases (the public sample, a set of prompts)."""
 
     group: str
     cases: int
     requests: int
-    """Measured, of one arm and round."""
+    """Measured requests of one arm in one round."""
     node_hours: Range
-    """Of all arms and rounds."""
+    """Node hours of all arms and rounds."""
 
 
 def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[CostPart, ...]:
@@ -103,13 +103,13 @@ def parts(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tu
 
 
 class LevelCost(Frozen):
-    """What one load takes of a run."""
+    """The part of a run for one load."""
 
     level: Level
     requests: int
-    """Measured, of one arm and round."""
+    """Measured requests of one arm in one round."""
     node_hours: Range
-    """Of all cases, arms and rounds."""
+    """Node hours of all cases, arms and rounds."""
 
 
 def levels(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> tuple[LevelCost, ...]:
@@ -128,7 +128,7 @@ def levels(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...]) -> t
 
 
 def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> Range:
-    """All cases at all levels on all arms of a wave, whatever the deadline."""
+    """Minutes for all cases at all levels on all arms of a wave, whatever the deadline."""
     return total(
         level_minutes(experiment, engine, experiment.workload.cases, level, arms=arms)
         for level in experiment.workload.levels
@@ -136,7 +136,7 @@ def benchmark_minutes(experiment: Experiment, engine: Engine, *, arms: int) -> R
 
 
 def request_seconds(experiment: Experiment, engine: Engine, case: TestCase) -> Range:
-    """A request of a case without speculation and without a queue, by the engine's estimates."""
+    """Seconds of a request of a case without speculation and without a queue, by the engine's estimates."""
     load, estimates = experiment.workload, engine.estimates
     answer = load.output_tokens_of(case)
     thousands = (mean_input_tokens(case, answer) or load.input_tokens) / 1000
@@ -150,9 +150,10 @@ def request_seconds(experiment: Experiment, engine: Engine, case: TestCase) -> R
 def level_minutes(
     experiment: Experiment, engine: Engine, cases: Sequence[TestCase], level: Level, *, arms: int
 ) -> Range:
-    """`cases` at one level on all arms of a wave; in the open loop the rate bounds it from below.
+    """Minutes for `cases` at one level on all arms of a wave. In the open loop the rate sets the shortest time.
 
-    Of more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends early.
+    If there are more requests at a time than the compiled batch holds, the rest wait. An arm by itself never ends
+    early.
     """
     load = experiment.workload
     asked = level.concurrency or 1
@@ -171,7 +172,7 @@ def level_minutes(
 
 
 def accuracy_estimate(experiment: Experiment, engine: Engine) -> Range:
-    """One arm's test, with as many requests at once as the server takes."""
+    """Minutes of one arm's accuracy test, with as many requests at once as the server takes."""
     token_s, at_once = engine.estimates.seconds_per_output_token, experiment.batch or 1
     low, high = (
         tokens * seconds / min(at_once, 50) / 60

@@ -1,4 +1,4 @@
-"""How much of an execution's history the states of a run can use, and how often they are looked at therefore.
+"""How many events of an execution's history a run can use. This decides how often its states are looked at.
 
 Why it is so: ADR 55.
 """
@@ -29,16 +29,16 @@ QUEUE_POLL_S = 300
 SHORTEST_POLL_S = 60
 LONGEST_POLL_S = 600
 ATTENTIVE_S = (15, 20, 30, 45)
-"""Intervals between looks while work on the node is expected to end: what ends unnoticed bills for that long. Longer
-ones are those of all looks."""
+"""Intervals between looks while work on the node is expected to end. Work that ends between two looks is billed until
+the next look."""
 STILL_ATTENTIVE = timedelta(minutes=1)
-"""For which looks stay close together after the high estimate of the work: its pods start first, and no estimate has
-that. Without it a benchmark of seconds is looked at once, and then after a minute."""
+"""How long looks stay close together after the high estimate of the work: no estimate has the start of its pods.
+Without this time, a benchmark of seconds would be looked at once, and then after a minute."""
 SOON_S = 20
 SOON_FOR = timedelta(minutes=2)
 """Smoke tests, endings and allocations take seconds, mostly: they are looked at every SOON_S at first."""
 JOB_GRACE_MINUTES = 2 * LONGEST_POLL_S // 60
-"""For which a Job may go on after the limit of its step.
+"""Minutes that a Job may go on after the limit of its step.
 
 The step's next look then ends it with a cause, pod and log still there. The Job controller's own deadline, which
 deletes the pod and its log, is for a pipeline that no longer looks.
@@ -49,7 +49,7 @@ DIAGNOSE_MINUTES = 17
 
 
 def late_minutes(poll_s: int) -> float:
-    """For which a Job may outlive the limit of its step: until the pipeline has ended it, or Kubernetes without it."""
+    """Minutes that a Job may go on after the limit of its step, until the pipeline or Kubernetes has ended it."""
     return max(JOB_GRACE_MINUTES, poll_s / 60 + DIAGNOSE_MINUTES + STOP_MINUTES)
 
 
@@ -57,7 +57,7 @@ def longest_node_minutes(steps: Iterable[Step], *, poll_s: int) -> float:
     """Minutes from the request for the node until it is given up, if every step lasts until its deadline.
 
     A deadline is seen at the next look. The last step then fails: its cause is looked for, its pods are stopped.
-    What functions add that fail again and again is in docs/reference/bounds.md.
+    docs/reference/bounds.md has the time that functions add if they fail again and again.
     """
     held = list(steps)
     if not any(step.name == "AcquireCapacity" for step in held):
@@ -86,16 +86,17 @@ class Looks(NamedTuple):
     """How often a run's steps are looked at."""
 
     attentive_s: int
-    """While the end of work on the node is expected."""
+    """Seconds between looks while work on the node is expected to end."""
     poll_s: int
-    """Before and after that."""
+    """Seconds between looks before and after that."""
 
 
 def choose_looks(steps: tuple[Step, ...]) -> Looks:
-    """The shortest intervals that keep the worst case within HISTORY_LIMIT; that of expected ends counts first.
+    """The shortest intervals that keep the worst case within HISTORY_LIMIT; the interval near expected ends counts
+    first.
 
-    LONGEST_POLL_S where none does: the plan then warns that the history may end the run. Raises ExperimentError where
-    it certainly does.
+    LONGEST_POLL_S if no interval does: the plan then warns that the history may end the run. Raises ExperimentError if
+    it certainly ends the run.
     """
     if (fewest := fewest_events(steps)) > HISTORY_LIMIT:
         raise ExperimentError(

@@ -1,4 +1,4 @@
-"""Whether each load has the requests that its answer needs: what the analysis could not judge is said before it costs.
+"""Whether each load has enough requests for an answer. The plan warns before the user pays for too few.
 
 Nothing here refuses. The rules are those of the analysis: an interval is over prompts, a load's objective is a share of
 its requests, and a rate is carried only if its requests were sent over most of the time (experiment/slo.py).
@@ -29,7 +29,7 @@ def _no_interval(experiment: Experiment) -> list[str]:
 
 
 def _one_decides(experiment: Experiment) -> list[str]:
-    """Loads of which so few requests are sent that the share asked for is all of them."""
+    """Loads with so few requests that a single late one breaks the objective."""
     load, slo = experiment.workload, experiment.workload.slo
     if not slo.asked or slo.share == 1:
         return []

@@ -1,4 +1,4 @@
-"""The fingerprint of a compiled artifact: the hash of all that decides it and of nothing else.
+"""The fingerprint of a compiled artifact: the hash of everything that decides the artifact, and of nothing else.
 
 Why it is so: ADR 65.
 """
@@ -15,7 +15,7 @@ from specdecode.experiment.model import ModelRef, ServedExperiment, ServedVarian
 
 
 def deciding(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> dict[str, Any]:
-    """All that decides the artifact of `variant`, as plain data.
+    """Everything that decides the artifact of `variant`, as plain data.
 
     Variables of the environment count unless the engine lists them as ones of the runtime only: a variable that
     nobody classified costs a compile at worst, and never serves an artifact that was made for other settings.
@@ -60,7 +60,7 @@ def fingerprint(
 
 
 def _identity(model: ModelRef) -> dict[str, Any]:
-    """What says which bytes a model is: the hub's, or those of a prefix of the bucket."""
+    """The fields that identify the bytes of a model: of the hub, or of a prefix of the bucket."""
     origin = {"import_prefix": model.import_prefix} if model.import_prefix else {}
     same = {"id": model.id, "revision": model.revision, "kind": model.kind.value, "rescale_fp8": model.rescale_fp8}
     return same | origin

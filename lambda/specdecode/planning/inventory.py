@@ -1,4 +1,4 @@
-"""What already lies in the bucket. A folder counts only with its COMPLETE.json."""
+"""The folders that already lie in the bucket. A folder counts only with its COMPLETE.json."""
 
 from __future__ import annotations
 

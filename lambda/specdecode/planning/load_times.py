@@ -1,7 +1,7 @@
-"""How a server gets at what it loads: through the mount of the bucket, or from a copy on the node's own disks.
+"""How a server reads the files that it loads: through the mount of the bucket, or from a copy on the node's own disks.
 
-The copy is made through the mount too, many files at once. It pays where a server reads its files one after the other:
-one reader of a mount is far from filling the link, however wide that is. The figures are docs/operations.md's.
+The copy is made through the mount too, many files at once. The copy pays if a server reads its files one after the
+other: one reader of a mount is far from filling the link, however wide that is. The figures are docs/operations.md's.
 
 Why it is so: ADR 178.
 """
@@ -46,6 +46,6 @@ def is_copied(experiment: ServedExperiment, engine: Engine, storage: NodeStorage
 
 
 def reads_weights(experiment: ServedExperiment, variant: ServedVariant, engine: Engine) -> bool:
-    """Whether the server loads from the models' folders: not where the artifact has the weights, sharded."""
+    """Whether the server loads weights from the models' folders. Not if the artifact holds the weights in shards."""
     sharded = neuron_config(experiment, variant, engine).get("save_sharded_checkpoint") is True
     return not (sharded and engine.dialect in (Dialect.OVERRIDE_NEURON_CONFIG, Dialect.NXDI_PLUGIN))

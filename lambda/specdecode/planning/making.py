@@ -38,16 +38,16 @@ from specdecode.planning.waves import Wave, endpoint_waves, make_waves
 
 
 class Course(NamedTuple):
-    """The waves of a run."""
+    """The waves of a run, and how many may follow."""
 
     waves: tuple[Wave, ...]
-    """Those that are planned; of an adaptive sweep those of the steps so far."""
+    """The planned waves. For an adaptive sweep: the waves of its steps so far."""
     fewest: tuple[Wave, ...]
-    """With the fewest that may follow."""
+    """The planned waves and the fewest that may follow."""
     most: tuple[Wave, ...]
-    """With the most that may follow."""
+    """The planned waves and the most that may follow."""
     sweep: tuple[SweepStep, ...] = ()
-    """Steps of an adaptive sweep."""
+    """Set for an adaptive sweep: its steps so far."""
 
 
 def make_plan(
@@ -201,8 +201,8 @@ def _doubts_of_serving(
     compiles: Set[str],
     missing: Mapping[str, str],
 ) -> list[str]:
-    """Whether the arms fit and are ready and measured in time. `compiles`: the missing fingerprints that the node
-    compiles; `missing`: all of them, each with its first arm.
+    """Warnings if the arms may not fit, or may not be ready or measured in time. `compiles`: the missing fingerprints
+    that the node compiles; `missing`: all of them, each with its first arm.
     """
     beforehand = ahead_fingerprints(waves)
     return [

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 Pair = frozenset[str]
-"""Two arms that are compared."""
+"""Two arms that are compared with each other."""
 
 
 def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int) -> list[list[list[str]]]:
@@ -63,7 +63,7 @@ def _groups(
         return len(to_meet[name] & rest.keys())
 
     def suits(name: str, group: list[str]) -> tuple[int, int, int, int]:
-        """Who is met for the first time, who else is still to be met, who is met at all, and whose places differ."""
+        """Rank of a candidate: arms met for the first time, arms still to be met, arms met at all, and other places."""
         new = len(to_meet[name].intersection(group))
         same = sum(not held[name].keys().isdisjoint(held[other]) for other in group)
         return new, to_come(name) if new else -to_come(name), len(met[name].intersection(group)), -same

@@ -27,12 +27,12 @@ class PlannedArtifact(Frozen):
     fingerprint: str
     prefix: str
     arm: Arm
-    """The first arm that serves it: what its compile Job is made from."""
+    """The first arm that serves it. The compile Job is made from this arm."""
     compiled: bool
 
 
 class PlannedUnit(Frozen):
-    """What one node of several measures, as a run of its own."""
+    """The part of a run on several nodes that one node measures, as a run of its own."""
 
     arms: tuple[str, ...]
     """Without the baselines that it measures beside them."""
@@ -41,24 +41,24 @@ class PlannedUnit(Frozen):
     """Those that are never on the node together with the arm that they are compared with."""
     node_hours: Range
     longest_node_hours: float
-    """If every step lasts until its deadline."""
+    """Node hours if every step lasts until its deadline."""
     most: float
-    """US dollars for that, and for what CPU nodes compile for it."""
+    """US dollars for these hours, and for CPU nodes that compile for this part."""
 
 
 class Plan(Frozen):
-    """Everything that is known before the first dollar is spent. Manifests are functions of it."""
+    """Everything that is known about a run before it costs anything. Manifests are functions of the plan."""
 
     schema_version: Literal[1] = 1
     experiment: AnyExperiment
     engine: Engine
     waves: tuple[Wave, ...]
-    """Of an adaptive sweep those of the steps so far; all that is estimated below counts the steps to come. None of a
-    run on several nodes: its units have them."""
+    """For an adaptive sweep: the waves of the steps so far; the estimates below count the steps to come too. Empty for
+    a run on several nodes: its units have the waves."""
     units: tuple[PlannedUnit, ...] = ()
-    """Of a run on several nodes."""
+    """Set for a run on several nodes; else empty."""
     sweep: SweepPlan | None = None
-    """Of an adaptive sweep."""
+    """Set for an adaptive sweep; else None."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
     """Empty if the engine compiles nothing."""
@@ -66,7 +66,7 @@ class Plan(Frozen):
     poll_seconds: int
     """How long the state machine waits between two looks."""
     attentive_seconds: int
-    """The same while the end of work on the node is expected."""
+    """The same, while work on the node is expected to end."""
     worst_case_events: int
     node_hours: Range
     more_rounds: Range = Range(low=0, high=0)
@@ -75,17 +75,18 @@ class Plan(Frozen):
     cost: Range
     """US dollars for the node."""
     compiling: CompileCost | None = None
-    """Of what is missing, on either node; None where nothing is, or the engine compiles on the node alone."""
+    """Compile cost of the missing artifacts, on either kind of node. None if nothing is missing, or if the engine
+    cannot compile on CPU nodes."""
     parts: tuple[CostPart, ...] = ()
-    """What the groups of cases take of it; the rest is starting, compiling, loading and stopping."""
+    """Node hours of each group of cases. The rest is starting, compiling, loading and stopping."""
     levels: tuple[LevelCost, ...] = ()
-    """The same by load."""
+    """Node hours of each load."""
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property
     def served(self) -> ServedExperiment:
-        """The experiment, for what is done to arms that are served here; TypeError of servers that already run."""
+        """The experiment, if the run serves its arms. Raises TypeError if they are servers that already run."""
         if not isinstance(self.experiment, ServedExperiment):
             raise TypeError(f"{self.experiment.name}: its arms are servers that already run")
         return self.experiment

@@ -1,4 +1,4 @@
-"""What a plan says of the room on the node: arms that share it less than they could, and arms that it keeps apart."""
+"""Warnings about room on the node: fewer arms share it than it has devices for, or arms are kept apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specdecode.planning.waves import Wave
 
 
 def check_room(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Whether something else than the devices decides how many arms are on the node at once."""
+    """Warn if something else than the devices limits how many arms are on the node at once."""
     most, arms = min(experiment.side_by_side, len(experiment.variants)), arms_at_once(experiment, engine)
     if arms == most:
         return []
@@ -25,7 +25,7 @@ def check_room(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 
 def check_claim(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Whether a smaller claim would hold the arms: the native plugin takes as many cores as it has ranks."""
+    """Warn if a smaller claim would hold the arms: the native plugin uses as many cores as it has ranks."""
     serving = experiment.serving
     if engine.dialect is not Dialect.NATIVE_PLUGIN:
         return []
@@ -40,7 +40,7 @@ def check_claim(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 
 def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
-    """Whether a speed-up can be settled while it is measured: only where both arms are served at the same time."""
+    """Warn if a speed-up cannot be settled while it is measured: both arms must be served at the same time."""
     if experiment.workload.requests.precision is None:
         return []
     most = experiment.workload.requests.max
@@ -59,7 +59,7 @@ def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
 
 
 def apart(experiment: Experiment, waves: Sequence[Wave]) -> tuple[str, ...]:
-    """Variants that no wave has beside the one that they are compared with, where arms share the node."""
+    """Variants that are in no wave together with the arm that they are compared with, although arms share the node."""
     together = [{arm.variant for arm in wave.arms} for wave in waves]
     if experiment.sweep is Sweep.ADAPTIVE or max(map(len, together), default=1) == 1:
         return ()

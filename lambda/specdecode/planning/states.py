@@ -12,19 +12,20 @@ from specdecode.planning import compiling, cost
 from specdecode.planning.waves import Wave, first_served
 
 COUNT_MINUTES = 15
-"""Until prompts are counted with the staged tokenizer; a CPU node comes first."""
+"""Longest time until prompts are counted with the staged tokenizer. It includes the start of a CPU node."""
 SMOKE_MINUTES = 15
 ACCURACY_MINUTES = 60
-"""For each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
+"""Limit for each arm: 50 answers of at most 256 tokens, one after the other at 0.2 s a token, are 43 minutes."""
 HEALTHY_SHARE = 0.8
-"""Of a compile's deadline: until the server is healthy. The rest is for fetching weights and storing the artifact."""
+"""Share of a compile's deadline until the server must be healthy. The rest is for fetching weights and storing the
+artifact."""
 STOP_MINUTES = 15
 """Longest time until an arm's pods and claims are gone."""
 RELEASE_MINUTES = 15
 
 
 BEFORE_THE_NODE = ("Plan", "StageModels", "CompileOnCpu", "MeasureUnits", "Report")
-"""Steps without the node, the last one after it."""
+"""Steps that do not hold the node. The last one comes after it."""
 
 
 class Step(Frozen):
@@ -33,17 +34,17 @@ class Step(Frozen):
     name: str
     wave: int | None = None
     deadline_minutes: int = 0
-    """0: it does not wait, or has nothing to wait for."""
+    """0 if the state does not wait."""
     expected_minutes: float = 0
-    """What its work on the node takes by the high estimates: until then its end may come at any moment."""
+    """High estimate of its work on the node. Until then the work may end at any moment."""
     works: int = 1
     """Pieces of work that it waits for one after the other."""
     fallback: bool = False
-    """Only where an artifact that was compiled on a CPU node does not load."""
+    """Whether it runs only if an artifact from a CPU node does not load."""
 
     @property
     def waits(self) -> bool:
-        """Whether the state machine looks at it again and again."""
+        """Whether the state machine looks at the step again and again."""
         return self.name not in ("Plan", "Advise", "ReleaseCapacity", "Report")
 
 
@@ -112,7 +113,7 @@ def _until_served(
 
 
 def _measuring(experiment: Experiment, engine: Engine, waves: tuple[Wave, ...], wave: Wave) -> list[Step]:
-    """What is done with the arms of `wave` while they serve, and stopping them."""
+    """Measuring the arms of `wave` while they serve, and stopping them."""
     steps = [
         Step(name="Smoke", wave=wave.index, deadline_minutes=SMOKE_MINUTES),
         Step(
@@ -139,17 +140,19 @@ def _compile(experiment: ServedExperiment, engine: Engine, wave: Wave, variants:
 
 
 def _back_on_the_node(serve: Step, compiles: Step) -> list[Step]:
-    """What an artifact costs that does not load: a wave that is served in vain and stopped, and a compile."""
+    """Extra steps if an artifact does not load: a wave that is served in vain and stopped, and a compile."""
     stop = Step(name="StopBeforeCompile", wave=serve.wave, deadline_minutes=STOP_MINUTES)
     return [step.model_copy(update={"fallback": True}) for step in (serve, stop, compiles)]
 
 
 def _counting(experiment: Experiment) -> int:
-    """Longest time that counting prompts takes; those of LLMPerf's way are made to measure."""
+    """Minutes for counting prompts. 0 if all prompts are made to a length, as LLMPerf does."""
     own = any(case.kind in (PromptKind.TEXT, PromptKind.SET) for case in experiment.workload.cases)
     return COUNT_MINUTES if own else 0
 
 
 def accuracy_minutes(experiment: Experiment, waves: tuple[Wave, ...], wave: Wave) -> int:
-    """Longest time of the accuracy test in `wave`; 0 where it is not asked for or its arms had theirs in another."""
+    """Longest time of the accuracy test in `wave`; 0 if the experiment has no such test, or if an earlier
+    wave tested these arms.
+    """
     return ACCURACY_MINUTES * len(first_served(waves, wave)) if experiment.accuracy else 0

@@ -1,4 +1,4 @@
-"""What a plan warns of. Nothing here refuses: it is for the person who pays to decide."""
+"""Warnings of a plan. Nothing here refuses a run: the person who pays decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_revisions(models: Iterable[ModelRef]) -> list[str]:
 
 
 def check_monitor(experiment: ServedExperiment) -> list[str]:
-    """Whether the servers are watched while they are measured."""
+    """Warn if neuron-monitor runs beside the servers while they are measured."""
     if not experiment.serving.neuron_metrics:
         return []
     return [
@@ -41,18 +41,20 @@ def check_monitor(experiment: ServedExperiment) -> list[str]:
 
 
 def check_support(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Whether the engine's library has an announced end."""
+    """Warn if the engine's library has an announced end of support."""
     return [engine.support.sentence(engine.name)] if engine.support else []
 
 
 def check_served(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """All that the engine and what the arms are told make doubtful, before anything is known of the bucket."""
+    """Warnings about the engine and the settings of the arms. They need no knowledge of the bucket."""
     checks = (check_support, check_families, check_alike, check_forced)
     return [warning for check in checks for warning in check(experiment, engine)] + check_levels(experiment)
 
 
 def check_families(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Targets without a family, where the engine treats families unlike: nothing of theirs is checked or set."""
+    """Targets without a family, if the engine treats families differently. The rules of a family then check and set
+    nothing.
+    """
     if not (engine.families or any(each.families for each in engine.methods.values())):
         return []
     unsaid = dict.fromkeys(
@@ -66,7 +68,7 @@ def check_families(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 
 def check_alike(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """What a speculating arm and the arm that it is compared with do not share beside speculation."""
+    """Differences, beside speculation, between a speculating arm and the arm that it is compared with."""
     out = []
     for variant in experiment.variants:
         if variant.compare_to and variant.speculation:
@@ -81,7 +83,7 @@ def check_alike(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 
 def check_forced(experiment: ServedExperiment, engine: Engine) -> list[str]:
-    """Settings that an arm says and that the engine takes otherwise as soon as the arm speculates."""
+    """Settings of an arm that the engine changes as soon as the arm speculates."""
     out = []
     for variant in experiment.variants:
         told = said(experiment, variant, engine)
@@ -95,7 +97,7 @@ def check_forced(experiment: ServedExperiment, engine: Engine) -> list[str]:
 
 
 def check_history(events: int) -> list[str]:
-    """Whether the execution's history can hold the run."""
+    """Warn if the execution's history may not hold the run."""
     if events <= HISTORY_LIMIT:
         return []
     return [
@@ -105,7 +107,7 @@ def check_history(events: int) -> list[str]:
 
 
 def check_start(experiment: ServedExperiment, engine: Engine, waves: Iterable[Wave], compiles: Set[str]) -> list[str]:
-    """Whether every arm can be compiled (`compiles`: the missing fingerprints) and loaded within its deadline."""
+    """Warn if an arm may not be compiled (`compiles`: the missing fingerprints) and loaded within its deadline."""
     arms = {arm.variant: arm.fingerprint for wave in waves for arm in wave.arms}
     compiling = {name: compile_minutes(experiment, engine, name) for name, made in arms.items() if made in compiles}
     loading = {name: load_minutes(experiment, engine, name) for name in arms}
@@ -116,7 +118,7 @@ def check_start(experiment: ServedExperiment, engine: Engine, waves: Iterable[Wa
 
 
 def check_ahead(experiment: ServedExperiment, engine: Engine, variants: list[str]) -> list[str]:
-    """What nobody has seen of compiling on CPU nodes, and whether there is time for it. `variants`: to be compiled."""
+    """Warn that compiling on CPU nodes is unproven, and if it may take too long. `variants`: the arms to compile."""
     if experiment.compile.on is not CompileOn.CPU:
         return []
     minutes = {name: cpu_minutes(experiment, engine, name) for name in variants}
@@ -146,7 +148,7 @@ def _too_long(
 
 
 def check_benchmark(experiment: ServedExperiment, engine: Engine, *, arms: int) -> list[str]:
-    """Whether the load of the largest wave, of `arms` arms, can be over before the benchmark's deadline."""
+    """Warn if the load of the largest wave, of `arms` arms, may not end before the benchmark's deadline."""
     takes, limit = benchmark_minutes(experiment, engine, arms=arms), experiment.deadlines.benchmark
     if takes.high <= limit:
         return []
@@ -164,7 +166,7 @@ def check_benchmark(experiment: ServedExperiment, engine: Engine, *, arms: int) 
 
 
 def check_levels(experiment: ServedExperiment) -> list[str]:
-    """Loads beyond the compiled batch: legal, and what they measure is the queue."""
+    """Loads beyond the compiled batch. They are allowed, but they measure the queue."""
     batch = experiment.batch
     over = [f"{level.value:g}" for level in experiment.workload.levels if (level.concurrency or 0) > batch]
     if not over:
@@ -173,7 +175,7 @@ def check_levels(experiment: ServedExperiment) -> list[str]:
 
 
 def check_endpoints(experiment: EndpointExperiment) -> list[str]:
-    """Servers that already run at addresses that mean something else to a pod than to the person who wrote them."""
+    """Servers whose address means something else in a pod than for the user who wrote it."""
     local = [
         f"{variant.name}: {variant.endpoint} is the benchmark's own pod, seen from there; name the server's address"
         for variant in experiment.variants
@@ -193,8 +195,8 @@ def _is_loopback(host: str) -> bool:
 
 
 def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> list[str]:
-    """Whether the run may hold the node (`longest_minutes` by its deadlines, `hours` by the estimate) until it is over,
-    or the backstop ends the node under it.
+    """Warn if the backstop may end the node before the run is over (`longest_minutes` by its deadlines, `hours` by the
+    estimate).
     """
     longest, limit = longest_minutes / 60, capacity.backstop_hours
     if longest <= limit:
@@ -209,7 +211,7 @@ def check_backstop(longest_minutes: float, hours: Range, capacity: Capacity) -> 
 
 
 def check_window(hours: Range, capacity: Capacity, *, now: datetime) -> list[str]:
-    """Whether the estimate fits into the Capacity Block, whose last 40 minutes are lost to draining."""
+    """Warn if the run may not fit into the Capacity Block. Its last 40 minutes are lost to draining."""
     if capacity.block_end is None or hours.high == 0:
         return []
     start = max(now, capacity.block_start) if capacity.block_start else now

@@ -19,13 +19,13 @@ class Arm(Frozen):
     variant: Name
     label: Label
     fingerprint: str
-    """Of its compiled artifact; empty for a server that already runs."""
+    """Fingerprint of its compiled artifact. Empty for a server that already runs."""
     fallback: str = ""
-    """Where that one is compiled on a CPU node: fingerprint of what the node compiles in its stead if it does not load.
-    Empty otherwise."""
+    """Fingerprint of the artifact that the node compiles if the one from a CPU node does not load. Empty if no CPU node
+    compiles."""
     wave: int = Field(ge=0)
     round: int = Field(ge=0)
-    """The wave's round; written into the arm's records."""
+    """The round of the wave. The arm's records have it too."""
 
 
 class Wave(Frozen):
@@ -48,7 +48,7 @@ class Wave(Frozen):
 def make_waves(experiment: ServedExperiment, engine: Engine) -> tuple[Wave, ...]:
     """The waves of arms that the run serves; `engine` has the sizes of its node.
 
-    As many arms as fit together are a wave, each with those that it is compared with where that is possible.
+    As many arms as fit together are a wave, each with the arms that it is compared with if possible.
     """
     groups = _groups(experiment, size=arms_at_once(experiment, engine))
     return tuple(make_wave(experiment, engine, at, r, group) for at, (r, group) in enumerate(groups))
@@ -81,7 +81,7 @@ def _groups(experiment: Experiment, *, size: int) -> list[tuple[int, list[str]]]
 
 
 def compared(experiment: Experiment) -> tuple[Pair, ...]:
-    """The arms that are compared with each other, by twos."""
+    """The pairs of arms that are compared with each other."""
     return tuple(frozenset({v.name, v.compare_to}) for v in experiment.variants if v.compare_to)
 
 

@@ -1,4 +1,4 @@
-"""Sets of prompts: the data model, and readers for the formats in which people have theirs.
+"""Sets of prompts: the data model, and readers for common file formats.
 
 Why it is so: ADR 160.
 """

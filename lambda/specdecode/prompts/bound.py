@@ -7,9 +7,9 @@ import unicodedata
 
 _BETWEEN = re.compile(r"[ \t\r\n]+")
 CHARACTERS_PER_TOKEN = 4.0
-"""Of English text with a vocabulary of 32,000 to 150,000 tokens."""
+"""Characters of a token of English text, with a vocabulary of 32,000 to 150,000 tokens."""
 TOKENS_PER_WIDE = 0.6
-"""Of a Chinese character (api-docs.deepseek.com/quick_start/token_usage); Japanese and Korean ones are near."""
+"""Tokens of a Chinese character (api-docs.deepseek.com/quick_start/token_usage); Japanese and Korean ones are near."""
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 
 

@@ -1,4 +1,4 @@
-"""Categories as people write them, and the names that cases and keys can have."""
+"""Categories as files write them, and as names of cases and keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 NOT_STATED = "prompts"
-"""Category of records that have none."""
+"""Category of records without one."""
 LONGEST = 40
 
 

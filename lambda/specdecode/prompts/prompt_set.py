@@ -1,4 +1,4 @@
-"""One prompt, and a set of them. Plain frozen data; where it comes from is `reading`'s subject."""
+"""A prompt, and a set of prompts. Plain frozen data; `reading` makes it from files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from specdecode.prompts.bound import fewest_tokens
 
 SetName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?$")]
-"""Of a set or a category: it becomes a part of keys and file names."""
+"""Name of a set or a category. It becomes a part of keys and file names."""
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Length = Literal["all", "short", "long"]
 """Which prompts of a category: short ones have fewer than LONG_FROM characters."""
@@ -19,7 +19,7 @@ ANY_LENGTH: Length = "all"
 LONG_FROM = 2000
 """Characters from which on a prompt is long: some 500 tokens of English."""
 MAX_TEXT = 2**20
-"""Characters of one turn."""
+"""Most characters of one turn."""
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Of messages (OpenAI's API reference, chat completions)."""
 
@@ -41,7 +41,7 @@ class PromptRow(_Frozen):
     system: Text | None = None
     """The system message."""
     output_tokens: Annotated[int, Field(ge=1, le=2**20)] | None = None
-    """Longest answer; unset, the workload's."""
+    """Longest answer. Unset: the workload's."""
     history: tuple[dict[str, Any], ...] = ()
     """Messages before the first turn that are sent as they are (OpenAI `messages`, a recorded conversation)."""
 
@@ -69,7 +69,7 @@ class PromptRow(_Frozen):
 
     @property
     def asks(self) -> str:
-        """Equal in two prompts that send the same."""
+        """A key that is equal for two prompts that send the same text."""
         return json.dumps([self.system, self.history, self.turns], sort_keys=True)
 
     @property
@@ -79,7 +79,7 @@ class PromptRow(_Frozen):
 
     @property
     def text(self) -> str:
-        """All that the first request carries, without the chat template."""
+        """The whole text of the first request, without the chat template."""
         return "\n".join(part for message in self.messages() if (part := words_of(message)))
 
     @property
@@ -97,12 +97,12 @@ class PromptRow(_Frozen):
         return "\n".join([self.text, *self.turns[1:]])
 
     def fewest_tokens_with(self, answer: int) -> int:
-        """A lower bound of the last turn's request and its answer, where each answer has `answer` tokens."""
+        """A lower bound of the last turn's request and its answer, if each answer has `answer` tokens."""
         return fewest_tokens(self.whole_text) + answer * len(self.turns)
 
 
 def unsendable(message: dict[str, Any]) -> str | None:
-    """Why a message of a chat cannot be sent; None where it can."""
+    """Why a message of a chat cannot be sent. None if it can."""
     role = message.get("role")
     if role not in ROLES:
         return f"has the role {role!r}; known are {', '.join(ROLES)}"
@@ -113,7 +113,7 @@ def unsendable(message: dict[str, Any]) -> str | None:
 
 
 def words_of(message: dict[str, Any]) -> str | None:
-    """The text of a message, its parts a line each; None where it is not all text."""
+    """The text of a message, its parts a line each; None if a part is not text."""
     content = message.get("content")
     if isinstance(content, list) and content:
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -127,18 +127,18 @@ class PromptSet(_Frozen):
 
     name: SetName
     version: Annotated[str, StringConstraints(max_length=40)] = ""
-    """As the file's header says; most formats have none."""
+    """From the file's header. Empty for most formats, which have none."""
     licence: Annotated[str, StringConstraints(max_length=200)] = ""
     """The same."""
     sha256: Sha256
-    """Of the file's bytes."""
+    """SHA-256 of the file's bytes."""
     structured: tuple[SetName, ...] = ()
     """Categories whose answers are predictable, as the header says."""
     rows: Annotated[tuple[PromptRow, ...], Field(min_length=1)]
     skipped: int = 0
-    """Conversations in which nobody asks anything, or a question is empty, as ShareGPT's files have them."""
+    """Number of conversations without a question, or with an empty one. ShareGPT's files have some."""
     labels: tuple[tuple[SetName, str], ...] = ()
-    """Categories of the file that would have had the same name: the name of each, and how the file calls it."""
+    """Categories of the file that would have had the same name: the name of each, and its name in the file."""
 
     @property
     def categories(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""From the bytes of a file to a PromptSet: whole, or refused with one line for each thing that is wrong."""
+"""From the bytes of a file to a PromptSet: read as a whole, or refused with one line for each problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from specdecode.untrusted import MAX_FILE_BYTES, Unreadable, json_lines, parse_j
 
 MAX_ROWS = 200_000
 SHOWN = 20
-"""Bad lines that a message spells out."""
+"""Most bad lines that a message names."""
 PARQUET = b"PAR1"
 FROM_PARQUET = (
     "python -c \"import pandas; pandas.read_parquet('FILE').to_json('prompts.jsonl', orient='records', lines=True)\""
@@ -28,12 +28,12 @@ FROM_ARRAY = "import json; json.dump(json.load(open('FILE'))[:10000], open('part
 
 
 class BadLine(NamedTuple):
-    """What is wrong with one line, or with one entry of a JSON array, by the line that it begins on."""
+    """The problem of one line, or of one entry of a JSON array, with the line on which it begins."""
 
     line: int
     problem: str
     entry: int = 0
-    """Of an array: which one, from 1."""
+    """Number of the entry in an array, from 1."""
 
     def __str__(self) -> str:
         entry = f", entry {self.entry}" if self.entry else ""
@@ -41,7 +41,7 @@ class BadLine(NamedTuple):
 
 
 class BadPromptSet(ValueError):
-    """A file that is no set of prompts: all that is wrong with it, each with its line."""
+    """The file is no set of prompts. Holds all its problems, each with its line."""
 
     def __init__(self, name: str, problems: list[BadLine]) -> None:
         self.problems = tuple(problems)
@@ -145,7 +145,7 @@ def _text(data: bytes, name: str) -> str:
 
 
 def _records(text: str) -> Iterator[tuple[int, Any]]:
-    """Line (from 1) and value of every record; the error in its place where it is no JSON."""
+    """Line (from 1) and value of every record; or the error, if the record is no JSON."""
     if text.lstrip().startswith("["):
         yield from _array(text)
         return

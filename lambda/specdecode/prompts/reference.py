@@ -29,7 +29,7 @@ class HubFile(_Frozen):
             pattern=r"^([A-Za-z0-9][A-Za-z0-9_.-]*/)*[A-Za-z0-9][A-Za-z0-9_.-]*\.jsonl?$", max_length=256
         ),
     ]
-    """Path of a JSON or JSON Lines file in it."""
+    """Path of a JSON or JSON Lines file in the data set."""
     gated: bool = False
     """Needs the Hugging Face token of the deployment, whose account has accepted the data set's terms."""
 
@@ -43,9 +43,9 @@ class PromptsOf(_Frozen):
     set: SetName
     """Name of the set: one that ships, or a name of yours (`specdecode prompts add`)."""
     sha256: Sha256
-    """Of the set's file: its bytes and no others are measured."""
+    """SHA-256 of the set's file. Only these bytes are measured."""
     version: Annotated[str, StringConstraints(max_length=40)] = ""
-    """Of the set, for people."""
+    """Version of the set, for people."""
     category: SetName
     """Category of the set whose prompts are sent."""
     length: Length = ANY_LENGTH
@@ -70,9 +70,10 @@ class SetOf(_Frozen):
     set: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,38}[a-z0-9])?(@[0-9a-f]{64})?$")]
     """Name of a set that ships (`specdecode prompts list`), or NAME@SHA256 as `specdecode prompts add` prints it."""
     categories: tuple[SetName, ...] = ()
-    """Of the set: all where it ships, to be named where it does not."""
+    """Categories of the set. Unset: all, for a set that ships. A set that does not ship needs them here."""
     structured: tuple[SetName, ...] = ()
-    """Those of `categories` whose answers are predictable (code, JSON, lists). A set that ships says it itself."""
+    """The `categories` whose answers are predictable (code, JSON, lists). A set that ships has this information
+    itself."""
     length: Length = ANY_LENGTH
     """`short` for prompts of fewer than 2,000 characters, `long` for the others."""
     hub: HubFile | None = None
@@ -81,4 +82,4 @@ class SetOf(_Frozen):
     """Measured prompts of each category: its first ones, and each turn of a conversation is a request. Of a set that
     does not ship: measured requests. Unset: each prompt once where the set ships, else `workload.requests`."""
     output_tokens: int | None = Field(default=None, ge=1, le=2**20)
-    """Longest answer, of each turn too; unset, the workload's. A prompt's own goes before it."""
+    """Longest answer, of each turn too. Unset: the workload's. A prompt's own goes before it."""

@@ -1,4 +1,4 @@
-"""What a benchmark leaves: a record of every request, and what it learned of the servers. Nothing in it is computed."""
+"""The data that a benchmark writes: a record of every request, and facts about the servers. Nothing is computed."""
 
 from specdecode.records.packed import PackedChunks, read_record
 from specdecode.records.request import MOST_POSITIONS, Chunk, Drafted, ErrorKind, RequestError, RequestRecord, raw_file

@@ -1,4 +1,4 @@
-"""Records read back from raw files: many at once, so each takes a fifth of the memory that it had while it was made."""
+"""Records read back from raw files: many at once, so each takes a fifth of the memory of a new record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNKNOWN = -1
 
 
 class PackedChunks(Sequence[Chunk]):
-    """Chunks as columns of numbers, 20 bytes each; one that is asked for is made then."""
+    """Chunks as columns of numbers, 20 bytes each; a chunk is made when it is asked for."""
 
     __slots__ = ("_at_s", "_chars", "_reasoning_chars", "_tokens")
 
@@ -51,6 +51,6 @@ class PackedChunks(Sequence[Chunk]):
 
 
 def read_record(line: bytes) -> RequestRecord:
-    """The record that a line of a raw file holds. Raises pydantic's ValidationError where it holds none."""
+    """The record that a line of a raw file holds. Raises pydantic's ValidationError if it holds none."""
     record = RequestRecord.model_validate_json(line)
     return record.model_copy(update={"chunks": PackedChunks(record.chunks)})

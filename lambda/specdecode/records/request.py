@@ -13,17 +13,17 @@ SCHEMA_VERSION: Literal[1] = 1
 Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
 Seconds = Annotated[float, Field(ge=-100, le=1e10, allow_inf_nan=False)]
-"""A record that is read back may come from anybody: figures that no run has are refused."""
+"""A record from a file may come from anybody. Figures that no run can have are refused."""
 MOST_TURNS = 100
-"""Turns of a conversation (specdecode.prompts)."""
+"""Most turns of a conversation (specdecode.prompts)."""
 MOST_CLIENTS = 1000
-"""Clients of a level; an experiment has fewer (specdecode.experiment.clients)."""
+"""Most clients of a level. An experiment has fewer (specdecode.experiment.clients)."""
 MOST_POSITIONS = 64
-"""Drafted tokens of a step that are told apart."""
+"""Most drafted tokens of a step with a count of their own."""
 
 
 def raw_file(variant: str, case: str, client: int = 0) -> str:
-    """Where a client's records lie in a run's folder: `raw/base/one.jsonl`, `raw/base/one@1.jsonl` …
+    """Path of a client's records in a run's folder: `raw/base/one.jsonl`, `raw/base/one@1.jsonl` …
 
     No name of a case has an @.
     """
@@ -75,14 +75,14 @@ class Chunk:
     chars: Count
     """Characters of text in it (content and reasoning together)."""
     tokens: Count | None = None
-    """Tokens in it by the server's running `usage`, where the server sends one with each chunk."""
+    """Tokens in it by the server's running `usage`, if the server sends one with each chunk."""
     reasoning_chars: Count = 0
     """How many of `chars`, at the start of the chunk's text, are reasoning and not content."""
 
 
 class Drafted(BaseModel):
-    """How the drafts of one answer fared, as its server counts them: vLLM's `metrics.speculative_decoding` in the usage
-    chunk (`--per-request-spec-decode-metrics`; vLLM 0.32.0, vllm/v1/metrics/stats.py, RequestSpecDecodeMetrics).
+    """How many drafts of one answer the server accepted, by its own count: vLLM's `metrics.speculative_decoding` in the
+    usage chunk (`--per-request-spec-decode-metrics`; vLLM 0.32.0, vllm/v1/metrics/stats.py, RequestSpecDecodeMetrics).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -108,9 +108,10 @@ class RequestRecord(BaseModel):
     """Which part of a run on several nodes measured it, and so on which node; 0 in a run on one node."""
     round: Count = 0
     level: str = ""
-    """The load it was part of (`Level.name`); empty where an earlier version, which had one load, wrote it."""
+    """The load that the request was part of (`Level.name`). Empty in records of an earlier version, which had one
+    load."""
     index: Count
-    """Position among those of its variant, case, unit, round and level; equal index = equal prompt in all of these."""
+    """Position among the requests of its variant, case, unit, round and level. An equal index means an equal prompt."""
     turn: Annotated[int, Field(ge=0, lt=MOST_TURNS)] = 0
     """Which question of its conversation it asks, from 0. The turns of a conversation have consecutive indices, so that
     `index - turn` is the conversation."""
@@ -135,26 +136,26 @@ class RequestRecord(BaseModel):
     """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), where it
     says so (vLLM: `--enable-prompt-tokens-details`)."""
     drafted: Drafted | None = None
-    """None where the server does not say, or what it says cannot be."""
+    """None if the server gives no number, or an impossible one."""
     prompt_sha256: str
     prompt_set: str | None = None
     """NAME@SHA256 of the set that the prompt is of."""
     prompt_id: str | None = None
-    """Its id in that set."""
+    """Id of the prompt in that set."""
     output: str
     """All text in order of arrival, reasoning and content."""
     finish_reason: str | None
     error: RequestError | None = None
     usage_problem: str | None = None
-    """Why the server's `usage` is not believed (the token counts are then None), or that there was none."""
+    """Why the server's `usage` is missing or not believed. The token counts are then None."""
     events: Count = 0
     """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
     session: Count = 0
     """Which process of the run measured it: 0, or 1, 2 … after a run was resumed. Several clients count as one."""
     client: Annotated[int, Field(ge=0, lt=MOST_CLIENTS)] = 0
-    """Which of its level's clients sent it."""
+    """Number of the client of the level that sent it."""
     clients: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] = 1
-    """How many loaded together at its level; each sent its share of the requests."""
+    """Number of clients that loaded together at the level. Each sent its share of the requests."""
     client_lag_s: Seconds = 0.0
     """Largest delay of the client's own event loop while this request ran."""
     time_doubt_s: Seconds = 0.0

@@ -1,4 +1,6 @@
-"""servers.json of a run's folder: how each server answers, and its own counters of speculation. As read, not judged."""
+"""servers.json of a run's folder: how each server answers, and its own counters of speculation. As read; nothing is
+judged here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Collection
 from pydantic import BaseModel, ConfigDict, Field
 
 SERVERS = "servers.json"
-"""Its name in a run's folder."""
+"""Name of the file in a run's folder."""
 CONVERSATIONS = "conversations"
 """Folder of the answers with which all arms are asked the next turn of a conversation: `<case>.json`."""
 MOST = 2**53
@@ -16,7 +18,7 @@ BlockKey = tuple[str, str, int, str]
 
 
 class _Read(BaseModel):
-    """Read back from a file that another version may have written: what is unknown is passed over."""
+    """Base of parts that another version may have written: unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -32,7 +34,7 @@ class EngineCounters(_Read):
     variant: str
     case: str
     unit: int = Field(default=0, ge=0, le=2**31 - 1)
-    """As of a record: which part of a run on several nodes."""
+    """Part of a run on several nodes, as in a record."""
     round: int = 0
     level: str = ""
     drafts: int = Field(ge=0, le=MOST)
@@ -42,11 +44,12 @@ class EngineCounters(_Read):
     accepted_per_position: tuple[int, ...] = ()
     """How often the draft token at position 1, 2, … k was accepted."""
     trusted: bool = True
-    """False where the engine is known to miscount (vLLM-Neuron 0.2.x): shown, never used."""
+    """False if the engine is known to miscount (vLLM-Neuron 0.2.x). The report shows such counters and never uses
+    them."""
 
     @property
     def block(self) -> BlockKey:
-        """Which requests they are of."""
+        """Variant, case, round and level of the requests."""
         return self.variant, self.case, self.round, self.level
 
 
@@ -55,15 +58,15 @@ class ServerFacts(_Read):
 
     url: str = ""
     model: str = ""
-    """Name under which it serves the model."""
+    """Name of the model on the server."""
     running_usage: bool = False
-    """It counts tokens with every chunk."""
+    """Whether the server sends token counts with every chunk."""
     usage: bool = False
-    """It counts tokens at all."""
+    """Whether the server sends token counts at all."""
     ignore_eos: bool = False
-    """It understands the request for answers of an exact length."""
+    """Whether the server supports answers of an exact length."""
     counters: bool = False
-    """Its `/metrics` has counters of speculation."""
+    """Whether its `/metrics` has counters of speculation."""
     prefix_caching: bool | None = None
     """Whether it keeps the beginnings of prompts, as its `/metrics` says (vLLM's `vllm:cache_config_info`)."""
 
@@ -76,11 +79,11 @@ class SetFacts(_Read):
     licence: str = ""
     sha256: str
     prompts: int = Field(default=0, ge=0, le=MOST)
-    """In the whole set."""
+    """Number of prompts in the whole set."""
 
 
 class Servers(_Read):
-    """What the processes of a benchmark (waves, rounds, resumed ones) learned of the servers."""
+    """Facts about the servers, from all processes of a benchmark (waves, rounds, resumed ones)."""
 
     run_id: str
     prompt_tokens: str = ""

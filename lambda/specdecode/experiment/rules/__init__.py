@@ -33,7 +33,7 @@ _SETS = "assets/prompts/sets"
 _DRA = "Neuron DRA documentation (deploy/eks/dra)"
 Of = TypeVar("Of")
 Rules = dict[str, tuple[Callable[[Of], Iterator[Finding]], str]]
-"""Identifier -> the rule, and what it rests on."""
+"""Identifier -> the rule and its source."""
 OF_THE_DOCUMENT: Rules[Document] = {
     "endpoint-all-or-none": (endpoints.all_or_none, "arms on the node and arms elsewhere would not share one load"),
     "endpoint-settings": (endpoints.settings, "specdecode does not start a server that already runs"),
@@ -94,12 +94,12 @@ RULES = {**OF_BOTH, **OF_SERVED, **OF_THE_DOCUMENT, **OF_ENDPOINTS}
 
 
 def check_document(document: Document) -> list[Problem]:
-    """What a plain document says of arms that are served here and of servers that already run at once."""
+    """Contradictions in a plain document between arms that the run serves and servers that already run."""
     return list(_found(OF_THE_DOCUMENT, document))
 
 
 def check(experiment: AnyExperiment, served_by: Engine, capacity: Capacity) -> list[Problem]:
-    """Every violation of every rule; empty where the experiment can run."""
+    """Every violation of every rule. Empty if the experiment can run."""
     found = _found(OF_BOTH, Case(experiment, served_by, capacity))
     if isinstance(experiment, ServedExperiment):
         engine = served_by.on_node(experiment.node, experiment.serving.devices)

@@ -1,4 +1,4 @@
-"""What every rule sees and says."""
+"""The input and the output of every rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specdecode.experiment.model import EndpointExperiment, Experiment, ModelRef
 
 @dataclass(frozen=True)
 class Case:
-    """What a rule looks at."""
+    """Input of a rule."""
 
     experiment: Experiment
     engine: Engine
@@ -28,14 +28,14 @@ class Case:
 
 @dataclass(frozen=True)
 class ServedCase(Case):
-    """What a rule of arms that are served here looks at."""
+    """Input of a rule about arms that the run serves."""
 
     experiment: ServedExperiment
 
 
 @dataclass(frozen=True)
 class EndpointCase(Case):
-    """What a rule of servers that already run looks at."""
+    """Input of a rule about servers that already run."""
 
     experiment: EndpointExperiment
 

@@ -1,4 +1,4 @@
-"""Rules of servers that already run: addresses that a pod may be sent to, and what cannot be set on them."""
+"""Rules of servers that already run: addresses that a pod may reach, and settings that they cannot have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCAL_SERVICES = ipaddress.ip_network("fd00:ec2::/32")
 _SHARED = ipaddress.ip_network("100.64.0.0/10")
 """Pods' addresses in clusters with custom networking, beside the private ranges."""
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?")
-"""What resolvers take for an IPv4 address, its unusual forms too (`2852039166`, `0xa9.0xfea9fe`)."""
+"""Texts that resolvers read as an IPv4 address, its unusual forms too (`2852039166`, `0xa9.0xfea9fe`)."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -78,7 +78,7 @@ def same(case: EndpointCase) -> Iterator[Finding]:
 
 
 def _url_problems(text: str) -> Iterator[tuple[str, str]]:
-    """Message and fix for all that is wrong with an endpoint."""
+    """Message and fix of each problem of an endpoint."""
     write = "write https://HOST[:PORT][/PATH]"
     try:
         parts = urlsplit(text)

@@ -1,4 +1,4 @@
-"""Rules of the engine: what an image can serve, and how it wants to be told."""
+"""Rules of the engine: what an image can serve, and which settings it takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FP8_ENV = {"XLA_HANDLE_SPECIAL_SCALAR": "1", "UNSAFE_FP8FNCAST": "1"}
 
 
 def model_family(case: ServedCase) -> Iterator[Finding]:
-    """One that the engine serves; a native engine sets and checks so much by it that it must be said."""
+    """The engine must serve the family. A native engine also needs it: much of its configuration depends on it."""
     served = case.engine.model_families
     for field, model in case.targets():
         if model.family is None and case.engine.dialect is Dialect.NATIVE_PLUGIN:

@@ -1,4 +1,4 @@
-"""What an experiment may set of a server: it is data, and decides neither what code runs nor whom that talks to."""
+"""Settings that an experiment may have. An experiment is data: it chooses neither the code nor its connections."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from specdecode.experiment.rules.case import Finding, ServedCase
 
 SEGMENTS = (512, 1024, 2048, 4096, 8192)
 BLOCK = 32
-"""Tokens of a KV block where `--block-size` says nothing."""
+"""Tokens of a KV block without `--block-size`."""
 MOVED = {
     "save_sharded_checkpoint": "leave it out: ranks read their slices of the weights by themselves",
     "context_encoding_buckets": "write num_batched_tokens_buckets",
@@ -111,13 +111,13 @@ def _told(case: ServedCase, variant: ServedVariant) -> tuple[dict[str, Any], dic
 
 
 def _block(given: dict[str, Any]) -> int:
-    """Tokens of a block; the default where what is given is no number, which another rule says."""
+    """Tokens of a block; the default if the value is no number (another rule refuses that)."""
     said = str(given.get("--block-size", BLOCK))
     return int(said) if said.isdecimal() and int(said) else BLOCK
 
 
 def _sizes(value: Any) -> list[int]:
-    """A list of whole numbers; empty where it is none."""
+    """The value as a list of whole numbers. Empty if it is none."""
     if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
         return []
     return value

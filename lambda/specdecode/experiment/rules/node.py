@@ -81,7 +81,7 @@ def hbm(case: ServedCase) -> Iterator[Finding]:
 
 
 def fits_node(case: ServedCase) -> Iterator[Finding]:
-    """CPUs, memory and disk of one arm, and of its compile; silent where the arms cannot be on the node at all."""
+    """CPUs, memory and disk of one arm, and of its compile; silent if the arms cannot be on the node at all."""
     if next(claim(case), None) or next(drives(case), None):
         return
     experiment, engine, shape = case.experiment, case.engine, case.experiment.shape

@@ -50,7 +50,7 @@ def sets(case: Case) -> Iterator[Finding]:
 
 
 def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tuple[str, str] | None:
-    """Why the prompts of a case cannot be sent as the workload says, and what to do; None where they can."""
+    """Why the prompts of a case cannot be sent as the workload says, and what to do. None if they can."""
     load, given = experiment.workload, prompt.prompts
     rows = tuple(sent(found.of(given.category, given.length), load.requests_of(prompt))) if given else ()
     row = next((row for row in rows if len(row.turns) > 1), None)
@@ -73,7 +73,7 @@ def unsendable(found: PromptSet, prompt: TestCase, experiment: Experiment) -> tu
 
 
 def fits(case: ServedCase) -> Iterator[Finding]:
-    """By a lower bound, for what can be seen here; of a set in the bucket the pipeline's first step asks the same."""
+    """By a lower bound, for prompts that are here. The first step of the pipeline checks sets in the bucket."""
     for prompt in case.experiment.workload.cases:
         found = shipped(prompt.prompts.set) if prompt.prompts else None
         if said := beyond(sizes(prompt, found, case.experiment, fewest_tokens), case.experiment):
