@@ -160,7 +160,7 @@ def _how(status: int) -> str:
     """An exit status in words; a negative one is a signal (`subprocess.Popen.returncode`)."""
     if status >= 0:
         return f"with status {status}"
-    hint = " (by a person, or by the kernel for want of memory)" if -status == signal.SIGKILL else ""
+    hint = " (by a person, or by the kernel because memory was full)" if -status == signal.SIGKILL else ""
     return f"by signal {signal.Signals(-status).name}{hint}"
 
 

@@ -74,7 +74,7 @@ def _function_patches(runtime: Path) -> tuple[Patch, ...]:
         Patch(
             module="ministack.core.lambda_runtime",
             attribute="zipfile",
-            why="every worker extracts the one zip of all our functions anew: slow to start, slow to remove",
+            why="every worker extracts the one zip of all our functions again: slow to start, slow to remove",
             replace=lambda original: functions.extracting_once(original, runtime.parent / "lambda-code"),
         ),
     )

@@ -1,4 +1,4 @@
-"""What the API server fills in where an object is silent."""
+"""The defaults that the API server fills in."""
 
 from collections.abc import Callable
 from typing import Any

@@ -220,7 +220,7 @@ def malformed_image(image: str) -> bool:
 
 
 def check_update(spec: Json, old: Json) -> Iterator[Json]:
-    """A pod's spec is immutable but for its images and grace period; binding sets nodeName once."""
+    """A pod's spec is immutable except its images and grace period. Binding sets nodeName once."""
     frozen = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations", "nodeName")
     before, after = ({k: v for k, v in s.items() if k not in frozen} for s in (old, spec))
     for copy in (before, after):

@@ -19,7 +19,7 @@ HOWS = ("created", "applied")
 ANSWERS = Path(__file__).with_name("answers.yaml")
 DIFFERENCES = Path(__file__).with_name("differences.yaml")
 _CANNOT = re.compile(r"the rehearsal cannot run this: (.*?)(?:, [a-z]+[.\[]|\]?$)")
-_CUT = "a number that does not fit: the API server cuts it where it is applied, which nobody can want"
+_CUT = "a number that does not fit: the API server cuts it in an apply, which no user wants"
 _STRICT = "?dryRun=All&fieldValidation=Strict"
 _APPLY = "?dryRun=All&fieldManager=specdecode&force=true"
 Statuses = dict[str, int]

@@ -1,7 +1,7 @@
 """Measure a pair: `python -m rehearsal.engine.training.evaluate TARGET DRAFT` (needs the engine's libraries only).
 
-Per family: the share of held-out prompts of which the target's greedy output is exactly the continuation that was meant
-(families with one right continuation), and tokens per target step with the draft model.
+It prints for each family the tokens per target step with the draft model. For families with one right continuation it
+also prints the share of held-out prompts with exactly this continuation as the target's greedy output.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class Charts:
             raise errors.ApiError(
                 422,
                 "Invalid",
-                "chart karpenter: without ignored DRA requests Karpenter 1.14 crash-loops for want of RBAC",
+                "chart karpenter: without ignored DRA requests Karpenter 1.14 crash-loops because of missing RBAC",
             )
         account = dig(values, "serviceAccount", "name", default=release)
         annotations = dig(values, "serviceAccount", "annotations", default={})
