@@ -30,7 +30,7 @@ for _part in ("experiments", "manifests", "prompts", "preflight", "runs", "repor
 
 
 def _paragraphs(docstring: str) -> str:
-    """Each paragraph on one line, for the terminal to break where it is wide; what is indented stays as it is."""
+    """Join each paragraph into one line: the terminal breaks it at its own width. Indented text stays as it is."""
     return "\n\n".join(
         text if text.startswith(" ") else text.replace("\n", " ") for text in inspect.cleandoc(docstring).split("\n\n")
     )
@@ -57,7 +57,7 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of the console script. What AWS refuses, and that it cannot be reached, is one line and exit 3."""
+    """Entry point of the console script. An error of AWS, or of the way to it, becomes one line and exit status 3."""
     for stream in (sys.stdout, sys.stderr):
         spell_out(stream)
     try:

@@ -1,4 +1,4 @@
-"""What to do about an error of AWS: the same words in every command."""
+"""What the user can do about an error of AWS. Every command says it in the same words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DENIED = frozenset(
         "UnauthorizedOperation",
     }
 )
-"""Codes with which AWS says that these credentials may not look (EC2, SNS and others have their own)."""
+"""AWS's error codes for credentials without the right to look (EC2, SNS and others have their own)."""
 
 EXPIRED = frozenset(
     {
@@ -41,7 +41,7 @@ EXPIRED = frozenset(
         "UnrecognizedClientException",
     }
 )
-"""AWS's codes for credentials that are wrong, revoked or expired."""
+"""AWS's error codes for credentials that are wrong, revoked or expired."""
 
 LOG_IN = "`aws sso login` (with the same --profile), then try again"
 RENEW = "renew the credentials (`aws sso login`, or new keys)"
@@ -52,7 +52,7 @@ GIVE = (
 
 
 def what_to_do(error: BotoCoreError | ClientError) -> str:
-    """One line for the person who typed the command. It asks nobody: profiles are read from the AWS configuration."""
+    """One line for the user. It makes no call: profiles are read from the AWS configuration."""
     if isinstance(error, ClientError):
         return _of_an_answer(error)
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):

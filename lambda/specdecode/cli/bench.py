@@ -92,7 +92,7 @@ def _spec(
     known: ServerOptions,
     results: ResultOptions,
 ) -> BenchmarkSpec:
-    """What is to be measured. Raises BadRequest or ValueError, which name what is wrong with which option."""
+    """What is measured. Raises BadRequest or ValueError, which name the option and what is wrong with it."""
     from specdecode.benchmark.adhoc import adhoc_spec
 
     arms = _known(endpoints, sent, known)

@@ -1,4 +1,4 @@
-"""What the options of `specdecode bench` say of single arms: `VALUE` for all, `NAME=VALUE` for one."""
+"""Options of `specdecode bench` about single arms: `VALUE` for all arms, `NAME=VALUE` for one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, kw_only=True)
 class KnownOfArms:
-    """What somebody said of the servers, by arm; under None: of all."""
+    """What the user said about the servers, by arm. The key None stands for all arms."""
 
     models: Mapping[str | None, str]
-    """Name under which the server has the model."""
+    """The model's name at the server."""
     prices: Mapping[str | None, float]
     """US dollars an hour."""
     drafted: Mapping[str | None, int]
-    """Tokens that it drafts a step (k)."""
+    """Tokens that the server drafts in a step (k)."""
     most: Mapping[str | None, MostTokens]
-    """What a step yields at most."""
+    """Most tokens that a step yields."""
 
     def arms(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
         """The fields of each arm of the benchmark's specification."""
@@ -40,7 +40,9 @@ class KnownOfArms:
 def of_arms(
     option: str, given: list[str], arms: Container[str], read: Callable[[str], Value], *, what: str
 ) -> Mapping[str | None, Value]:
-    """`VALUE` (under None: of all arms) and `NAME=VALUE` of an option. ValueError names every one that is neither."""
+    """Reads the values of an option: `VALUE` (key None: for all arms) or `NAME=VALUE`. ValueError names each value that
+    is neither.
+    """
     found: dict[str | None, Value] = {}
     wrong = []
     for entry in given:

@@ -46,7 +46,8 @@ class SentOptions:
         list[str] | None,
         typer.Option(
             metavar="[NAME=]MODEL",
-            help="Served model's name, for all arms or one. Repeatable; default: the only one that a server lists.",
+            help="Name of the served model, for all arms or for one. Repeatable. Default: the only model that "
+            "the server lists.",
         ),
     ] = None
     case: Annotated[
@@ -65,16 +66,16 @@ class SentOptions:
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="Prompts of yours, a case for each category, in any form that `specdecode prompts check FILE` reads. "
+            help="Your own prompts, a case for each category, in any form that `specdecode prompts check FILE` reads. "
             "Repeatable.",
         ),
     ] = None
     endpoint: Annotated[EndpointOption, typer.Option(help="Which API to call.")] = EndpointOption.CHAT
-    input_tokens: Annotated[int, typer.Option(help="Prompt length of line and sonnet cases.")] = 64
-    output_tokens: Annotated[int, typer.Option(help="Longest answer.")] = 600
-    ignore_eos: Annotated[bool, typer.Option(help="Ask for answers of exactly that length.")] = False
-    temperature: Annotated[float, typer.Option(help="Sampling temperature; 0 compares fairly.")] = 0.0
-    seed: Annotated[int, typer.Option(help="Of prompts, arrivals and sampling.")] = 11111
+    input_tokens: Annotated[int, typer.Option(help="Prompt length of the cases line and sonnet, in tokens.")] = 64
+    output_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = 600
+    ignore_eos: Annotated[bool, typer.Option(help="Ask for answers of exactly that many tokens.")] = False
+    temperature: Annotated[float, typer.Option(help="Sampling temperature. 0 makes a fair comparison.")] = 0.0
+    seed: Annotated[int, typer.Option(help="Seed of prompts, arrivals and sampling.")] = 11111
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,29 +84,29 @@ class SendingOptions:
 
     PANEL: ClassVar = "How it is sent"
 
-    requests: Annotated[int, typer.Option(help="Measured requests a case and arm.")] = 16
+    requests: Annotated[int, typer.Option(help="Measured requests for each case and arm.")] = 16
     concurrency: Annotated[
         str,
         typer.Option(
             metavar="N[,N…]",
-            help="Closed loop: requests under way at any time; several, as `1,2,4,8`, give a curve.",
+            help="Closed loop: requests in flight at any time. Several numbers, as `1,2,4,8`, give a curve.",
         ),
     ] = "1"
     rate: Annotated[
         str | None,
         typer.Option(
             metavar="R[,R…]",
-            help="Open loop: requests a second, whatever the server does; several give a curve.",
+            help="Open loop: requests a second, whatever the server does. Several numbers give a curve.",
         ),
     ] = None
     arrivals: Annotated[Arrivals, typer.Option(help="Open loop: spacing of the requests.")] = Arrivals.POISSON
-    duration: Annotated[float | None, typer.Option(help="Seconds of load a case and arm, instead of --requests.")] = (
-        None
-    )
+    duration: Annotated[
+        float | None, typer.Option(help="Seconds of load for each case and arm, instead of --requests.")
+    ] = None
     ramp: Annotated[float, typer.Option(help="Seconds until the full concurrency or rate is reached.")] = 0
-    warmup: Annotated[int, typer.Option(help="Requests before, which are not measured.")] = 1
+    warmup: Annotated[int, typer.Option(help="Requests that are sent first and not measured.")] = 1
     load: Annotated[Load, typer.Option(help="Order in which several arms are loaded.")] = Load.INTERLEAVED
-    timeout: Annotated[float, typer.Option(help="Seconds until a request has failed.")] = 1200
+    timeout: Annotated[float, typer.Option(help="Seconds after which a request counts as failed.")] = 1200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,27 +119,29 @@ class ServerOptions:
         list[str] | None,
         typer.Option(
             metavar="[NAME=]USD",
-            help="What the servers, or one, cost an hour: gives dollars per million output tokens. Repeatable.",
+            help="Dollars that each server (or the one named) costs an hour. It gives dollars per million output "
+            "tokens. Repeatable.",
         ),
     ] = None
     speculative_tokens: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=K",
-            help="An arm's k, where its /metrics does not tell it: to estimate acceptance. Repeatable.",
+            help="An arm's k, if its /metrics does not tell it. It is used to estimate acceptance. Repeatable.",
         ),
     ] = None
     most_tokens_per_step: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=k|k+1",
-            help="What an arm's engine yields in a step at most: k with NxD Inference (vLLM on Neuron up to 0.16), k+1 "
-            "with others (taken where this is not said). Repeatable.",
+            help="Most tokens that an arm's engine yields in a step: k with NxD Inference (vLLM on Neuron up to "
+            "0.16), k+1 "
+            "with other engines (the default). Repeatable.",
         ),
     ] = None
     tokenizer: Annotated[
         str | None,
-        typer.Option(help="Model folder or tokenizer.json, for prompts of exact length."),
+        typer.Option(help="Model folder or tokenizer.json, to make prompts of exact length."),
     ] = None
     accounting: Annotated[
         AccountingOption,
@@ -156,12 +159,16 @@ class ResultOptions:
     slo_tpot_ms: Annotated[float | None, typer.Option(help="Goodput: largest time per output token.")] = None
     slo_e2e_s: Annotated[float | None, typer.Option(help="Goodput: largest end-to-end latency.")] = None
     slo_share: Annotated[float, typer.Option(help="Goodput: share of the requests that must be good.")] = 0.95
-    max_error_rate: Annotated[float, typer.Option(help="Share of failed requests that is still success.")] = 0.1
+    max_error_rate: Annotated[
+        float, typer.Option(help="Largest share of failed requests with which the benchmark still succeeds.")
+    ] = 0.1
     out: Annotated[Path | None, typer.Option(help="Folder for the results; default: results/<run id>.")] = None
     resume: Annotated[
         bool,
-        typer.Option(help="Go on with the benchmark in --out: the same command again."),
+        typer.Option(help="Go on with the benchmark in --out. Give the same command again."),
     ] = False
-    upload: Annotated[str | None, typer.Option(metavar="S3_URI", help="Upload results as they come.")] = None
+    upload: Annotated[
+        str | None, typer.Option(metavar="S3_URI", help="Upload the results to this place while they are written.")
+    ] = None
     publish: Annotated[bool, typer.Option(help="Publish the metrics to CloudWatch.")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json.")] = False

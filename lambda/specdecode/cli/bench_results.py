@@ -1,4 +1,4 @@
-"""What `specdecode bench` makes of the records: the table, the report, LLMPerf's files, CloudWatch's metrics."""
+"""What `specdecode bench` makes from the records: the table, the report, LLMPerf's files, CloudWatch's metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from specdecode.measures.publish import publish as publish_data
 
 
 def deliver(spec: BenchmarkSpec, folder: Path, wanted: ResultOptions) -> None:
-    """Write every figure into the folder, say them, and send them where they are wanted."""
+    """Write all figures into the folder, print them, and upload or publish them as `wanted` says."""
     run = recorded(folder)
     experiment, context = run.experiment, run.context
     levels = measure(experiment=experiment, records=run.records, context=context)

@@ -12,7 +12,7 @@ _Cell = Callable[[ArmCase], str]
 
 
 def figures_table(comparison: Comparison) -> str:
-    """One line an arm and case, with medians over its requests."""
+    """A row for each arm and case, with medians over its requests."""
     header = [title for title, _ in _COLUMNS]
     cases = [case.name for case in comparison.experiment.workload.cases]
     arms = sorted(comparison.arms, key=lambda arm: cases.index(arm.case))

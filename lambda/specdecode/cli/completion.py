@@ -1,6 +1,6 @@
-"""What the shell offers at the tab key: presets, runs that lie here, test cases.
+"""What the shell offers at the tab key: presets, runs in this folder, test cases.
 
-Nothing asks the network, so runs of a bucket are not offered: `specdecode list` shows them.
+No completion uses the network, so runs in the bucket are not offered: `specdecode list` shows them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from specdecode.benchmark.adhoc import case_names
 from specdecode.experiment import preset_names
 
 RESULTS = Path("results")
-"""Where runs' folders are written unless --out says otherwise."""
+"""The folder of runs, unless --out names another."""
 
 
 def experiments(incomplete: str) -> list[str]:
-    """Presets, and YAML files of the folder that is typed."""
+    """Presets, and YAML files in the folder that the user has typed."""
     folder = Path(incomplete).parent if "/" in incomplete else Path()
     files = sorted(str(path) for path in folder.glob("*.yaml")) if folder.is_dir() else []
     return [name for name in (*preset_names(), *files) if name.startswith(incomplete)]
 
 
 def runs(incomplete: str) -> list[str]:
-    """Folders below results/ that hold a report; the last part of what commas or `..` join."""
+    """Folders below results/ that hold a report. After a comma or `..` it completes the last part."""
     cut = max(incomplete.rfind(",") + 1, incomplete.rfind("..") + 2 if ".." in incomplete else 0)
     done, begun = incomplete[:cut], incomplete[cut:]
     found = sorted(str(path.parent) for path in RESULTS.glob("*/report.json"))

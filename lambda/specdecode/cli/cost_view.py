@@ -12,11 +12,11 @@ UNUSED: dict[CapacityType, str] = {
     "odcr": "billed whether the run uses it or not",
     "capacity-block": "paid for already",
 }
-"""What a node that is not on demand costs without the run."""
+"""What a node costs that is not on demand: it is billed with and without the run."""
 
 
 def cost_lines(bill: Bill) -> list[str]:
-    """Expected, at most, and what is billed beside the node."""
+    """The expected cost, the most it can cost, and what is billed beside the node."""
     lines = []
     if bill.node_hours.high:
         hours, node = bill.node_hours, bill.node
@@ -25,7 +25,7 @@ def cost_lines(bill: Bill) -> list[str]:
             more = bill.more_rounds
             low, high, dollars = more.low * 60, more.high * 60, money(more.scaled(bill.price_per_node_hour))
             lines.append(f"rounds    {bill.rounds}; after the first: {low:.0f} to {high:.0f} min, {dollars} of it")
-            lines.append("          arms swap device groups; --set workload.rounds=1 leaves them where they are")
+            lines.append("          arms swap device groups between rounds; --set workload.rounds=1 does without")
         if unused := UNUSED.get(bill.capacity):
             lines.append(f"          {TERMS[bill.capacity]}, {unused}")
         lines += _compile_lines(bill)
@@ -47,7 +47,7 @@ def cost_lines(bill: Bill) -> list[str]:
 
 
 def _compile_lines(bill: Bill) -> list[str]:
-    """What compiling costs on either node, where the engine has both ways and something is missing."""
+    """Cost of compiling on the node and on CPU nodes. Only if the engine can do both and something is missing."""
     found = bill.compiling
     if found is None:
         return []
@@ -71,6 +71,6 @@ def span(part: Range) -> str:
 
 
 def money(part: Range) -> str:
-    """`$39 to $139`; with cents below ten dollars."""
+    """`$39 to $139`, with cents below ten dollars."""
     digits = 0 if part.low >= 10 else 2
     return f"${part.low:,.{digits}f} to ${part.high:,.{digits}f}"

@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 
 def presets(as_json: AsJson = False) -> None:
-    """List the experiments that ship with specdecode, with their question and their shape."""
+    """List the experiments that ship with specdecode, with their question and their arms."""
     found = [load_preset(name) for name in preset_names()]
     if as_json:
         say_json([view.summary(experiment) for experiment in found])
@@ -71,9 +71,9 @@ def presets(as_json: AsJson = False) -> None:
 
 
 def validate(reference: Reference, overrides: Overrides = None, ami: Ami = None, as_json: AsJson = False) -> None:
-    """Check an experiment against the engine, the node and itself, and name every problem at once.
+    """Check an experiment against the engine, the node and its own rules, and print every problem at once.
 
-    Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and its fix).
+    Exit codes: 0 it can run, 2 it cannot (each problem is printed with its rule, its source and what to do).
     """
     with refusing(as_json=as_json):
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=_capacity(ami=ami))
@@ -95,18 +95,25 @@ def plan(
     overrides: Overrides = None,
     ami: Ami = None,
     price: Annotated[
-        float | None, typer.Option(min=0, help="US dollars for an hour of the node; unset, what AWS publishes.")
+        float | None, typer.Option(min=0, help="US dollars for an hour of the node. Default: AWS's published price.")
     ] = None,
     block_start: Annotated[datetime | None, typer.Option(help="Start of your Capacity Block (UTC).")] = None,
     block_end: Annotated[datetime | None, typer.Option(help="End of your Capacity Block (UTC).")] = None,
     longest_run_hours: Annotated[
-        int, typer.Option(min=1, help="The deployment's setting: 12 hours later the backstop ends the node.")
+        int,
+        typer.Option(
+            min=1, help="The deployment's setting longest_run_hours. 12 hours after it the backstop ends the node."
+        ),
     ] = LONGEST_RUN_HOURS,
     nodes: Annotated[
         int | None,
-        typer.Option(min=1, max=names.MOST_NODES, help="Nodes that the deployment can have; unset, not checked."),
+        typer.Option(
+            min=1, max=names.MOST_NODES, help="Nodes that the deployment can have. If unset, it is not checked."
+        ),
     ] = None,
-    bucket: Annotated[str | None, typer.Option(help="Artifact bucket: look what already lies there.")] = None,
+    bucket: Annotated[
+        str | None, typer.Option(help="Artifact bucket: check which models and artifacts it has already.")
+    ] = None,
     region: Region = None,
     profile: Profile = None,
     as_json: AsJson = False,
@@ -141,7 +148,7 @@ def plan(
 def engines(
     name: Annotated[str | None, typer.Argument(help="Show this engine whole.")] = None, as_json: AsJson = False
 ) -> None:
-    """List the container images that can serve, and what each can do; or show one of them whole."""
+    """List the container images that can serve, with what each can do. With a name, show that image whole."""
     with refusing(as_json=as_json):
         found = [load_engine(one) for one in ([name] if name else engine_names())]
     if as_json:
@@ -154,7 +161,7 @@ def engines(
 def schema(
     document: Annotated[Document, typer.Argument(help="Which document.")] = Document.EXPERIMENT,
 ) -> None:
-    """Print the JSON Schema of an experiment (or engine) file, with which editors complete and check it."""
+    """Print the JSON Schema of an experiment (or engine) file. Editors complete and check such a file with it."""
     say_json(experiment_schema() if document is Document.EXPERIMENT else Engine.model_json_schema())
 
 
@@ -182,7 +189,7 @@ def _inventory(experiment: Experiment, bucket: str, *, region: str | None, profi
 
 @contextmanager
 def refusing(*, as_json: bool) -> Iterator[None]:
-    """Turn a refused experiment, or a malformed option, into one message and exit code 2."""
+    """Turn a refused experiment, or an option that cannot be read, into one message and exit code 2."""
     try:
         yield
     except ExperimentError as error:

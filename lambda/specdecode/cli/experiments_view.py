@@ -20,7 +20,7 @@ from specdecode.planning.room import apart
 
 
 class BlockDumper(yaml.CSafeDumper):
-    """Texts of several lines as blocks, so that a container's script can be read; no aliases."""
+    """YAML with texts of several lines as blocks, so that a container's script can be read. It has no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -34,7 +34,7 @@ BlockDumper.add_representer(str, _text)
 
 
 def summary(experiment: Experiment) -> dict[str, Any]:
-    """The shape of an experiment in a few fields."""
+    """An experiment in a few fields."""
     load, serving = experiment.workload, experiment.served_with
     cases = f"{len(load.cases)} case{'s' if len(load.cases) != 1 else ''}"
     asked = sorted({load.requests_of(case) for case in load.cases})
@@ -105,7 +105,7 @@ def plan_tables(plan: Plan, bill: Bill) -> list[Table | str]:
 
 
 def _apart_lines(plan: Plan) -> list[str]:
-    """Arms that are compared with what another wave measured."""
+    """Arms that are compared with an arm of another wave."""
     if not (found := [name for unit in plan.units for name in unit.apart] or apart(plan.experiment, plan.waves)):
         return []
     return [
@@ -115,7 +115,7 @@ def _apart_lines(plan: Plan) -> list[str]:
 
 
 def _part_lines(plan: Plan) -> list[str]:
-    """What each group of cases takes of the node, where there are several."""
+    """How much time on the node each group of cases takes. Empty if there is one group only."""
     if len(plan.parts) < 2:
         return []
     rounds = max((wave.round + 1 for wave in plan.waves), default=plan.experiment.rounds)
@@ -128,7 +128,7 @@ def _part_lines(plan: Plan) -> list[str]:
 
 
 def _level_lines(plan: Plan) -> list[str]:
-    """What each load takes of the node, where there are several."""
+    """How much time on the node each load takes. Empty if there is one load only."""
     if len(plan.levels) < 2:
         return []
 
@@ -143,7 +143,7 @@ def _level_lines(plan: Plan) -> list[str]:
 
 
 def _accepting(plan: Plan, bill: Bill) -> list[str]:
-    """How to start a run that could cost more than a run may without being asked for."""
+    """How to start a run that could cost more than the deployment accepts without a question."""
     if bill.to_accept is None:
         return []
     limit, wanted = f"${bill.accept_above:,.0f}", math.ceil(bill.to_accept)
@@ -151,7 +151,7 @@ def _accepting(plan: Plan, bill: Bill) -> list[str]:
 
 
 def _sweep_lines(plan: Plan) -> list[str]:
-    """What an adaptive sweep adds: how it begins and how far it may go."""
+    """What an adaptive sweep adds to the plan: its first arms, and the most that it may do."""
     if plan.sweep is None:
         return []
     candidates = sum(variant.compare_to is not None for variant in plan.experiment.variants)
@@ -163,7 +163,7 @@ def _sweep_lines(plan: Plan) -> list[str]:
 
 
 def engines_tables(engines: Sequence[Engine]) -> list[Table | str]:
-    """What there is, and below it which of them have an end, with its date and the engine to move to."""
+    """The engines. Below them: which of them have an end date, and the engine to move to."""
     table = Table(title="Engines")
     for column in ("engine", "what it is", "methods", "models", "AMI"):
         table.add_column(column, no_wrap=column == "engine", overflow="fold")
@@ -204,7 +204,7 @@ def engine_tables(engine: Engine) -> list[Table | str]:
 
 
 def _compiling(engine: Engine) -> str:
-    """On which nodes, and who says so."""
+    """On which nodes the engine compiles, with the source."""
     if engine.artifact is None:
         return "nothing"
     can = engine.artifact.on_cpu

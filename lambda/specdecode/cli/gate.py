@@ -1,4 +1,4 @@
-"""`specdecode gate`: a limit that a pipeline goes red for."""
+"""`specdecode gate`: limits that make a CI pipeline fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from specdecode.cli.runs_deployment import Deployment
 
 ENDS = {Decision.PASSED: 0, Decision.FAILED: EXIT_FAILED, Decision.CANNOT_TELL: EXIT_UNDECIDED}
 BETWEEN = re.compile(r"(?<=[^./,])\.\.")
-"""The dots of BEFORE..AFTER; those of a path like ../results have a slash, a comma or nothing before them."""
+"""The dots of BEFORE..AFTER. The dots of a path like ../results come after a slash, a comma or nothing."""
 MOST_SHARE = 0.99
 
 
@@ -51,7 +51,10 @@ class LimitOptions:
         False
     )
     between_runs: Annotated[
-        str, typer.Option(metavar="PERCENT", help="What runs are assumed to vary by until repeats show it.")
+        str,
+        typer.Option(
+            metavar="PERCENT", help="Assumed variation between runs. Repeated runs replace it by what they show."
+        ),
     ] = f"{BETWEEN_RUNS:.1%}"
 
     def thresholds(self) -> Thresholds:
@@ -138,7 +141,9 @@ def gate(
 
 
 def _sides(runs: str) -> tuple[list[str], list[str]]:
-    """Before (none where a single side is given) and after. Ends the command where a side is empty."""
+    """The runs before and the runs after. The first is empty if a single side is given. Ends the command if a side is
+    empty.
+    """
     dots = BETWEEN.search(runs)
     before, after = (runs[: dots.start()], runs[dots.end() :]) if dots else ("", runs)
     sides = [part.strip() for part in before.split(",")] if dots else [], [part.strip() for part in after.split(",")]

@@ -45,23 +45,26 @@ def manifests(
     overrides: Overrides = None,
     complete: Annotated[
         bool,
-        typer.Option("--complete", help="All that a bare cluster with the Neuron DRA driver needs, and what to do."),
+        typer.Option(
+            "--complete",
+            help="Print all that a bare cluster with the Neuron DRA driver needs, with the commands in order.",
+        ),
     ] = False,
     bucket: Annotated[str, typer.Option(help="Artifact bucket.")] = "YOUR-BUCKET",
     region: Annotated[str, typer.Option(help="Region of the bucket.")] = "us-east-2",
-    bundle_uri: Annotated[str, typer.Option(help="Where the specdecode bundle lies.")] = "s3://YOUR-BUCKET/bundle.zip",
+    bundle_uri: Annotated[str, typer.Option(help="Address of the specdecode bundle.")] = "s3://YOUR-BUCKET/bundle.zip",
     bundle_sha256: Annotated[str, typer.Option(help="SHA-256 of the bundle.")] = "0" * 64,
     run_id: Annotated[str, typer.Option(help="Id of the run, in names and labels.")] = "manual",
     as_json: AsJson = False,
 ) -> None:
-    """Print every Kubernetes object of a run, as `kubectl apply -f -` takes it (YAML; a List with --json).
+    """Print every Kubernetes object of a run, for `kubectl apply -f -` (YAML; with --json a List).
 
-    The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: a
-    wave's arms can be served only after its artifacts are compiled. Each Job has a Secret of its name with `YOURS` in
-    it: put keys there that may use the bucket, as credentials.json, in the form of an AWS credential_process.
+    The objects need the namespace, service accounts, claims and volumes of SpecDecodeStack. Apply them in order: the
+    arms of a wave can be served only after their artifacts are compiled. Each Job has a Secret of its name with `YOURS`
+    in it. Put credentials that may use the bucket there, as credentials.json, in the form of an AWS credential_process.
 
-    With --complete a bucket is all that they need: namespace, account and claims are printed too, no S3 driver is
-    needed, and nothing runs until you start it. Comments say what you fill in, and list the commands in their order. An
+    With --complete the objects need only a bucket: namespace, account and claims are printed too, no S3 driver is
+    needed, and nothing runs until you start it. Comments say what you must fill in, and list the commands in order. An
     adaptive sweep then measures all its arms.
     """
     with refusing(as_json=False):

@@ -1,4 +1,4 @@
-"""What a run takes on one node and on several, in lines for a terminal."""
+"""Hours and cost of a run on one node and on several, in lines for a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specdecode.planning import ByNodes, Plan, best_nodes
 
 
 def units_table(plan: Plan) -> Table:
-    """Which node measures what."""
+    """Which node measures which arms."""
     table = Table(title="Units (each on a node of its own, with the baselines of its arms)")
     for column in ("unit", "arms", "waves", "hours"):
         table.add_column(column, overflow="fold")
@@ -22,7 +22,7 @@ def units_table(plan: Plan) -> Table:
 
 
 def nodes_lines(rows: Sequence[ByNodes], capacity: Capacity, *, nodes: int) -> Iterator[Table | str]:
-    """A row for each number of nodes, and which of them to take; nothing where there is but one."""
+    """A row for each number of nodes, and which number to choose. Empty if only one is possible."""
     if len(rows) < 2:
         return
     table = Table(title="Nodes (each measures its share of the arms, and the baselines again)")

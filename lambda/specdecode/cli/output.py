@@ -1,4 +1,6 @@
-"""The one way to the terminal: what any command prints is defused here, so that no text can steer the terminal."""
+"""The only module that prints. It removes control characters from all that a command prints, so that no text can steer
+the terminal.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,22 @@ def complain(text: str) -> None:
 
 
 def say_json(value: Any) -> None:
-    """JSON for scripts, which a terminal can show all the same."""
+    """JSON for scripts. It is safe to show in a terminal, too."""
     typer.echo(json_text(value, indent=1))
 
 
 def say_document(document: str) -> None:
-    """A JSON document that is text already."""
+    """A JSON document that is already text."""
     typer.echo(plain_json(document), nl=False)
 
 
 def say_coloured(text: str) -> None:
-    """Text that carries colours of ours, its parts defused one by one (`analysis.report.render_terminal`)."""
+    """Text with our own colours. Its parts were made safe one by one (`analysis.report.render_terminal`)."""
     typer.echo(text, nl=False)
 
 
 def show(*items: Table | str) -> None:
-    """Tables and texts, without markup: a cell is a cell whatever it says."""
+    """Tables and texts. Markup in them has no effect."""
     console = Console(markup=False, emoji=False, highlight=False)
     for item in items:
         for column in item.columns if isinstance(item, Table) else ():
@@ -50,9 +52,9 @@ def show(*items: Table | str) -> None:
 
 
 def agree(question: str, *, yes: bool, ask: bool, refused: str) -> None:
-    """Go on only where `yes` was given or a person at the terminal says yes; else end the command.
+    """Go on only if `yes` was given or the user agrees; else end the command.
 
-    Exit 2 where nobody can be asked (`ask` is false, or there is no terminal), 1 where somebody says no.
+    Exit status 2 if the user cannot be asked (`ask` is false, or there is no terminal), 1 if the user says no.
     """
     if yes:
         return
@@ -68,11 +70,11 @@ def agree(question: str, *, yes: bool, ask: bool, refused: str) -> None:
 
 
 def is_interactive() -> bool:
-    """Whether a person reads what is printed, and can answer."""
+    """Whether a terminal shows what is printed and can answer."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def stop_with(message: str, code: int) -> typer.Exit:
-    """Print `message` on standard error; raise the result to end the command with `code`."""
+    """Print `message` on standard error. Raise the result to end the command with `code`."""
     complain(message)
     return typer.Exit(code)

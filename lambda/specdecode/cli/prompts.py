@@ -1,4 +1,4 @@
-"""Commands about sets of prompts: see what ships, check a file of your own, put it where runs find it."""
+"""Commands about sets of prompts: see those that ship, check a file of yours, upload it for runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from specdecode.prompts import BadPromptSet, PromptRow, PromptSet, read_set, set
 from specdecode.untrusted import Unreadable, read_file
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Name = Annotated[str | None, typer.Option(help="Name of the set; without it the header's, or the file's.")]
+Name = Annotated[str | None, typer.Option(help="Name of the set. Default: the header's, or the file's.")]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSON Lines, or one JSON array.")]
 FITS = "prompts that cannot fit"
 SHOWN = 5
-"""Prompts that cannot fit which are named."""
+"""Most prompts that cannot fit which are named."""
 
 app = typer.Typer(
     help="Sets of prompts: what ships, and your own. `specdecode prompts COMMAND --help` says more.",
@@ -55,7 +55,7 @@ def show_set(
     found = shipped(name) or _read(Path(name), None)
     rows = [r for r in found.rows if category in (None, r.category) and prompt in (None, r.id)]
     if not rows:
-        raise stop_with(f"{found.name} has none such; its categories: {', '.join(found.categories)}", EXIT_USAGE)
+        raise stop_with(f"{found.name} has no such prompt; its categories: {', '.join(found.categories)}", EXIT_USAGE)
     if as_json:
         say_json([row.model_dump(mode="json", exclude_defaults=True) for row in rows])
     else:
@@ -68,18 +68,20 @@ def check(
     max_model_len: Annotated[
         int | None, typer.Option(min=1, help="Window of the model: name the prompts that cannot fit into it.")
     ] = None,
-    output_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, where a prompt says none.")] = 600,
+    output_tokens: Annotated[
+        int, typer.Option(min=1, help="Longest answer in tokens, for prompts that say none.")
+    ] = 600,
     as_json: AsJson = False,
 ) -> None:
-    """Read a file as a run would, and say what is in it, or everything that is wrong with it, by line.
+    """Read a file as a run would. Print what is in it, or everything that is wrong with it, by line.
 
-    Formats, told apart by their keys: our own ({"id", "category", "turns"}), Spec-Bench's question.jsonl,
+    Formats are told apart by their keys: our own ({"id", "category", "turns"}), Spec-Bench's question.jsonl,
     SPEED-Bench's prepared files as JSON Lines, ShareGPT conversations, vLLM's custom data set ({"prompt",
-    "output_tokens"}) and OpenAI's {"messages"}. One bad line refuses the file: nothing is half loaded.
+    "output_tokens"}) and OpenAI's {"messages"}. One bad line refuses the whole file.
 
         specdecode prompts check tickets.jsonl --max-model-len 4096
 
-    With --max-model-len, tokens are counted by a lower bound, one for each word. A run asks the same before it
+    With --max-model-len, tokens are counted by a lower bound, one for each word. A run checks the same before it
     creates anything, and sends each server the longest prompt once before it measures.
 
     Exit codes: 0 it can be measured, 2 it cannot.
@@ -104,7 +106,7 @@ def check(
 def add(
     file: File,
     name: Name = None,
-    bucket: Annotated[str | None, typer.Option(help="Artifact bucket; without it the deployed stack's.")] = None,
+    bucket: Annotated[str | None, typer.Option(help="Artifact bucket. Default: the deployed stack's.")] = None,
     stack: Stack = STACK,
     region: Region = None,
     profile: Profile = None,
@@ -112,8 +114,8 @@ def add(
 ) -> None:
     """Put a file of prompts into the artifact bucket, under the hash of its bytes. No deployment is needed.
 
-    The file is checked first (`specdecode prompts check`). What is printed goes into an experiment as it is; the hash
-    makes sure that these prompts and no others are measured. Adding it twice stores it once.
+    The file is checked first (`specdecode prompts check`). Copy what is printed into an experiment: its hash makes sure
+    that these prompts and no others are measured. A file that is added twice is stored once.
 
         specdecode prompts add tickets.jsonl
 
@@ -137,7 +139,7 @@ def _beyond(found: PromptSet, room: int, output_tokens: int) -> list[tuple[Promp
 
 
 def _read(path: Path, name: str | None) -> PromptSet:
-    """The set in a file; ends the command where it is none, or holds a credential."""
+    """The set in a file. Ends the command if the file holds no set, or holds a credential."""
     try:
         found = read_set(read_file(path), name=set_name(path.stem))
         if name is not None:

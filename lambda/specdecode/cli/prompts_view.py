@@ -21,7 +21,7 @@ def entry(found: PromptSet) -> dict[str, Any]:
 
 
 def summary(found: PromptSet) -> dict[str, Any]:
-    """What is known of a set, for scripts."""
+    """The facts about a set, for scripts."""
     return {
         "name": found.name,
         "version": found.version,
@@ -60,7 +60,7 @@ def categories_table(found: PromptSet) -> Table:
 
 
 def lines(found: PromptSet) -> list[str]:
-    passed = f"Passed over: {found.skipped} of the conversations, as nobody asks anything, or a question is empty"
+    passed = f"Passed over: {found.skipped} of the conversations, because they have no question or an empty one"
     skipped = [passed] if found.skipped else []
     labels = [f"Category {name}: {label or 'none stated'} in the file" for name, label in found.labels]
     if repeats := sum(len(own) - len({row.asks for row in own}) for own in map(found.of, found.categories)):
@@ -74,7 +74,7 @@ def lines(found: PromptSet) -> list[str]:
 
 
 def _fewest(found: PromptSet) -> int:
-    """Requests of the smallest category: so many of each can be measured without repeating one."""
+    """Requests of the smallest category: this many of each category can be measured without a repeat."""
     return min(sum(len(row.turns) for row in found.of(category)) for category in found.categories)
 
 

@@ -67,7 +67,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="A run id, a run's folder or a report.json; the newest run.",
+            help="A run id, a run's folder or a report.json. Default: the newest run.",
             autocompletion=completion.runs,
         ),
     ] = None,
@@ -83,9 +83,10 @@ def report(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the answer of a run: does speculative decoding pay, for which prompts, by how much, how sure is that.
+    """Show the answer of a run: whether speculative decoding pays, for which prompts, by how much, and how sure that
+    is.
 
-    A folder with raw/*.jsonl and experiment.yaml but no report.json is compared anew.
+    A folder with raw/*.jsonl and experiment.yaml but no report.json is compared again.
     """
     if schema:
         say_json(json_schema())
@@ -114,10 +115,10 @@ def compare_runs(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed between runs, or what repeated runs say together, with intervals over runs.
+    """Show what changed between runs, or what repeated runs show together, with intervals over runs.
 
-    Runs of the same question are taken together: two versions with three runs each give a change with its interval. One
-    run a side cannot tell a change from what varies between runs anyway.
+    Runs of the same question are taken together: two versions with three runs each give a change with its interval.
+    With one run a side, a change cannot be told from the usual variation between runs.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if len(runs) < 2:
@@ -141,7 +142,9 @@ def advise(
             autocompletion=completion.experiments_or_runs,
         ),
     ],
-    also: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="Further runs to learn from.")] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--run", metavar="RUN", help="Another run to learn from. Repeatable.")
+    ] = None,
     group: Annotated[Group, typer.Option(help="Prompts that the recommendation is for.")] = Group.ALL,
     at_once: Annotated[
         int,
@@ -149,7 +152,9 @@ def advise(
     ] = 1,
     in_flight: Annotated[
         list[str] | None,
-        typer.Option("--in-flight", metavar="ARM", help="An arm that another run is at: it is not proposed."),
+        typer.Option(
+            "--in-flight", metavar="ARM", help="An arm that another run measures now. It is not proposed. Repeatable."
+        ),
     ] = None,
     stack: Stack = STACK,
     region: Region = None,
@@ -158,7 +163,7 @@ def advise(
 ) -> None:
     """Say which draft and number of speculative tokens to compile next, or to stop, and what the rest can gain.
 
-    Of runs at several loads: the best measured k at each, and the compile that is worth most on average over them.
+    For runs at several loads: the best measured k at each load, and the compile that gains most on average over them.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     measured = [find(run, deployment=deployment) for run in also or ()]
@@ -180,7 +185,7 @@ def advise(
 
 
 def _check_advisable(experiment: Experiment, measured: list[Comparison], in_flight: list[str]) -> None:
-    """Ends the command if there is nothing to advise on, the runs measured something else, or an arm is unknown."""
+    """End the command if there is nothing to advise on, the runs measured something else, or an arm is unknown."""
     speculative = [variant.name for variant in experiment.variants if variant.speculation]
     if not speculative:
         raise stop_with(f"{experiment.name} has no arm with speculation: nothing to advise on", EXIT_USAGE)

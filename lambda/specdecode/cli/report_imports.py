@@ -41,12 +41,12 @@ def import_results(
     out: Annotated[Path | None, typer.Option(help="Write the page, Markdown, CSV and JSON into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Make the same report from results of another tool, corrected, and say what that tool's own figures mean.
+    """Make the same report from results of another tool, corrected, and explain that tool's own figures.
 
     It reads LLMPerf (token_benchmark_ray.py: *_summary.json), `vllm bench serve --save-result --save-detailed`, a
     combination's folder of `vllm bench sweep serve`, AIPerf (its artifact folder) and GuideLLM (its JSON).
 
-    Exit codes: 0 compared, 2 the files are of no such tool, or lack what is needed.
+    Exit codes: 0 compared, 2 the files are of no such tool, or lack something that is needed.
     """
     problems: list[str] = []
     described = _described(about or [], problems)

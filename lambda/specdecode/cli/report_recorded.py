@@ -1,4 +1,4 @@
-"""A folder with raw records and no report: what was measured there, read back."""
+"""Reads a folder with raw records and no report."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from specdecode.untrusted import Unreadable, read_file
 
 REPORT = "report.json"
 BENCHMARK = "benchmark.json"
-"""What `specdecode bench` was told, in its results folder."""
+"""What `specdecode bench` was told, from its results folder."""
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """What a folder with raw records holds."""
+    """The content of a folder with raw records."""
 
     experiment: Experiment
     context: RunContext
@@ -41,7 +41,7 @@ class Recorded:
 
 
 def compared_anew(path: Path, price: float | None = None) -> Comparison:
-    """The comparison of the raw records in a folder; ends the command with 2 if it holds none."""
+    """The comparison of the raw records in a folder. Ends the command with 2 if it holds none."""
     found = recorded(path, price)
     return compare(
         experiment=found.experiment, records=found.records, context=found.context, sets=sets_of(found.experiment, path)
@@ -49,7 +49,7 @@ def compared_anew(path: Path, price: float | None = None) -> Comparison:
 
 
 def sets_of(experiment: Experiment, path: Path) -> dict[str, PromptSet]:
-    """The sets that lie in a run's folder, or where `bench` found them; those that cannot be read are left out."""
+    """The sets of prompts in a run's folder, or where `bench` found them. Unreadable ones are left out."""
     found = {}
     for case in experiment.workload.cases:
         if case.prompts is not None and case.prompts.key not in found:
@@ -60,7 +60,7 @@ def sets_of(experiment: Experiment, path: Path) -> dict[str, PromptSet]:
 
 
 def recorded(path: Path, price: float | None = None) -> Recorded:
-    """The raw records in a folder and what lies around them; ends the command with 2 if it holds none."""
+    """The raw records in a folder, with the files beside them. Ends the command with 2 if it holds none."""
     raw = sorted((path / "raw").rglob("*.jsonl"))
     servers = _servers(path)
     experiment = _experiment(path, servers) if raw else None
@@ -81,7 +81,7 @@ def recorded(path: Path, price: float | None = None) -> Recorded:
 
 
 def _context(path: Path, records: list[RequestRecord], *, price: float | None, servers: Servers) -> RunContext:
-    """What the folder tells of the run around its records."""
+    """The run's context, from the files beside its records."""
     starts = [record.started_at for record in records]
     return RunContext(
         run_id=records[0].run_id,
@@ -99,7 +99,7 @@ def _context(path: Path, records: list[RequestRecord], *, price: float | None, s
 
 
 def _servers(path: Path) -> Servers:
-    """The folder's servers.json; empty where a benchmark was stopped before it wrote one, or where it is damaged."""
+    """The folder's servers.json. Empty if a benchmark stopped before it wrote the file, or if the file is damaged."""
     file = path / SERVERS
     try:
         return Servers.model_validate_json(read_file(file)) if file.exists() else Servers(run_id="")
@@ -109,7 +109,7 @@ def _servers(path: Path) -> Servers:
 
 
 def _experiment(path: Path, servers: Servers) -> Experiment | None:
-    """What was measured: experiment.yaml of a run, else benchmark.json of `specdecode bench`."""
+    """What was measured: experiment.yaml of a run, or benchmark.json of `specdecode bench`."""
     try:
         if (path / "experiment.yaml").exists():
             return load_file(path / "experiment.yaml")
@@ -148,7 +148,7 @@ def experiment_of(spec: BenchmarkSpec, servers: Servers) -> Experiment:
 
 
 def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
-    """The model's name in the form of an id: servers may call theirs by a path."""
+    """The model's name in the form of an id. Servers may name their model by a path."""
     known = servers.arms.get(arm.variant)
     name = arm.model or spec.model or (known.model if known else "") or UNKNOWN
     parts = [re.sub(r"[^A-Za-z0-9_.-]", "-", part).strip("-._") for part in name.split("/")]
@@ -156,7 +156,9 @@ def _model(arm: BenchmarkArm, spec: BenchmarkSpec, servers: Servers) -> str:
 
 
 def _k(arm: BenchmarkArm, servers: Servers) -> int | None:
-    """Tokens that the arm drafts a step: as it was told, else as its server counts (one counter for each position)."""
+    """Tokens that the arm drafts in a step: as the user said, else as its server counts (one counter for each
+    position).
+    """
     if arm.num_speculative_tokens is not None or arm.most_tokens_per_step is MostTokens.K:  # whose counters say nothing
         return arm.num_speculative_tokens
     own = [item for item in servers.counters if item.variant == arm.variant and item.trusted and item.drafts]

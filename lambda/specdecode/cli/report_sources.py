@@ -1,4 +1,4 @@
-"""Where the report commands find a comparison: a run's folder, a report.json, or a run id in the bucket."""
+"""Finds the comparison for the report commands: in a run's folder, a report.json, or the bucket by a run id."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from specdecode.cli.runs_deployment import Deployment
 
 
 def find(run: str | None, *, deployment: Deployment, price: float | None = None) -> Comparison:
-    """The comparison of `run`; without it, of the newest run. Ends the command with a message if there is none.
+    """The comparison of `run`, or of the newest run if `run` is None. Ends the command with a message if there is none.
 
-    A folder with raw files and experiment.yaml but without report.json is compared anew (`price`: $ per node-hour).
+    A folder with raw files and experiment.yaml but without report.json is compared again (`price`: $ per node-hour).
     """
     if run is None:
         return _of_bucket(deployment.execution(None).run_id, deployment)
@@ -27,7 +27,7 @@ def find(run: str | None, *, deployment: Deployment, price: float | None = None)
 
 
 def find_each(runs: Sequence[str], *, deployment: Deployment, price: float | None = None) -> list[Comparison]:
-    """As `find`, of several; those that are neither here nor to be looked for are named in one message."""
+    """As `find`, for several runs. One message names all that were not found."""
     not_here = [run for run in runs if not Path(run).exists()]
     if paths := [run for run in not_here if "/" in run or run.endswith(".json")]:
         raise stop_with(f"{', '.join(paths)}: no such file or folder", EXIT_USAGE)
@@ -69,7 +69,7 @@ def find_all(*, folder: Path | None, deployment: Deployment) -> list[Comparison]
 
 
 def parse(data: bytes, *, origin: str) -> Comparison:
-    """A report.json; ends the command with 2 if `data` is no report."""
+    """The comparison in a report.json. Ends the command with 2 if `data` is no report."""
     try:
         return Comparison.model_validate_json(data)
     except ValidationError as error:

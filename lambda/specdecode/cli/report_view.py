@@ -27,12 +27,12 @@ SHOWN = 8
 
 
 def terminal_width() -> int:
-    """Columns of the terminal; enough for the widest table where there is none."""
+    """Columns of the terminal. Without a terminal: enough for the widest table."""
     return shutil.get_terminal_size((132, 40)).columns
 
 
 def difference_text(found: RunDifference | Repeated) -> str:
-    """A table of the figures over runs, or of the changes and then what else differs."""
+    """A table of the figures over runs, or of the changes and of what else differs."""
     if isinstance(found, Repeated):
         rows = [("arm/prompts", f"over {len(found.runs)} runs (95% CI)", "verdicts of the runs")]
         rows += [(line(name), compact(item.speedup), _verdicts(item)) for name, item in found.cases.items()]
@@ -58,7 +58,7 @@ def _change_text(found: RunDifference) -> str:
     parts = [_table(rows)] if found.cases else ["No arm and case is in both.\n"]
     if found.incomparable:
         listed = "".join(f"  {line(item)}\n" for item in found.incomparable)
-        parts.append(f"These speed-ups are of different things and are not compared:\n{listed}")
+        parts.append(f"These speed-ups measure different things and are not compared:\n{listed}")
     elif min(len(found.before), len(found.after)) < 2:
         parts.append(
             "One run a side cannot tell a change from what varies between runs: repeat both, and give all runs to "
@@ -66,7 +66,7 @@ def _change_text(found: RunDifference) -> str:
         )
     if found.other_objective:
         listed = "".join(f"  {line(item)}\n" for item in found.other_objective)
-        parts.append(f"What the arms carry is at different objectives and is not compared:\n{listed}")
+        parts.append(f"These largest loads have different objectives and are not compared:\n{listed}")
     parts += _carried(found.carried)
     parts += [f"only in {before}: {', '.join(map(line, found.only_before))}\n"] if found.only_before else []
     parts += [f"only in {after}: {', '.join(map(line, found.only_after))}\n"] if found.only_after else []
@@ -113,7 +113,7 @@ def trend_text(points: Sequence[TrendPoint]) -> str:
 
 
 def _over_runs(points: Sequence[TrendPoint]) -> str:
-    """The newest run's figures over it and all earlier runs of the same question."""
+    """The newest run's figures, over it and all earlier runs of the same question."""
     last = points[-1]
     rows = [("arm/prompts", "runs", f"over runs like {line(last.run_id)} (95% CI)")]
     rows += [(line(name), str(found.n), compact(found)) for name, found in last.over_runs.items()]
@@ -121,7 +121,7 @@ def _over_runs(points: Sequence[TrendPoint]) -> str:
 
 
 def advice_document(found: LoadsAdvice, experiment: Experiment, batch: Sequence[Belief] = ()) -> dict[str, Any]:
-    """The advice as plain data, with the experiment's own names of the arms; `batch`: what to compile at once."""
+    """The advice as plain data, with the experiment's own names of the arms. `batch`: arms to compile at once."""
     advice = found.together
     return {
         "reason": advice.reason,

@@ -22,7 +22,7 @@ from specdecode.cli.runs_view import TERMINAL, below_their_runs, lines, new_run_
 from specdecode.names import DEFAULT_PRESET
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id; the newest run without it.")]
+RunId = Annotated[str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the newest run.")]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow steps, pods, time and money until it ends.")]
 Interval = Annotated[float, typer.Option(min=0.2, help="Seconds between two looks with --watch.")]
 
@@ -63,13 +63,12 @@ def run(
 ) -> None:
     """Start a run: compile, serve, benchmark and report, then give the node back.
 
-    Refuses what cannot work. Shows what the run would cost, and at most, and asks before it starts anything; without a
-    terminal, or with --json, it needs --yes. A run that could cost more than the deployment's accept_cost_above_usd
-    needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
+    It refuses a run that cannot work. It shows the expected and the highest cost, and asks before it starts anything.
+    Without a terminal, or with --json, it needs --yes. A run that could cost more than the deployment's
+    accept_cost_above_usd needs --accept-cost. With --watch the exit code is the run's: 0 if it succeeded, 1 if not.
 
-    First it checks, in a second or two, what would make the run fail: whether anybody is told of a node that stays, the
-    reservation and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks
-    the rest.
+    First it checks, in a second or two, what would make the run fail: whether somebody gets the alerts, the reservation
+    and its window, models that must be uploaded and the token of gated ones. `specdecode preflight` checks the rest.
     """
     asked = None if resume else starting.wanted_run(experiment, overrides or [])
     deployment = Deployment(stack=stack, region=region, profile=profile)
@@ -99,9 +98,9 @@ def status(
 ) -> None:
     """Show a run: step, pods, elapsed time, what the node has cost so far, result or cause.
 
-    With --watch it follows the run as `run --watch` does, and the exit code is the run's.
-    With --json, `pods` are those of a run that goes on, each with what is wrong with it; null if they cannot be looked
-    at now, and none after the end.
+    With --watch it follows the run as `run --watch` does, and the exit code is the run's. With --json, `pods` are the
+    pods of a run that goes on, each with its problem. `pods` is null if they cannot be read now, and empty after the
+    end.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if watch:
@@ -122,7 +121,7 @@ def status(
 
 def stop(
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="The run's id; without it, the one that holds a node.")
+        str | None, typer.Argument(metavar="RUN", help="The run's id. Default: the run that holds a node.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop it without asking, though no RUN is given.")] = False,
     stack: Stack = STACK,
@@ -132,9 +131,9 @@ def stop(
     """Stop a run, delete its workloads and give the node back. Waits until that is done. A run on several nodes is
     stopped with all its units.
 
-    Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It says whose run
-    that is, and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If
-    several runs hold a node each, it names them and stops none.
+    Without RUN it stops the run that holds the node; if no run holds one, the newest that goes on. It shows that run
+    and asks; without a terminal it needs --yes. If no run goes on, it gives the node back all the same. If several runs
+    hold a node each, it names them and stops none.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     wanted = run_id or runs_release.whose_turn(deployment)
@@ -193,7 +192,7 @@ def diagnose(
 
 
 def _follow(deployment: Deployment, run_id: str, *, interval: float, as_json: bool) -> None:
-    """Follow the run to its end; the command ends as the run does."""
+    """Follow the run to its end. The command's exit code is the run's."""
     try:
         shown = watching.watch(deployment, run_id, interval=interval, quiet=as_json)
     except KeyboardInterrupt:

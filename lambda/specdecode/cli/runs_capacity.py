@@ -27,9 +27,9 @@ def capacity(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who holds which node since when, who waits, and which nodes run; with --release, free one.
+    """Show which run holds which node since when, which runs wait, and which nodes run. With --release, free one.
 
-    Where several runs hold a node each, --release names them and stops none: `specdecode stop RUN` does.
+    If several runs hold a node each, --release names them and stops none: use `specdecode stop RUN`.
     """
     deployment = Deployment(stack=stack, region=region, profile=profile)
     if release:
@@ -60,5 +60,5 @@ def capacity(
 
 
 def _where(pool: str, slots: tuple[str, ...]) -> str:
-    """Which node is held or waited for, where a deployment has more than one of each kind."""
+    """The name of the node's pool, if a deployment has more than one node of a kind; else nothing."""
     return f" ({pool})" if len(slots) > len(names.held_pools(1)) else ""

@@ -23,13 +23,15 @@ from specdecode.runs.store import Store
 from specdecode.runs.view import ClusterView, PodView
 
 LONGEST_FUNCTION_S = 200
-"""The watchdog may take three minutes; boto3 by itself would give up after one, and ask again."""
+"""Seconds to wait for a function. The watchdog may take three minutes; boto3's default gives up after one, and asks
+again.
+"""
 MAX_INPUT_BYTES = 256 * 1024
-"""Of a StartExecution's input, in UTF-8."""
+"""Most bytes of a StartExecution's input, in UTF-8."""
 
 
 class FunctionFailed(Exception):
-    """A function of the stack ended with an error; the message has it."""
+    """A function of the stack failed. The message has its error."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Execution:
 
 
 class Deployment:
-    """The stack's outputs, and what the commands do with them."""
+    """The stack's outputs, and the calls that commands make with them."""
 
     def __init__(
         self, *, stack: str = STACK, region: str | None = None, profile: str | None = None, session: Any = None
@@ -57,7 +59,7 @@ class Deployment:
 
     @cached_property
     def session(self) -> Any:
-        """Made when first asked for: a report from a folder needs no region."""
+        """The session is made at its first use: a report from a folder needs no region."""
         return self._open()
 
     def client(self, service: str) -> Any:
@@ -65,7 +67,7 @@ class Deployment:
 
     @cached_property
     def found_outputs(self) -> dict[str, str] | None:
-        """Outputs of the stack; None if there is no such stack. Raises ClientError and BotoCoreError."""
+        """Outputs of the stack. None if there is no such stack. Raises ClientError and BotoCoreError."""
         try:
             found = self.client("cloudformation").describe_stacks(StackName=self.stack)["Stacks"][0]
         except ClientError as error:
@@ -76,7 +78,7 @@ class Deployment:
 
     @cached_property
     def outputs(self) -> dict[str, str]:
-        """Outputs of the stack; ends the command with 3 if there is none, or nobody may look."""
+        """Outputs of the stack. Ends the command with 3 if there is none, or it may not be read."""
         try:
             found = self.found_outputs
         except ClientError as error:
@@ -96,11 +98,11 @@ class Deployment:
 
     @cached_property
     def capacity(self) -> Capacity:
-        """On what terms this deployment gets its node."""
+        """How this deployment gets its node, and at what price."""
         return Capacity.model_validate_json(self.outputs.get("Capacity", "{}"))
 
     def caller(self) -> str | None:
-        """Who the credentials are: an ARN with role and session. None where AWS does not say."""
+        """The caller: an ARN with role and session. None if AWS does not say."""
         try:
             return str(self.client("sts").get_caller_identity()["Arn"])
         except (ClientError, BotoCoreError):
@@ -115,7 +117,7 @@ class Deployment:
         return self.outputs["StateMachineArn"]
 
     def start(self, run_id: str, request: dict[str, Any]) -> str:
-        """Start an execution called `run_id`; returns its ARN. Ends the command with 2 if the request is too large."""
+        """Start an execution called `run_id`. Returns its ARN. Ends the command with 2 if the request is too large."""
         text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
         if (size := len(text.encode())) > MAX_INPUT_BYTES:
             raise stop_with(
@@ -128,7 +130,7 @@ class Deployment:
         return str(answer["executionArn"])
 
     def executions(self, *, limit: int, status: str | None = None) -> Iterator[Execution]:
-        """The newest first; with `status` those that have it."""
+        """Executions, the newest first. With `status` only those in that state."""
         pages = self._states.get_paginator("list_executions").paginate(
             stateMachineArn=self.machine,
             PaginationConfig={"MaxItems": limit, "PageSize": min(limit, 100)},
@@ -146,7 +148,7 @@ class Deployment:
                 )
 
     def execution(self, run_id: str | None) -> Execution:
-        """The run's execution, or the newest one; ends the command with 2 if there is none."""
+        """The run's execution, or the newest one. Ends the command with 2 if there is none."""
         if run_id is None:
             newest = next(self.executions(limit=1), None)
             if newest is None:
@@ -158,7 +160,7 @@ class Deployment:
         return found
 
     def find(self, run_id: str) -> Execution | None:
-        """The run's execution; None where Step Functions knows none (it forgets after 90 days, the bucket does not)."""
+        """The run's execution. None if Step Functions does not know it: it forgets runs after 90 days."""
         arn = f"{self.machine.replace(':stateMachine:', ':execution:')}:{run_id}"
         try:
             found = self._states.describe_execution(executionArn=arn)
@@ -205,7 +207,7 @@ class Deployment:
         return ClusterView.model_validate(self._must_invoke(self.outputs["InspectFunction"]))
 
     def pods(self, *run_ids: str) -> tuple[PodView, ...] | None:
-        """The runs' pods now; None where they cannot be had, which hides nothing else of the run."""
+        """The runs' pods now. None if they cannot be read; the rest of the run is shown all the same."""
         try:
             seen = ClusterView.model_validate(self._invoke(self.outputs["InspectFunction"]))
         except FunctionFailed:
@@ -214,11 +216,11 @@ class Deployment:
         return tuple(pod for pod in seen.pods if pod.run in labels)
 
     def reconcile(self) -> dict[str, Any]:
-        """Run the watchdog once and wait for it; what it found and did. Raises FunctionFailed."""
+        """Run the watchdog once and wait for it. Returns what it found and did. Raises FunctionFailed."""
         return self._invoke(self.outputs["WatchdogFunction"])
 
     def _must_invoke(self, function: str) -> dict[str, Any]:
-        """The function's answer; ends the command with 3 if it fails."""
+        """The function's answer. Ends the command with 3 if it fails."""
         try:
             return self._invoke(function)
         except FunctionFailed as error:

@@ -1,4 +1,4 @@
-"""Giving the node back from the command line: the watchdog is run, which needs nothing of what the bucket holds."""
+"""Gives the node back from the command line. It runs the watchdog, which works without the bucket's documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ BY_HAND = "docs/operations.md#a-node-that-stays"
 
 
 def whose_turn(deployment: Deployment) -> str | None:
-    """The run that holds a node; if no run holds one, the newest that goes on. If none goes on it says so: None.
+    """The run that holds a node. If no run holds one, the newest that goes on. If none goes on it says so and returns
+    None.
 
     Ends the command with 2 if several runs hold one, so that no run is stopped by mistake.
     """
@@ -39,7 +40,7 @@ def whose_turn(deployment: Deployment) -> str | None:
 def free(deployment: Deployment) -> None:
     """Take the node from the run that holds one. First, replicas and workloads are brought to what the lease says.
 
-    Ends the command with 2 where several runs hold one.
+    Ends the command with 2 if several runs hold one.
     """
     done = _reconcile(deployment)
     holder = _only_holder(deployment.cluster())
@@ -52,8 +53,9 @@ def free(deployment: Deployment) -> None:
 
 
 def stop_run(deployment: Deployment, run_id: str, found: Execution | None) -> list[str]:
-    """Stop the run, where its execution `found` goes on, and then its units; their ids. The run first: it would start
-    others in their stead.
+    """Stop the run, if its execution `found` goes on, and then its units. Returns the units' ids.
+
+    The run is stopped first: else it would start other units.
     """
     units = {unit.run_id for unit in deployment.units(run_id)}
     if found is not None and found.status not in TERMINAL:
@@ -75,8 +77,8 @@ def bring_to_zero(deployment: Deployment) -> None:
 
 
 def _only_holder(seen: ClusterView) -> str | None:
-    """The run that holds a node, or several by its units, or None; ends the command with 2, naming them, where there
-    are several runs.
+    """The run that holds a node, itself or by its units. None if no run does. Ends the command with 2 and their names
+    if several do.
     """
     held = [claim.run_id for claim in seen.lease.holders]
     holders = list(dict.fromkeys(names.parent_of(run_id) or run_id for run_id in held))
@@ -88,24 +90,24 @@ def _only_holder(seen: ClusterView) -> str | None:
 
 
 def _going(deployment: Deployment) -> list[str]:
-    """Ids of the runs that go on, the newest first; without the units of others of them."""
+    """Ids of the runs that go on, the newest first, without units of runs in that list."""
     going = [run.run_id for run in deployment.executions(limit=100) if run.status not in TERMINAL]
     return [run_id for run_id in going if names.parent_of(run_id) not in going]
 
 
 def _say_done(deployment: Deployment, done: dict[str, Any]) -> None:
-    """What the watchdog did; ends the command with 1 if it could not know how many nodes there should be."""
+    """What the watchdog did. Ends the command with 1 if it could not know how many nodes there should be."""
     _tell(done)
     if done["replicas"] is None:
         stops = "".join(f"\n  specdecode stop {run_id}" for run_id in _going(deployment))
         raise stop_with(
-            f"nobody can say who holds a node while the lease cannot be read. Stop each run that goes on:{stops}",
+            f"the lease cannot be read, so it is not known which run holds a node. Stop each run that goes on:{stops}",
             EXIT_FAILED,
         )
 
 
 def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
-    """Run the watchdog until nothing stands for the run, or its `units`, any more."""
+    """Run the watchdog until nothing of the run, or of its `units`, is left."""
     done: dict[str, Any] = {}
     for _ in range(ATTEMPTS):
         done = _reconcile(deployment)
@@ -120,7 +122,7 @@ def give_back(deployment: Deployment, run_id: str, *units: str) -> None:
 
 
 def _stands(run_id: str, units: Sequence[str], seen: ClusterView) -> bool:
-    """Whether the run, or a unit of it, holds, waits, or has pods."""
+    """Whether the run, or a unit of it, holds a node, waits for one, or has pods."""
     claims = {claim.run_id for claim in (*seen.lease.claims, *seen.turns.claims)}
     labels = {names.run_label(each) for each in (run_id, *units)}
     return any(run_id in (each, names.parent_of(each)) for each in claims) or any(
@@ -129,7 +131,7 @@ def _stands(run_id: str, units: Sequence[str], seen: ClusterView) -> bool:
 
 
 def _reconcile(deployment: Deployment) -> dict[str, Any]:
-    """What the watchdog found and did; ends the command with 3 and what to do if it fails."""
+    """What the watchdog found and did. If it fails, ends the command with 3 and says what to do."""
     try:
         return deployment.reconcile()
     except FunctionFailed as failure:

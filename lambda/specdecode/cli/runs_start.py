@@ -1,4 +1,4 @@
-"""What a run is started with: its request, what it would cost, and that somebody wants it at that price."""
+"""Starts a run: its request, what it would cost, and the user's consent."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from specdecode.runs.state import StateDamaged
 
 @dataclass(frozen=True)
 class Wanted:
-    """A run that somebody asks for."""
+    """A run that the user asks for."""
 
     name: str
-    """Its id begins with it."""
+    """The run's id begins with this name."""
     request: dict[str, Any]
-    """The execution's input, but who accepts what."""
+    """The execution's input, without who started it and the accepted cost."""
     experiment: AnyExperiment
 
 
 def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
-    """The run of a preset or file, refused here if it cannot work."""
+    """The run of a preset or file. Ends the command if it cannot work."""
     try:
         settings = parse_overrides(overrides)
         if experiment in preset_names():
@@ -58,7 +58,7 @@ def wanted_run(experiment: str, overrides: list[str]) -> Wanted:
 
 
 def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
-    """The run that resumes another, refused here if there is none, or if it still goes on."""
+    """The run that resumes another. Ends the command if there is no such run, or if it still goes on."""
     text = deployment.store.read(s3_keys.run_key(run_id, "experiment.yaml"))
     try:
         state = deployment.state(run_id)
@@ -78,10 +78,10 @@ def resumed_run(deployment: Deployment, run_id: str) -> Wanted:
 
 
 def estimate(deployment: Deployment, experiment: AnyExperiment) -> tuple[Plan, Bill]:
-    """The plan with what lies in the bucket now, and its bill on this deployment's terms. Ends the command with 2 where
-    the deployment cannot run it.
+    """The plan for what the bucket has now, and its bill at this deployment's prices.
 
-    Where the bucket may not be read, everything counts as missing.
+    Ends the command with 2 if the deployment cannot run it. If the bucket may not be read, everything counts as
+    missing.
     """
     engine, capacity = load_engine(experiment.images_of), deployment.capacity
     try:
@@ -100,9 +100,9 @@ def estimate(deployment: Deployment, experiment: AnyExperiment) -> tuple[Plan, B
 
 
 def consent(wanted: Wanted, plan: Plan, bill: Bill, *, accepted: float | None, yes: bool, as_json: bool) -> None:
-    """Show what the run would cost and have somebody agree; ends the command where nobody does.
+    """Show what the run would cost and ask the user. Ends the command if the user does not agree.
 
-    `accepted`: dollars that somebody has accepted with --accept-cost.
+    `accepted`: dollars of --accept-cost.
     """
     if not as_json:
         say("\n".join([_what(wanted, plan), *cost_lines(bill), *(f"warning   {text}" for text in plan.warnings)]))

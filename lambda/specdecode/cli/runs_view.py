@@ -1,4 +1,4 @@
-"""What a run looks like from outside: pure functions from history, state and plan to a few lines."""
+"""A run in a few lines: pure functions of history, state and plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specdecode.runs.state import RunState
 from specdecode.runs.view import PodView
 
 TERMINAL = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
-"""How Step Functions calls the ends of an execution."""
+"""Step Functions' names for the ends of an execution."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class RunView:
     cause: str | None
     result: dict[str, Any] | None
     fallback: str | None = None
-    """Artifacts that the node compiles, or compiled, in place of CPU nodes; None if it compiled none."""
+    """Number of artifacts that the node compiles, or compiled, instead of CPU nodes. None if there are none."""
     capacity: CapacityType = "on-demand"
-    """On what terms the deployment gets its node now."""
+    """How the deployment gets its node now."""
     started_by: str | None = None
-    """ARN that the command line wrote into the run's request; None for one that was started in the console."""
+    """ARN that the command line wrote into the run's request. None for a run that was started in the console."""
     units: tuple[RunView, ...] = ()
-    """Of a run on several nodes: those that have begun. Time and money of nodes are theirs together."""
+    """The units of a run on several nodes that have begun. Time and money of their nodes count together."""
 
 
 def view(
@@ -85,7 +85,7 @@ def view(
 
 
 def with_units(shown: RunView, state: RunState, units: Sequence[RunView]) -> RunView:
-    """The run with its units: how many of them are measured, and what their nodes cost."""
+    """The run with its units: how many of them are measured, and the cost of their nodes."""
     held = [unit.node_s for unit in units if unit.node_s is not None]
     spent = [unit.dollars for unit in units if unit.dollars is not None]
     whole = sum(set(unit.arms) == set(unit.finished) for unit in state.units)
@@ -99,7 +99,7 @@ def with_units(shown: RunView, state: RunState, units: Sequence[RunView]) -> Run
 
 
 def below_their_runs(found: Sequence[Execution]) -> Iterator[tuple[Execution, str]]:
-    """The executions in their order, each unit below its run (where that is among them), with its indent."""
+    """The executions in their order with their indent. A unit stands below its run, if that is in the list."""
     known = {item.run_id for item in found}
     units: dict[str | None, list[Execution]] = defaultdict(list)
     for item in reversed(found):
@@ -111,7 +111,7 @@ def below_their_runs(found: Sequence[Execution]) -> Iterator[tuple[Execution, st
 
 
 def _progress(plan: Plan, measured: int, lost: int) -> str:
-    """How many waves are measured; of an adaptive sweep also how many were given up with their arm, why the last was
+    """How many waves are measured. For an adaptive sweep also: how many were given up with their arm, why the last was
     added, or why it is over.
     """
     planned = len(plan.waves)
@@ -129,7 +129,7 @@ def _fallback(plan: Plan, state: RunState) -> str | None:
 
 
 def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | None]:
-    """The step that the newest events are about (waits and questions belong to it), and its last message."""
+    """The step of the newest events (waits and choices belong to it), and its last message."""
     step, message = None, None
     for event in events:
         entered = event.get("stateEnteredEventDetails")
@@ -145,7 +145,7 @@ def current_step(events: Sequence[dict[str, Any]]) -> tuple[str | None, str | No
 
 
 def lines(shown: RunView) -> list[str]:
-    """The view for a terminal: what others wrote (messages, causes) cannot begin a line of its own."""
+    """The view for a terminal. Text of others (messages, causes) cannot begin a line of its own."""
     out = [f"{shown.run_id}  {shown.status}  {clock(shown.elapsed_s)}"]
     if shown.experiment:
         out.append(f"  experiment  {shown.experiment}" + (f", {shown.wave}" if shown.wave else ""))
@@ -190,5 +190,5 @@ def clock(seconds: float) -> str:
 
 
 def new_run_id(experiment: str, *, now: datetime, token: str) -> str:
-    """`qwen3-32b-20260801-131500-1a2b`: sorts by time and fits a label."""
+    """`qwen3-32b-20260801-131500-1a2b`: it sorts by time and fits into a label."""
     return f"{experiment[:40]}-{now.astimezone(UTC):%Y%m%d-%H%M%S}-{token}"

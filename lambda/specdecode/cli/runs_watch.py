@@ -1,4 +1,4 @@
-"""Follow a run: a line for each change, and on a terminal the whole view below them, kept up to date."""
+"""Follows a run: a line for each change. A terminal also shows the whole view below, kept up to date."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from specdecode.runs.state import StateDamaged
 
 Stored = TypeVar("Stored")
 PODS_EVERY_S = 15.0
-"""Between two questions about pods: each is a call of the inspect function, and through it of the Kubernetes API."""
+"""Seconds between two looks at pods. Each is a call of the inspect function, and of the Kubernetes API behind it."""
 
 
 def look(deployment: Deployment, run_id: str | None) -> RunView:
-    """The run now; the newest one if `run_id` is None. A record or plan that cannot be read is missing in the view, no
-    more: whoever would stop the run must see it.
+    """The run now; the newest one if `run_id` is None.
+
+    A record or plan that cannot be read is left out of the view: the user who wants to stop the run must still see it.
     """
     found = deployment.execution(run_id)
     state = _readable(lambda: deployment.state(found.run_id))

@@ -1,6 +1,6 @@
-"""The comments of `specdecode manifests --complete`: what the user fills in, and what is run, in its order.
+"""The comments of `specdecode manifests --complete`: what the user fills in, and the commands in their order.
 
-Lines that begin with COMMAND are shell source: together they are the whole run.
+Lines that begin with COMMAND are shell source. Together they are the whole run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ step() { for job; do
   %k wait job "$job" --for=condition=complete --timeout=1s ||
     { %k logs job/"$job" --all-containers --tail=20; return 1; }
 done; }""".replace("%k", KUBECTL)
-"""Shell function: run Jobs one after the other. Of a Job that failed it prints the log, and fails."""
+"""Shell function that runs Jobs one after the other. If a Job fails it prints the log and fails."""
 
 
 def text(found: Standalone, plan: Plan, ctx: RenderContext) -> str:
-    """The whole stream: YAML for `kubectl apply -f -`, with comments; all that is to do stands at the top."""
+    """The whole stream: YAML for `kubectl apply -f -`. Comments at the top say all that the user must do."""
     told = [*_head(plan, ctx), "", *(f"$ {part}" for part in STEP.splitlines())]
     for number, turn in enumerate(found.turns, start=1):
         told += [f"{number}. {line(turn.title)}", *_commands(turn)]
@@ -120,7 +120,7 @@ def _answer(found: Standalone, ctx: RenderContext, *, number: int) -> Iterator[s
 
 
 def _selector(servers: tuple[KubeObject, ...]) -> str:
-    """Of the pods of these servers, which are of one wave."""
+    """Selector of the pods of these servers, which are of one wave."""
     own = servers[0]["metadata"]["labels"]
     return ",".join(f"{key}={own[key]}" for key in (RUN_LABEL, WAVE_LABEL, COMPONENT_LABEL))
 
@@ -134,7 +134,7 @@ def _name(obj: KubeObject) -> str:
 
 
 def _comment(said: str) -> str:
-    """One line: a second one would be applied, or run as a command."""
+    """The text on one line. A second line would be applied as YAML, or run as a command."""
     return f"# {line(said)}".rstrip() + "\n"
 
 

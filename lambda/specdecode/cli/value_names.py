@@ -1,4 +1,4 @@
-"""How `--help` names the values of options: TEXT, NUMBER, FILE. Typer 0.29 shows Python's types (`<list[str]>`)."""
+"""Names of option values in `--help`: TEXT, NUMBER, FILE. Typer 0.29 shows Python's types (`<list[str]>`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _shown = core.TyperOption.display_type
 
 
 def value_name(parameter: Any, ctx: Any) -> str:
-    """`TEXT` for a `str`, nothing for a switch, the choices as they are."""
+    """`TEXT` for a `str`, nothing for a switch. Choices stay as they are."""
     label = _shown(parameter, ctx).strip("<>")
     label = label.removeprefix("list[").removesuffix("]") if label.startswith("list[") else label
     return NAMES.get(label, label)
 
 
 def use() -> None:
-    """Let every command's help name its values so. Typer has no setting for it: its method is replaced."""
+    """Use these names in every command's help. Typer has no setting for it, so its method is replaced."""
     for kind in (core.TyperOption, core.TyperArgument):
         kind.display_type = value_name  # type: ignore[method-assign,assignment]

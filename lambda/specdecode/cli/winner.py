@@ -1,4 +1,4 @@
-"""`specdecode winner`: the recommended arm of a run, as what one deploys next."""
+"""`specdecode winner`: the recommended arm of a run as objects to deploy."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def winner(
     profile: Profile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a List for scripts.")] = False,
 ) -> None:
-    """Print what puts a run's winner into production: a Deployment and a Service, as `kubectl apply -f -` takes them.
+    """Print what puts a run's winner into production: a Deployment and a Service for `kubectl apply -f -`.
 
     They serve the compiled artifact with the run's container, claim, mounts, probes and checks, without anything that
-    belongs to the run. You decide how many run, and when. With --serve-line only the `vllm serve` line.
+    belongs to the run. You choose how many run, and when. With --serve-line only the `vllm serve` line is printed.
 
     Exit codes: 0 printed, 1 the run compared nothing, 2 bad input or servers that already ran, 3 AWS cannot be reached.
     """
     comparison = find(run, deployment=Deployment(stack=stack, region=region, profile=profile))
     chosen = arm or recommended(comparison)
     if chosen is None:
-        raise stop_with(f"{comparison.run_id} compared nothing: say --arm NAME", EXIT_FAILED)
+        raise stop_with(f"{comparison.run_id} compared nothing: name an arm with --arm NAME", EXIT_FAILED)
     experiment = comparison.experiment
     known = [variant.name for variant in experiment.variants]
     if chosen not in known:
@@ -109,7 +109,7 @@ def _recipe(comparison: Comparison, chosen: str) -> str:
 
 
 def _head(comparison: Comparison, chosen: str, name: str) -> Iterator[str]:
-    """What a person must know before applying it."""
+    """What the user must know before applying it."""
     yield f"{chosen} of run {comparison.run_id}. {comparison.recommendation or comparison.answer}"
     artifact = next((item.artifact for item in comparison.context.served if item.variant == chosen), "")
     if artifact:

@@ -48,11 +48,13 @@ def preflight(
 ) -> None:
     """Check what a first deployment, or a run, needs: credentials, quotas, capacity, builds, alerts, models.
 
-    Without a deployed stack, or with -c, it checks what `cdk deploy` would bring: with the settings of cdk.json and
-    those given here. With a stack it checks that one. It spends nothing and changes nothing, but for --pin.
+    Without a deployed stack, or with -c, it checks what `cdk deploy` would make from cdk.json and the settings given
+    here. With a stack it checks that stack. It spends nothing, and it changes nothing except with --pin.
 
-    What is missing, expired or too small is a failure; what these credentials may not look at is a warning. Exit
-    codes: 0 nothing would fail, 2 the experiment or a setting cannot work, 3 something would fail.
+    Something that is missing, expired or too small is a failure. Something that these credentials may not look at is a
+    warning.
+
+    Exit codes: 0 nothing would fail, 2 the experiment or a setting cannot work, 3 something would fail.
     """
     try:
         loaded = load(experiment)
@@ -65,23 +67,23 @@ def preflight(
     else:
         show(table(found))
         failed = [check for check in found if check.verdict == "fail"]
-        say(f"{len(failed)} of {len(found)} would fail" if failed else "nothing that was looked at would fail")
+        say(f"{len(failed)} of {len(found)} would fail" if failed else "nothing that was checked would fail")
     if pin:
         _pin(loaded, deployment)
     raise typer.Exit(EXIT_ENVIRONMENT if _fails(found) else 0)
 
 
 def refuse_a_run_that_would_fail(deployment: Deployment, experiment: Experiment) -> None:
-    """Before a run is started: end the command with 3 and every problem, if it would fail; say what is only odd."""
+    """Checks before a run is started. Ends the command with 3 and every problem if the run would fail."""
     facts = source.of_outputs(deployment.outputs, stack=deployment.stack)
     found = list(checks.before_a_run(_ask(deployment, facts, deployed=True), deployment, experiment))
     _complain_of(found)
     if _fails(found):
-        raise stop_with("nothing was started (`specdecode preflight` looks at the rest too)", EXIT_ENVIRONMENT)
+        raise stop_with("nothing was started (`specdecode preflight` checks the rest too)", EXIT_ENVIRONMENT)
 
 
 def table(found: list[Check]) -> Table:
-    """One row a check; what to do stands below what was found."""
+    """A row for each check. What to do is below what was found."""
     rows = Table(box=None, pad_edge=False, show_header=False)
     for style in ("bold", "", ""):
         rows.add_column(style=style, overflow="fold")
@@ -93,7 +95,9 @@ def table(found: list[Check]) -> Table:
 
 
 def _checked(deployment: Deployment, experiment: Experiment, settings: list[str], *, quiet: bool) -> list[Check]:
-    """Credentials first, then the stack: without them the others could only repeat it. Settings need neither."""
+    """Checks credentials first, then the stack: without them the other checks could only repeat that. Settings need
+    neither.
+    """
     accounts: list[str] = []
     deployed: list[DeploymentFacts] = []
     found = looked("credentials", lambda: account.credentials(deployment.client, accounts))
@@ -127,7 +131,7 @@ def _fails(found: list[Check]) -> bool:
 
 
 def _stack(deployment: Deployment, deployed: list[DeploymentFacts]) -> Iterator[Check]:
-    """Says whether there is a stack, whose facts are put into `deployed`."""
+    """Checks whether there is a stack. Its facts are put into `deployed`."""
     if outputs := deployment.found_outputs:
         deployed.append(source.of_outputs(outputs, stack=deployment.stack))
     yield Check("stack", "ok", f"{deployment.stack} is {'deployed' if outputs else 'not deployed yet'}")
@@ -144,7 +148,7 @@ def _ask(deployment: Deployment, facts: DeploymentFacts, *, deployed: bool) -> A
 
 
 def _pin(experiment: Experiment, deployment: Deployment) -> None:
-    """Write the digests, and say what follows."""
+    """Write the digests, and say what follows from it."""
     engine = load_engine(experiment.images_of)
     fields = {
         field: value

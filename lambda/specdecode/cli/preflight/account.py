@@ -1,4 +1,4 @@
-"""Who asks, and where."""
+"""Whose credentials these are, and for which region."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdecode.experiment.deployment_facts import DeploymentFacts
 
 
 def credentials(client: Callable[[str], Any], accounts: list[str]) -> Iterator[Check]:
-    """Whose they are. The account's number is put into `accounts`."""
+    """The caller's identity. The account's number is put into `accounts`."""
     found = client("sts").get_caller_identity()
     accounts.append(found["Account"])
     yield Check("credentials", "ok", found["Arn"])

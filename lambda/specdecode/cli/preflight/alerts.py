@@ -1,4 +1,4 @@
-"""Whether anybody is told when something stays that costs money."""
+"""Whether somebody gets a message about something that stays and costs money."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from specdecode.runs.told import GIVE, confirmed, untold
 
 
 def alerts(ask: Ask, topic: str | None) -> Iterator[Check]:
-    """The topic's subscriptions, of which one must be confirmed; before a deployment, whether the settings have one."""
+    """The topic's subscriptions: one must be confirmed. Before a deployment: whether the settings name an address."""
     if ask.facts.accept_no_alerts:
-        yield Check("alerts", "ok", "nobody need be told (accept_no_alerts)")
+        yield Check("alerts", "ok", "no address is needed (accept_no_alerts)")
     elif topic is None:
         yield before(ask.facts)
     else:

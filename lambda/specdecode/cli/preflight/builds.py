@@ -1,4 +1,4 @@
-"""What EKS must still have: the add-ons' builds and the nodes' AMIs."""
+"""What EKS must still offer: the add-ons' builds and the nodes' AMIs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def addons(ask: Ask) -> Iterator[Check]:
 
 
 def addon(name: str, build: str, versions: Sequence[Mapping[str, Any]], *, kubernetes: str) -> Check:
-    """`versions` as DescribeAddonVersions has them, the newest first."""
+    """`versions` is the answer of DescribeAddonVersions, the newest first."""
     offered = [version["addonVersion"] for version in versions]
     if build in offered:
         return Check(f"add-on {name}", "ok", build)

@@ -1,4 +1,4 @@
-"""Where nodes can come from: how many, zones, a reservation, its window, and who has them."""
+"""Where nodes come from: number, zones, reservation, its window, and which runs hold them."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from specdecode.experiment.shapes import NodeShape
 from specdecode.runs.lease import Lease
 
 USABLE, COMING = frozenset({"active"}), frozenset({"assessing", "delayed", "payment-pending", "pending", "scheduled"})
-"""States of a capacity reservation; all others are of one that is over or was never made."""
+"""States of a capacity reservation that can still be used. All other states mean that it is over or was never made."""
 
 
 def shape(facts: DeploymentFacts, wanted: NodeShape) -> Iterator[Check]:
-    """Whether the deployment has nodes of the experiment's shape; one without devices it always has."""
+    """Whether the deployment has nodes of the experiment's shape. A node without devices it always has."""
     if wanted.has_devices and facts.node != wanted.name:
         detail = f"the experiment is for a {wanted.name}, and the deployment's node is a {facts.node}"
         yield Check("node type", "fail", detail, f"deploy with -c node_type={wanted.name}")
 
 
 def nodes(facts: DeploymentFacts) -> Iterator[Check]:
-    """What can run, and be billed, at once where that is more than one node."""
+    """How many nodes can be billed at once, if more than one."""
     if facts.nodes > 1:
         price = "" if facts.node_price is None else f", {facts.nodes * facts.node_price:.2f} USD an hour together"
         yield Check("nodes", "ok", f"up to {facts.nodes} x {facts.node} at once, one a run{price}")
 
 
 def zones(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
-    """The network's zones, and where the node is offered among them."""
+    """The network's zones, and those that offer the node."""
     ec2 = ask.client("ec2")
     found = ec2.describe_availability_zones(Filters=[{"Name": "zone-type", "Values": ["availability-zone"]}])
     known = {zone["ZoneId"]: zone["ZoneName"] for zone in found["AvailabilityZones"] if zone["State"] == "available"}
@@ -48,7 +48,7 @@ def zones(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
 
 
 def network_zones(facts: DeploymentFacts, known: Mapping[str, str]) -> Check:
-    """`known`: the account's zones, id -> name. Zones that EKS refuses are refused as settings already."""
+    """`known`: the account's zones, id -> name. The settings' rules have already refused zones that EKS refuses."""
     unknown = [zone for zone in facts.zones if zone not in known]
     usable = ",".join(sorted(zone for zone in known if zone not in EKS_REFUSES)[:3])
     fix = "name the zones of subnet_ids, by id" if facts.vpc else f"deploy with -c availability_zones={usable}"
@@ -58,7 +58,7 @@ def network_zones(facts: DeploymentFacts, known: Mapping[str, str]) -> Check:
 
 
 def node_zones(facts: DeploymentFacts, wanted: NodeShape, having: set[str]) -> Check:
-    """`having`: the zones of the region in which EC2 offers the instance type."""
+    """`having`: the zones of the region that offer the instance type in EC2."""
     name, where = f"zones of {wanted.name}", facts.node_zones if wanted.has_devices else facts.zones
     both = [zone for zone in where if zone in having]
     if both == list(where):
@@ -102,7 +102,7 @@ def reservation(ask: Ask, lease: Lease | None) -> Iterator[Check]:
 
 
 def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now: datetime) -> Iterator[Check]:
-    """A reservation as EC2 describes it, against the settings; `held`: nodes that runs of ours have."""
+    """Compares a reservation as EC2 describes it with the settings. `held`: nodes that our runs hold."""
     state, free, zone = item["State"], item["AvailableInstanceCount"], item.get("AvailabilityZoneId")
     total = item["TotalInstanceCount"]
     block = item.get("ReservationType") == "capacity-block"
@@ -129,7 +129,7 @@ def reserved(facts: DeploymentFacts, item: Mapping[str, Any], *, held: int, now:
 
 
 def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | None, now: datetime) -> Iterator[Check]:
-    """A Capacity Block's window: EC2's is right; the settings' is what plans are made with."""
+    """A Capacity Block's window. EC2's window is right; plans are made with the settings' window."""
     if end is None:
         return
     given = " ".join(
@@ -151,7 +151,7 @@ def window(facts: DeploymentFacts, *, start: datetime | None, end: datetime | No
 
 
 def queue(lease: Lease, wanted: NodeShape, facts: DeploymentFacts, now: datetime) -> Check:
-    """Who has the nodes of the experiment's kind."""
+    """Which runs hold the nodes of the experiment's kind."""
     holders, slots = lease.holders_of(wanted.pool), facts.nodes if wanted.has_devices else 1
     if len(holders) < slots:
         free = "nobody holds it" if slots == 1 else f"{slots - len(holders)} of {slots} are free"
@@ -165,7 +165,7 @@ def queue(lease: Lease, wanted: NodeShape, facts: DeploymentFacts, now: datetime
 
 
 def turn(lease: Lease) -> Check:
-    """Who loads servers that already run."""
+    """Which run loads servers that already run."""
     if not lease.holders:
         return Check("endpoints", "ok", "no run loads servers that already run; they are asked by the run's smoke test")
     detail = f"{lease.holders[0].run_id} loads servers that already run: a new run stands behind"

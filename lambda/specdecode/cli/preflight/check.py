@@ -1,4 +1,4 @@
-"""What preflight found of one thing, and what an error of AWS means there."""
+"""The result of one check, and what an error of AWS means for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Verdict = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at; `fix` says what to do unless it is ok."""
+    """The result of one check. `fix` says what to do, unless all is well."""
 
     name: str
     verdict: Verdict
@@ -29,7 +29,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """Whom to ask, about what."""
+    """The clients and facts that a check needs."""
 
     client: Callable[[str], Any]
     """boto3 service name -> client."""
@@ -37,12 +37,12 @@ class Ask:
     """Of the session."""
     facts: DeploymentFacts
     deployed: bool
-    """Whether the facts are those of a stack that exists."""
+    """Whether the facts are of a stack that exists."""
     now: datetime
 
 
 def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
-    """What `look` finds. That one may not look is a warning; any other error is a failure, of this one check only."""
+    """The result of `look`. A refused look is a warning. Any other error is a failure of this check only."""
     try:
         return list(look())
     except (typer.Exit, NoRegion):
@@ -57,7 +57,7 @@ def looked(name: str, look: Callable[[], Iterable[Check]]) -> list[Check]:
 
 
 def refused(name: str, error: ClientError) -> Check:
-    """What AWS answered instead of a fact."""
+    """AWS's error, in words."""
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     if code in DENIED:
         return Check(name, "warn", f"you may not look: {code}", what_to_do(error))

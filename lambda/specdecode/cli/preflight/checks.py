@@ -1,4 +1,4 @@
-"""Which checks there are, before a deployment, before a run, and at the start of a run."""
+"""The checks before a deployment, before a run, and at the start of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOPIC = "AlertsTopicArn"
 def everything(
     ask: Ask, deployment: Deployment, experiment: Experiment, *, http: registry.Http, say: Callable[[str], Any]
 ) -> Iterator[Check]:
-    """All checks, in order; `say` is told each subject."""
+    """All checks, in order. `say` gets the subject of each."""
     say("alerts")
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
     if not experiment.holds_node:
@@ -48,7 +48,9 @@ def everything(
 
 
 def _network(ask: Ask) -> Iterator[Check]:
-    """The quotas of the network, unless a deployment that did not end has its own: it would count as others'."""
+    """The quotas of the network. Not if an unfinished deployment already has its network: it would be counted as
+    somebody else's.
+    """
     if ask.facts.vpc:
         yield Check("network quotas", "ok", f"nothing is made in {ask.facts.vpc}")
     elif leftovers.owned(ask):
@@ -58,7 +60,7 @@ def _network(ask: Ask) -> Iterator[Check]:
 
 
 def before_a_run(ask: Ask, deployment: Deployment, experiment: Experiment) -> Iterator[Check]:
-    """The part that costs a second: whether somebody is told, the reservation and its window, what must be uploaded."""
+    """The checks that take a second: alerts, the reservation and its window, models that must be uploaded."""
     yield from looked("alerts", lambda: alerts.alerts(ask, _topic(ask, deployment)))
     if not experiment.holds_node:
         return
@@ -108,7 +110,7 @@ def _of_a_node(
 def _of_our_nodes(
     ask: Ask, deployment: Deployment, experiment: Experiment, *, say: Callable[[str], Any]
 ) -> Iterator[Check]:
-    """Where the nodes come from that runs hold, and what a cluster of ours is made of."""
+    """Checks of the nodes that runs hold, and of the parts of a cluster of ours."""
     yield from looked("zones", lambda: capacity.zones(ask, experiment.shape))
     of_reservation = ask.facts.reservation is not None and experiment.shape.has_devices
     lease = _lease(ask, deployment) if ask.deployed and of_reservation else None

@@ -1,4 +1,4 @@
-"""A cluster of yours: what EKS says of it, and what its API server says by your own kubectl."""
+"""A cluster of yours: what EKS says about it, and what its API server says to your own kubectl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEVEL = "pod-security.kubernetes.io/enforce"
 
 
 def of_eks(ask: Ask) -> Iterator[Check]:
-    """The cluster in EKS against the settings, its issuer in IAM, and its add-ons."""
+    """Compares the cluster in EKS with the settings, and checks its issuer in IAM and its add-ons."""
     facts, eks = ask.facts, ask.client("eks")
     if facts.existing is None:
         return
@@ -55,7 +55,7 @@ def of_eks(ask: Ask) -> Iterator[Check]:
 
 
 def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str, Any]) -> Check:
-    """Its state and version, and whether the settings are its own."""
+    """Its state and version, and whether the settings describe it."""
     network = found["resourcesVpcConfig"]
     real = {
         "cluster_endpoint": (given.endpoint, found["endpoint"]),
@@ -85,7 +85,7 @@ def described(facts: DeploymentFacts, given: ExistingCluster, found: Mapping[str
 
 
 def access(facts: DeploymentFacts, found: Mapping[str, Any]) -> Check:
-    """Whether access entries count: by them functions come in."""
+    """Whether access entries count. Our functions need them to come in."""
     mode = found.get("accessConfig", {}).get("authenticationMode", "CONFIG_MAP")
     if mode in MODES:
         return Check("access entries", "ok", f"authentication mode {mode}")
@@ -112,7 +112,7 @@ def policies(eks: Any, facts: DeploymentFacts) -> Check:
 
 
 def inside(ask: Ask, wanted: NodeShape, *, ask_kubectl: Kubectl) -> Iterator[Check]:
-    """Drivers, our objects and the node, with the user's kubectl: nobody else of ours may look at a whole cluster."""
+    """Drivers, our objects and the node, with the user's kubectl: nothing of ours may look at a whole cluster."""
     if ask.facts.existing is None:
         return
     fix = f"aws eks update-kubeconfig --region {ask.region} --name {ask.facts.cluster}, from where its API is reached"
@@ -158,7 +158,7 @@ def _prepared(ask_kubectl: Kubectl) -> Iterator[Check]:
 
 
 def _nodes(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Check]:
-    """The nodes of each of `number` runs that may go on at once."""
+    """Whether there is a node for each of the `number` runs that may go on at once."""
     found = json.loads(ask_kubectl(["get", "nodes", "-l", names.ACCELERATOR_LABEL, "-o", "json"]))["items"]
     slices = json.loads(ask_kubectl(["get", "resourceslices", "-o", "json"]))["items"] if wanted.has_devices else []
     for slot in names.held_pools(number):
@@ -168,7 +168,7 @@ def _nodes(wanted: NodeShape, number: int, ask_kubectl: Kubectl) -> Iterator[Che
 
 
 def node(wanted: NodeShape, nodes: Sequence[KubeObject], slices: Sequence[KubeObject], *, slot: str) -> Check:
-    """The nodes that pods of a run may stand on: labelled, Ready, with published devices and no taint but ours."""
+    """The nodes that pods of a run can use: labelled, Ready, with published devices and no taint but ours."""
     label, ours = f"{names.ACCELERATOR_LABEL}={slot}", names.TAINTS[wanted.pool]
     ready = [item for item in nodes if is_true(item, "Ready") and not item.get("spec", {}).get("unschedulable")]
     if not ready:

@@ -1,4 +1,4 @@
-"""The Karpenter of a cluster of yours: whether NodePools of ours can stand in it, and do."""
+"""The Karpenter of a cluster of yours: whether our NodePools can work in it, and do."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from specdecode.kubernetes.pods import condition, is_true
 from specdecode.kubernetes.resources import KubeObject
 
 OLDEST = (1, 8)
-"""Since which it has static NodePools (website/content/en/docs/reference/settings.md of karpenter-provider-aws)."""
+"""Karpenter's first version with static NodePools (website/content/en/docs/reference/settings.md of
+karpenter-provider-aws).
+"""
 CHART = "helm upgrade karpenter oci://public.ecr.aws/karpenter/karpenter --namespace NAMESPACE --reuse-values"
 CRDS = "helm upgrade karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd (Helm upgrades no CRDs by itself)"
 OURS = ("app.kubernetes.io/name", "specdecode")
 
 
 def node_role(ask: Ask, role: str, cluster: Mapping[str, Any]) -> Iterator[Check]:
-    """Whether the role of the nodes is there, and whether its nodes may join. `cluster`: as EKS describes it."""
+    """Whether the role of the nodes exists, and whether its nodes may join. `cluster`: as EKS describes it."""
     name, fix = "node role", "give the role of your EC2NodeClasses: kubectl get ec2nodeclasses -o yaml | grep role:"
     try:
         arn = ask.client("iam").get_role(RoleName=role)["Role"]["Arn"]
@@ -88,7 +90,7 @@ def controller(facts: DeploymentFacts, deployments: Sequence[KubeObject]) -> Che
 
 
 def crd(found: Mapping[str, Any]) -> Check:
-    """Whether a NodePool can be static: CRDs stay behind when the chart alone is upgraded."""
+    """Whether a NodePool can be static. CRDs stay old if only the chart is upgraded."""
     for version in found["spec"]["versions"]:
         spec = version.get("schema", {}).get("openAPIV3Schema", {}).get("properties", {}).get("spec", {})
         if "replicas" in spec.get("properties", {}) and "scale" in version.get("subresources", {}):
@@ -97,7 +99,7 @@ def crd(found: Mapping[str, Any]) -> Check:
 
 
 def pools(facts: DeploymentFacts, found: Sequence[KubeObject]) -> Iterator[Check]:
-    """Our NodePools: there, ours, and such that Karpenter would make a node."""
+    """Our NodePools: whether they exist, are ours, and are accepted by Karpenter."""
     by_name = {item["metadata"]["name"]: item for item in found}
     wanted = [names.node_pool(slot, foreign=True) for slot in names.held_pools(facts.nodes)]
     missing = [name for name in wanted if name not in by_name]

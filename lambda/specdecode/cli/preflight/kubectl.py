@@ -1,4 +1,4 @@
-"""The user's kubectl: nobody of ours may look at the whole of somebody's cluster."""
+"""The user's kubectl. Nothing of ours may look at the whole of a cluster of yours."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 OBJECTS = ".venv/bin/python -m constructs_lib.cluster.administrator_objects | kubectl apply -f -"
-"""What the cluster's administrator applies."""
+"""The command of the cluster's administrator."""
 TIMEOUT_S = 20
 
 Kubectl = Callable[[Sequence[str]], str]
-"""Arguments -> what it prints. OSError or LookupError says why it printed nothing."""
+"""Arguments -> output of kubectl. OSError or LookupError says why there is none."""
 
 
 def kubectl(arguments: Sequence[str]) -> str:
-    """What it prints, asked with the user's rights."""
+    """The output of kubectl, run with the user's rights."""
     command = ["kubectl", *arguments, f"--request-timeout={TIMEOUT_S // 2}s"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

@@ -1,4 +1,4 @@
-"""What an earlier deployment left: what would stop the next one, and what goes on to cost."""
+"""What an earlier deployment left: things that would stop the next deployment, and things that still cost money."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specdecode.cli.preflight.check import Ask, Check, looked
 
 STACKS = ("SpecDecodeStack", "TrainiumClusterStack")
 DEPLOYABLE = frozenset({"REVIEW_IN_PROGRESS", "CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"})
-"""States of a stack from which `cdk deploy` goes on."""
+"""States of a stack that `cdk deploy` can continue from."""
 ROLLED_BACK = "ROLLBACK_COMPLETE"
 """The first deployment failed and was undone. The CDK CLI deletes such a stack and creates it again (aws-cdk 2.1148.1,
 `isCreationFailure` in its deployStack)."""
@@ -20,7 +20,7 @@ EMPTY = frozenset({"REVIEW_IN_PROGRESS", ROLLED_BACK})
 
 
 def leftovers(ask: Ask) -> Iterator[Check]:
-    """Everything with our names and tags, before the first deployment. What may not be seen hides nothing else."""
+    """Everything with our names and tags, before the first deployment. A refused look does not stop the others."""
     found: list[Check] = []
     for name, look in LOOKS.items():
         found += looked(name, lambda look=look: look(ask))  # type: ignore[misc]
@@ -28,7 +28,7 @@ def leftovers(ask: Ask) -> Iterator[Check]:
 
 
 def stacks(ask: Ask) -> Iterator[Check]:
-    """A stack that failed must be deleted before it can be created: by hand, unless the CDK CLI does it."""
+    """A stack that failed must be deleted before it can be created again: by hand, unless the CDK CLI does it."""
     for name in STACKS:
         status = state(ask, name)
         if status is None:
@@ -60,7 +60,7 @@ def cluster(ask: Ask) -> Iterator[Check]:
 
 
 def instances(ask: Ask) -> Iterator[Check]:
-    """Instances of a cluster of our name that still run, though there is no stack: they cost."""
+    """Instances of a cluster of our name that still run without a stack. They cost money."""
     if ask.facts.existing or owned(ask):
         return
     alive = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
@@ -74,7 +74,7 @@ def instances(ask: Ask) -> Iterator[Check]:
 
 
 def small_things(ask: Ask) -> Iterator[Check]:
-    """What neither stops a deployment nor costs much."""
+    """Things that neither stop a deployment nor cost much."""
     if ask.facts.existing or owned(ask):
         return
     ec2, where = ask.client("ec2"), f"--region {ask.region}"
@@ -110,19 +110,19 @@ def small_things(ask: Ask) -> Iterator[Check]:
 
 
 def listed(what: str, names: Sequence[str], command: str) -> Iterator[Check]:
-    """One line for all of a kind, with the command that deletes one."""
+    """One line for all things of a kind, with the command that deletes one."""
     if names:
         gap = "" if command.endswith("/") else " "
         yield Check(f"leftover {what}", "warn", ", ".join(names), f"{command}{gap}{names[0]}")
 
 
 def owned(ask: Ask) -> bool:
-    """Whether the cluster's stack stands, whole or not: then what has our names is its own."""
+    """Whether the cluster's stack exists, whole or not. Then things with our names are its own."""
     return state(ask, STACKS[1]) not in (None, *EMPTY)
 
 
 def state(ask: Ask, name: str) -> str | None:
-    """The status of the stack; None if there is none."""
+    """The status of the stack. None if there is none."""
     try:
         (stack,) = ask.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
@@ -133,7 +133,7 @@ def state(ask: Ask, name: str) -> str | None:
 
 
 def tagged(ask: Ask) -> Mapping[str, Any]:
-    """EC2's filter for what Karpenter made for the cluster (v1.14.1, pkg/apis/v1/labels.go)."""
+    """EC2's filter for instances that Karpenter made for the cluster (v1.14.1, pkg/apis/v1/labels.go)."""
     return {"Name": "tag:eks:eks-cluster-name", "Values": [ask.facts.cluster]}
 
 

@@ -1,4 +1,4 @@
-"""Whether the models of an experiment can be had."""
+"""Whether the models of an experiment can be fetched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of(experiment: Experiment) -> list[ModelRef]:
 
 
 def stored(model: ModelRef, store: Store) -> Check | None:
-    """What the bucket says of it; None if the hub must be asked."""
+    """The check's result from the bucket. None if the hub must be asked."""
     name = f"model {model.id}"
     if store.is_complete(model.prefix):
         return Check(name, "ok", "is in the bucket")
@@ -37,7 +37,7 @@ def stored(model: ModelRef, store: Store) -> Check | None:
 
 
 def on_the_hub(model: ModelRef, probe: Probe) -> Check:
-    """Whether Hugging Face has it at its revision (`/api/models/<id>/revision/<rev>` of the hub's API)."""
+    """Whether Hugging Face has the model at its revision (`/api/models/<id>/revision/<rev>` of the hub's API)."""
     status, name = probe(f"{HUB}{model.id}/revision/{model.revision}"), f"model {model.id}"
     gated = "; it is gated: whether the token has access shows at staging, before the node is held"
     if status == 200:
@@ -49,7 +49,7 @@ def on_the_hub(model: ModelRef, probe: Probe) -> Check:
 
 
 def token(ask: Ask) -> Iterator[Check]:
-    """The secret with the Hugging Face token, which gated models need. Its value is not read."""
+    """The secret with the Hugging Face token, which gated models need. The value is not read."""
     name, secret = "Hugging Face token", names.HF_TOKEN_SECRET
     fix = f"aws secretsmanager create-secret --name {secret} --secret-string file://token.txt --region {ask.region}"
     try:

@@ -1,4 +1,4 @@
-"""A VPC of yours: what of its subnets, routes, addresses and endpoints would make a deployment or a run fail."""
+"""A VPC of yours: problems of subnets, routes, addresses and endpoints that would make a deployment or a run fail."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from specdecode.experiment.deployment_facts import PODS_CALL, DeploymentFacts
 from specdecode.experiment.shapes import NodeShape
 
 EKS_LEAST, EKS_WELL = 6, 16
-"""Free addresses of a subnet that EKS asks for, and recommends (eks/latest/userguide/network-reqs.html)."""
+"""Free addresses of a subnet: those that EKS requires and those that it recommends
+(eks/latest/userguide/network-reqs.html).
+"""
 INTERFACES_FILLED = 2
-"""Of each node, by the VPC CNI: that which pods use and a warm one, with all their addresses (WARM_ENI_TARGET=1). So an
-m5.16xlarge with ten pods holds 100 (awslabs.github.io/ai-on-eks, best practices, networking)."""
+"""Network interfaces that the VPC CNI takes for each node: the one that pods use and a spare one, with all their
+addresses (WARM_ENI_TARGET=1). So an m5.16xlarge with ten pods holds 100 addresses (awslabs.github.io/ai-on-eks, best
+practices, networking).
+"""
 SYSTEM_NODES = 3
 STAGING_ADDRESSES = 60
-"""Of the largest staging node (32 vCPUs, 30 addresses an interface)."""
+"""Addresses of an interface of the largest staging node (32 vCPUs)."""
 FUNCTIONS = 4
-"""Lambda's interfaces: one for each pair of subnet and security group (lambda/latest/dg/configuration-vpc.html)."""
+"""Lambda's network interfaces: one for each pair of subnet and security group
+(lambda/latest/dg/configuration-vpc.html).
+"""
 
 OPTIONS = {"enableDnsSupport": "--enable-dns-support", "enableDnsHostnames": "--enable-dns-hostnames"}
 """Attribute of a VPC -> option of `aws ec2 modify-vpc-attribute` that sets it."""
 
 
 def own(ask: Ask, wanted: NodeShape) -> Iterator[Check]:
-    """The VPC of the settings and its subnets. Nothing where the deployment makes its own."""
+    """The VPC of the settings and its subnets. Empty if the deployment makes its own."""
     if ask.facts.vpc is None:
         return
     ec2, here = ask.client("ec2"), [{"Name": "vpc-id", "Values": [ask.facts.vpc]}]
@@ -79,7 +85,7 @@ def _ranges(item: Mapping[str, Any]) -> list[str]:
 
 
 def subnets(facts: DeploymentFacts, found: Mapping[str, Mapping[str, Any]]) -> Check:
-    """Each is there, and in the zone that the settings say."""
+    """Whether each subnet exists, in the zone that the settings say."""
     absent = [name for name in facts.subnets if name not in found]
     if absent:
         there = ", ".join(f"{name} in {item['AvailabilityZoneId']}" for name, item in sorted(found.items()))
@@ -119,7 +125,9 @@ def table_of(subnet: str, tables: Sequence[Mapping[str, Any]]) -> Mapping[str, A
 
 
 def way_out(subnet: str, table: Mapping[str, Any]) -> Check:
-    """Images, charts and models come from public registries: there must be NAT, or something that stands for it."""
+    """Whether there is a route to the internet (NAT or the like): images, charts and models come from public
+    registries.
+    """
     name = f"way out of {subnet}"
     default = [route for route in table.get("Routes", ()) if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
     fix = "name a subnet whose route table leads 0.0.0.0/0 to a NAT gateway or a transit gateway"
@@ -138,7 +146,7 @@ def way_out(subnet: str, table: Mapping[str, Any]) -> Check:
 def addresses(
     ask: Ask, ours: Sequence[Mapping[str, Any]], sizes: Mapping[str, int], wanted: NodeShape
 ) -> Iterator[Check]:
-    """Free addresses of each subnet against what may come to stand in it. `sizes`: type -> addresses an interface."""
+    """Compares free addresses of each subnet with what may need them. `sizes`: type -> addresses an interface."""
     for subnet in ours:
         holds_node = subnet["AvailabilityZoneId"] in (ask.facts.node_zones if wanted.has_devices else ask.facts.zones)
         holds_node = holds_node and ask.facts.describes_nodes
@@ -159,7 +167,7 @@ def addresses(
 
 
 def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], item: Mapping[str, Any]) -> Check:
-    """Interface endpoints that answer to a service's public name: pods may reach those that the settings name."""
+    """Interface endpoints that answer to a service's public name. Pods may reach those that the settings name."""
     there = {service for service in PODS_CALL if any(_answers(endpoint, service) for endpoint in endpoints)}
     unnamed = sorted(there - set(facts.endpoints))
     if unnamed:
@@ -180,7 +188,7 @@ def reached(facts: DeploymentFacts, endpoints: Sequence[Mapping[str, Any]], item
 
 
 def _answers(endpoint: Mapping[str, Any], service: str) -> bool:
-    """Whether names of `service` lead to this endpoint for whoever is in the VPC."""
+    """Whether the public names of `service` lead to this endpoint inside the VPC."""
     only_inbound = endpoint.get("DnsOptions", {}).get("PrivateDnsOnlyForInboundResolverEndpoint", False)
     return bool(
         endpoint.get("VpcEndpointType") == "Interface"

@@ -17,7 +17,7 @@ LABEL = {names.ACCELERATOR_LABEL: names.NODEPOOL}
 
 
 def of_group(ask: Ask, group: str) -> Iterator[Check]:
-    """Whether the group of the settings is there, and such that only runs have its node."""
+    """Whether the node group of the settings exists and only runs use its node."""
     eks = ask.client("eks")
     try:
         found = eks.describe_nodegroup(clusterName=ask.facts.cluster, nodegroupName=group)["nodegroup"]
@@ -34,7 +34,7 @@ def of_group(ask: Ask, group: str) -> Iterator[Check]:
 
 
 def problems(facts: DeploymentFacts, group: str, found: Mapping[str, Any], *, deployed: bool) -> Iterator[Check]:
-    """What is wrong with a group as EKS describes it."""
+    """The problems of a group as EKS describes it."""
     update = f"aws eks update-nodegroup-config --cluster-name {facts.cluster} --nodegroup-name {group}"
     size, status = found["scalingConfig"], found["status"]
     if status not in ("ACTIVE", "UPDATING"):

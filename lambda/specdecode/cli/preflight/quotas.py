@@ -1,4 +1,4 @@
-"""Service quotas against what a deployment and a run take.
+"""Compares service quotas with what a deployment and a run take.
 
 The codes are those that `aws service-quotas list-service-quotas` lists for ec2, vpc and lambda.
 """
@@ -20,7 +20,7 @@ from specdecode.kubernetes.pools import NODEPOOL_LABEL
 
 SYSTEM_NODES = 2
 STAGING_VCPUS = 4
-"""Of the smallest node on which models are staged."""
+"""vCPUs of the smallest staging node."""
 STANDARD_FAMILIES = "acdhimrtz"
 """First letters of the families that the quota of standard instances counts."""
 NOT_STANDARD = frozenset({"dl", "hpc", "inf", "mac", "trn"})
@@ -44,7 +44,7 @@ NAT_GATEWAYS = Quota("vpc", "L-FE5A380F", "NAT gateways per Availability Zone")
 
 
 def limit(client: Callable[[str], Any], quota: Quota) -> float:
-    """The account's value, or AWS's default where the account has none of its own."""
+    """The account's value; AWS's default if the account has none."""
     quotas, given = client("service-quotas"), {"ServiceCode": quota.service, "QuotaCode": quota.code}
     try:
         return float(quotas.get_service_quota(**given)["Quota"]["Value"])
@@ -55,7 +55,7 @@ def limit(client: Callable[[str], Any], quota: Quota) -> float:
 
 
 def judged(name: str, quota: Quota, *, value: float, used: float, needed: float, unit: str) -> Check:
-    """`needed` beside the `used` of others, under `value`."""
+    """Whether `needed` fits into `value` beside `used`, which others use."""
     detail = f"{value:g} {unit}, {used:g} in use by others, {needed:g} needed"
     if used + needed <= value:
         return Check(name, "ok", detail)
@@ -64,7 +64,7 @@ def judged(name: str, quota: Quota, *, value: float, used: float, needed: float,
 
 
 def kind(instance_type: str) -> str | None:
-    """`trn` or `standard`, by which vCPUs are counted; None for all others."""
+    """`trn` or `standard`: the quota that counts the vCPUs of an instance type. None for all other types."""
     family = re.match(r"[a-z]+", instance_type)
     if family is None:
         return None
@@ -74,8 +74,8 @@ def kind(instance_type: str) -> str | None:
 
 
 def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str, foreign: bool = False) -> Counter[str]:
-    """On-demand vCPUs of others than the cluster's instances, by `kind`. In a `foreign` cluster ours are only those of
-    our NodePools.
+    """On-demand vCPUs by `kind`, without those of the cluster's own instances. In a `foreign` cluster only instances of
+    our NodePools are ours.
     """
     found: Counter[str] = Counter()
     for instance in instances:
@@ -90,15 +90,16 @@ def vcpus_in_use(instances: list[Mapping[str, Any]], *, cluster: str, foreign: b
 
 
 def instances(client: Callable[[str], Any]) -> list[Mapping[str, Any]]:
-    """Every instance that runs or begins to."""
+    """Every instance that runs or starts."""
     states = {"Name": "instance-state-name", "Values": ["pending", "running"]}
     pages = client("ec2").get_paginator("describe_instances").paginate(Filters=[states])
     return [item for page in pages for group in page["Reservations"] for item in group["Instances"]]
 
 
 def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
-    """For the system nodes, a staging node and the experiment's nodes, where they come from no reservation. `compiles`:
-    artifacts that CPU nodes compile, at most COMPILERS at a time; before that staging is over.
+    """The vCPUs for the system nodes, a staging node and the experiment's nodes, without those of a reservation.
+
+    `compiles`: artifacts that CPU nodes compile, at most COMPILERS at a time. Staging has ended before.
     """
     foreign = ask.facts.existing is not None
     used = vcpus_in_use(instances(ask.client), cluster=ask.facts.cluster, foreign=foreign)
@@ -124,7 +125,7 @@ def vcpus(ask: Ask, wanted: NodeShape, *, compiles: int = 0) -> Iterator[Check]:
 
 
 def network(ask: Ask) -> Iterator[Check]:
-    """A VPC, its NAT gateways and their addresses. Only before the first deployment: then they are there."""
+    """A VPC, its NAT gateways and their addresses. Checked before the first deployment only: after it they exist."""
     ec2, wanted = ask.client("ec2"), ask.facts.nat_gateways
     vpcs = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
     yield judged("VPCs", VPCS, value=limit(ask.client, VPCS), used=vpcs, needed=1, unit="in the region")
@@ -150,7 +151,9 @@ def functions(ask: Ask) -> Iterator[Check]:
 
 
 def concurrency(limit: int, unreserved: int) -> Check:
-    """A deployment starts four kubectl resources at once, each of two functions; a run needs a few."""
+    """Concurrent executions. A deployment starts four kubectl resources at once, each of two functions; a run needs a
+    few.
+    """
     name, detail = "Lambda concurrency", f"{limit} concurrent executions, {unreserved} not reserved"
     fix = 'ask for 1000 in Service Quotas: lambda, "Concurrent executions" (L-B99A9384)'
     if unreserved < NEW_ACCOUNT_CONCURRENCY:

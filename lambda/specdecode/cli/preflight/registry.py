@@ -1,4 +1,4 @@
-"""The digest that a registry has for an engine's image now (OCI distribution specification 1.1, HEAD of a manifest)."""
+"""The digest that a registry has for an image now (OCI distribution specification 1.1, HEAD of a manifest)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIMEOUT_S = 10
 
 @dataclass(frozen=True)
 class RegistryAnswer:
-    """Of an HTTP request. `status` 0: there was none."""
+    """The answer to an HTTP request. `status` is 0 without an answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,11 +40,11 @@ class RegistryAnswer:
 
 
 Http = Callable[[str, str, Mapping[str, str]], RegistryAnswer]
-"""Method, address, headers -> answer; header names in small letters."""
+"""Method, address, headers -> answer. Header names are in lower case."""
 
 
 def http(method: str, url: str, headers: Mapping[str, str]) -> RegistryAnswer:
-    """Over the network, in TIMEOUT_S at most."""
+    """Sends the request over the network. It takes TIMEOUT_S at most."""
     try:
         request = urllib.request.Request(url, method=method, headers=dict(headers))  # noqa: S310 (https, or our own test)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as found:  # noqa: S310
@@ -67,7 +67,7 @@ def split(image: str) -> tuple[str, str, str]:
 
 
 def digest(image: str, *, ask: Http, client: Callable[[str], Any]) -> str:
-    """The digest that the image's tag names now. LookupError says why it cannot be had."""
+    """The digest that the image's tag names today. LookupError says why it cannot be read."""
     host, repository, tag = split(image)
     if private := PRIVATE.fullmatch(host):
         return _of_ecr(client("ecr"), account=private["account"], repository=repository, tag=tag)
@@ -86,7 +86,7 @@ def digest(image: str, *, ask: Http, client: Callable[[str], Any]) -> str:
 
 
 def _token(challenge: str, *, host: str, repository: str, ask: Http) -> str:
-    """An anonymous token to pull, from where the registry's challenge says; only from an address of https."""
+    """An anonymous token to pull images, from the address in the registry's challenge. Only https is used."""
     given = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
     if not given.get("realm", "").startswith("https://"):
         raise LookupError(f"{host} wants a login")
@@ -110,7 +110,7 @@ def _of_ecr(ecr: Any, *, account: str, repository: str, tag: str) -> str:
 
 
 def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterator[tuple[Check, dict[str, str]]]:
-    """What is found of each image of the engine, and the fields that would pin it."""
+    """The check of each image of the engine, and the fields that would pin it."""
     for field, image, stated in (
         ("digest", engine.image, engine.digest),
         ("tools_digest", engine.tools_image, engine.tools_digest),
@@ -126,7 +126,7 @@ def images(engine: Engine, *, ask: Http, client: Callable[[str], Any]) -> Iterat
 
 
 def judged(engine: str, field: str, image: str, *, stated: str | None, found: str) -> Check:
-    """What the registry has now against what the engine's file states."""
+    """Compares the registry's digest of today with the one in the engine's file."""
     name = f"image {image}"
     if stated is None:
         fix = f"`specdecode preflight --pin` writes it into assets/engines/{engine}.yaml ({field})"
@@ -138,9 +138,9 @@ def judged(engine: str, field: str, image: str, *, stated: str | None, found: st
 
 
 def pin(file: Path, fields: Mapping[str, str]) -> list[str]:
-    """Write digests beside their images into an engine's file, its comments kept; gives the fields that were written.
+    """Write digests beside their images into an engine's file. Comments stay. Returns the fields that were written.
 
-    One that is stated already stays: it is what was tested.
+    A digest that the file already has stays: it is the one that was tested.
     """
     lines, written = file.read_text(encoding="utf-8").splitlines(), []
     for field, value in fields.items():

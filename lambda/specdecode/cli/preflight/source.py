@@ -1,4 +1,4 @@
-"""Where the facts of a deployment come from: the stack that exists, or the checkout that would be deployed."""
+"""The facts of a deployment: of the stack that exists, or of the checkout that would be deployed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from specdecode.experiment.deployment_facts import DeploymentFacts
 
 OUTPUT = "DeploymentFacts"
 PRINTS_FACTS = "constructs_lib.settings.facts"
-"""The program of the checkout that prints them. It is started, not imported: nothing here needs the CDK's side."""
+"""The program of the checkout that prints the facts. It is started, not imported, because this package does without the
+CDK.
+"""
 
 
 def of_outputs(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts:
-    """Of a deployed stack. Ends the command with 3 if it is of a version without them."""
+    """The facts of a deployed stack. Ends the command with 3 if its version has none."""
     try:
         return DeploymentFacts.model_validate_json(outputs[OUTPUT])
     except (KeyError, ValidationError):
@@ -27,7 +29,9 @@ def of_outputs(outputs: Mapping[str, str], *, stack: str) -> DeploymentFacts:
 
 
 def of_checkout(settings: Sequence[str]) -> DeploymentFacts:
-    """Of `cdk deploy -c KEY=VALUE…` in the checkout of this command. Ends the command with 2 if it would be refused."""
+    """The facts of `cdk deploy -c KEY=VALUE…` in this command's checkout. Ends the command with 2 if it would be
+    refused.
+    """
     root = assets_dir().parent
     if not (root / "constructs_lib").is_dir():
         raise stop_with("nothing is deployed here, and this is no checkout that could be", EXIT_ENVIRONMENT)

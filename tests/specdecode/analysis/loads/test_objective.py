@@ -136,7 +136,7 @@ def test_runs_at_one_objective_are_compared_in_what_they_carry_and_runs_at_two_a
     assert isinstance(other, RunDifference) and other.carried == () and other.incomparable == ()
     assert other.other_objective == ("workload.slo.tpot_s: 0.021 -> 0.0206",)
     text = difference_text(other)
-    assert "What the arms carry is at different objectives and is not compared:\n  workload.slo.tpot_s: 0.021" in text
+    assert "These largest loads have different objectives and are not compared:\n  workload.slo.tpot_s: 0.021" in text
     assert "not comparable" not in text and "Largest load" not in text
     newer = again.model_copy(update={"context": again.context.model_copy(update={"versions": {"engine": "2"}})})
     assert f"  sd: {sd} -> {sd}\n" in difference_text(difference([comparison, newer]))
