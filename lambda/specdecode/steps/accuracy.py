@@ -1,4 +1,6 @@
-"""Accuracy: have lm-eval question the arms while they still serve. Optional, and never worth a measured benchmark."""
+"""Accuracy: lm-eval questions the arms while they still serve. It is optional, and a failure costs no measured
+benchmark.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from specdecode.steps.sessions import Sessions
 
 
 def accuracy(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the wave's new arms are measured. AccuracyFailed is noted for the report before it is raised."""
+    """Done when the wave's new arms are measured. If AccuracyFailed is raised, it is first noted for the report."""
     run = load_run(rt.store, given.run_id)
     ctx = render_context(run, rt)
     wave = run.wave(given.wave)

@@ -1,4 +1,4 @@
-"""AcquireCapacity: stand in the queue, hold the lease, wait for a node with its devices."""
+"""AcquireCapacity: wait in the queue, hold the lease, wait for a node with its devices."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from specdecode.steps.turn import stand_in_line
 
 
 def acquire(given: StepInput, rt: Runtime) -> Progress:
-    """Done when this run holds the lease and a Ready node of the pool has published its devices. Where nodes are not
-    ours to see the lease is all: pods say whether there is one.
+    """Done when this run holds the lease and a Ready node of the pool has published its devices.
 
-    CapacityUnavailable at once where no node can come; with the reason after the deadline where none came.
+    If the nodes are not ours to see, the lease is enough: the pods show whether there is a node. Raises
+    CapacityUnavailable at once if no node can come. After the deadline it raises it with the reason.
     """
     now, run = rt.now(), load_run(rt.store, given.run_id)
     if run.is_all_settled:
@@ -64,8 +64,8 @@ def acquire(given: StepInput, rt: Runtime) -> Progress:
 
 
 def require_node(given: StepInput, rt: Runtime, run: Run) -> None:
-    """Refuse to go on without the node (or the turn): a run that was stopped or released must not come back, one whose
-    node went away must not wait for it.
+    """Refuse to go on without the node (or the turn). A run that was stopped or released must not come back, and a run
+    whose node went away must not wait for it.
     """
     holds_node = run.plan.experiment.holds_node
     lease = (rt.lease if holds_node else rt.turns).read()

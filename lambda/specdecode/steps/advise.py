@@ -11,10 +11,10 @@ from specdecode.steps.sweeping import grow
 
 
 class Advised(BaseModel):
-    """What the state machine needs to know."""
+    """The fields that the state machine needs."""
 
     waves: int
-    """All that are planned now."""
+    """Number of waves that are planned now."""
     message: str
 
 

@@ -1,4 +1,4 @@
-"""The serving pods of an arm, and the devices that they got."""
+"""The serving pods of an arm, and their devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from specdecode.steps.jobs import look_at_pods
 def arm_pods(
     kube: Kubernetes, run_id: str, arm: Arm, *, owner: str = "", now: datetime | None = None
 ) -> tuple[list[KubeObject], list[PodProblem]]:
-    """The serving pods of `arm` in its wave, and all that is wrong with them, as look_at_pods() finds it."""
+    """The serving pods of `arm` in its wave, and their problems, as look_at_pods() finds them."""
     selector = (
         f"{names.RUN_LABEL}={names.run_label(run_id)},{names.COMPONENT_LABEL}=serving,"
         f"{names.VARIANT_LABEL}={arm.variant},{names.WAVE_LABEL}={arm.wave}"
@@ -27,7 +27,7 @@ def arm_pods(
 
 
 def check_alive(kube: Kubernetes, run_id: str, wave: Wave, *, failure: type[StepFailed]) -> None:
-    """Raise `failure` for an arm of `wave` that the run serves and that died, or was started again, under load."""
+    """Raise `failure` for an arm of `wave` that no longer serves, or that restarted under load."""
     for arm in wave.served:
         pods, found = arm_pods(kube, run_id, arm)
         if not any(is_ready(pod) for pod in pods) or any(restarts(pod) for pod in pods):
@@ -49,7 +49,7 @@ def is_allocated(claim: KubeObject) -> bool:
 
 
 def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeObject]) -> DeviceGroup:
-    """The devices of an arm's claims, and the group that they form."""
+    """The devices of an arm's claims, and the device group that they form."""
     results = [
         result
         for claim in claims
@@ -74,7 +74,7 @@ def device_group(arm: Arm, claims: Sequence[KubeObject], slices: Sequence[KubeOb
 
 
 def _group_of(attributes: KubeObject, *, size: int) -> str:
-    """The group of `size` devices that a device is of: the first published attribute of the driver that names it."""
+    """The group of `size` devices to which a device belongs: the first attribute of the driver that names one."""
     for name in (f"resource.aws.com/devicegroup{size}_id", f"topology{size}_id"):
         if name in attributes:
             return str(next(iter(attributes[name].values())))

@@ -1,4 +1,4 @@
-"""What a report says of the artifacts that its arms were served from."""
+"""What a report says about the artifacts that its arms were served from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def served(run: Run, *, bucket: str) -> tuple[Served, ...]:
 
 
 def compiled(run: Run) -> tuple[Compiled, ...]:
-    """Where each arm's artifact was compiled, in a run that wanted it without the accelerator."""
+    """Where each arm's artifact was compiled. Only for a run that compiles without the accelerator."""
     if run.plan.experiment.compile.on is not CompileOn.CPU:
         return ()
     first = {arm.variant: arm for wave in reversed(run.plan.waves) for arm in wave.arms}

@@ -1,4 +1,4 @@
-"""Benchmark: run the wave's Job, and see at the next look when an arm dies under it."""
+"""Benchmark: run the wave's Job. If an arm dies under it, the next look sees it."""
 
 from __future__ import annotations
 

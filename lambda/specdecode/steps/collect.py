@@ -1,4 +1,4 @@
-"""The records of a run on several nodes: those of its units, brought together, each with its unit's number."""
+"""The records of a run on several nodes: the records of its units together, each with its unit's number."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from specdecode.untrusted import Unreadable, parse_json
 
 @dataclass(frozen=True)
 class MeasuredUnit:
-    """A unit of which something counts."""
+    """A unit with records that count."""
 
     unit: RunUnit
     run: Run
     """Its own."""
     blocks: frozenset[tuple[str, int]]
-    """Variant and round of what counts: arms that it measured whole, and their baselines."""
+    """Variant and round of the records that count: arms that the unit measured whole, and their baselines."""
 
 
 def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
-    """Write records, counters and scores of all units into the folder of their run; nothing of a run on one node.
+    """Write records, counters and scores of all units into the folder of their run. For a run on one node it writes
+    nothing.
 
-    An arm that a unit did not finish is left out: another unit measures it again whole, or nobody has. Raises
-    ReportFailed where records cannot be read.
+    An arm that a unit did not finish is left out: another unit measures it again, or nobody has. Raises ReportFailed if
+    records cannot be read.
     """
     units = tuple(_measured(run, store))
     if not run.plan.is_shared:
@@ -62,7 +63,7 @@ def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
 
 
 def of_units(context: RunContext, run: Run, units: Sequence[MeasuredUnit], rt: Runtime) -> RunContext:
-    """The context of a run on several nodes, from those of its units."""
+    """The context of a run on several nodes, from the contexts of its units."""
     if not run.plan.is_shared:
         return context
     served_by, made = {item.variant: item for item in context.served}, dict[str, Compiled]()
@@ -88,7 +89,7 @@ def of_units(context: RunContext, run: Run, units: Sequence[MeasuredUnit], rt: R
 
 
 def _own(run: Run, rt: Runtime) -> Iterator[tuple[RunUnit, Run]]:
-    """The units that this run itself started, as far as they got, and not those that it took over."""
+    """The units that this run itself started, as far as they got, without units that it took over."""
     for unit in run.state.units:
         found = run_of(rt.store, unit)
         if found is not None and names.parent_of(unit.run_id) == run.state.run_id:
@@ -96,7 +97,7 @@ def _own(run: Run, rt: Runtime) -> Iterator[tuple[RunUnit, Run]]:
 
 
 def _node_seconds(run: Run, rt: Runtime) -> float:
-    """How long nodes were held for this run; one that the watchdog gave back counts until now."""
+    """Seconds for which nodes were held for this run. A node that the watchdog gave back counts until now."""
     states = [found.state for _, found in _own(run, rt)]
     return sum(((s.released_at or rt.now()) - s.held_since).total_seconds() for s in states if s.held_since)
 
@@ -109,7 +110,7 @@ def _failures(run: Run, rt: Runtime) -> Iterator[Failure]:
 
 
 def refuse_unmeasured(run: Run, rt: Runtime) -> None:
-    """UnitFailed where arms of a run on several nodes are not measured, with why the first unit failed."""
+    """Raises UnitFailed if arms of a run on several nodes are not measured, with the cause of the first failed unit."""
     left = _unmeasured(run)
     failed = [unit for unit in run.state.units if set(unit.arms) - set(unit.finished) and not _is_retried(unit, run)]
     if not left or not failed:
@@ -146,8 +147,10 @@ def _variants(each: MeasuredUnit) -> set[str]:
 
 
 def _records(store: Store, key: str, each: MeasuredUnit, *, run_id: str) -> bytes:
-    """The lines that count, as records of the whole run. A cut last line is dropped; another that is no record means
-    that the file is damaged: ReportFailed names it.
+    """The lines that count, as records of the whole run.
+
+    A last line that was cut is dropped. Any other line that is no record means that the file is damaged: ReportFailed
+    names it.
     """
     kept = []
     for number, line in enumerate((store.read(key) or b"").split(b"\n")[:-1], start=1):
@@ -164,7 +167,7 @@ def _records(store: Store, key: str, each: MeasuredUnit, *, run_id: str) -> byte
 
 
 def _servers(run: Run, units: Sequence[MeasuredUnit], store: Store) -> Servers:
-    """What the benchmarks of all units learned of their servers."""
+    """What the benchmarks of all units learned about their servers."""
     whole = Servers(run_id=run.state.run_id)
     for each in units:
         found = read_servers(store, each.unit.run_id)

@@ -1,4 +1,4 @@
-"""Compile: make the artifacts that the wave's arms need and nobody has made yet, one at a time."""
+"""Compile: make the artifacts that the wave's arms need and that do not exist yet, one at a time."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from specdecode.steps.sessions import Sessions
 
 
 def compile_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none. What another
-    run compiles comes last.
+    """Done when the artifact of every arm of the wave is complete in the bucket, or the engine has none.
 
-    With `ahead` the artifacts of all waves, on CPU nodes and without the node.
+    Artifacts that another run compiles come last. With `ahead`: the artifacts of all waves, on CPU nodes and without
+    the node.
     """
     if given.ahead:
         return compile_ahead(given, rt)
@@ -73,14 +73,16 @@ def compile_arms(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _limit_min(run: Run, wave: int) -> int:
-    """Minutes for all that the wave compiles, and waits for meanwhile, one after the other."""
+    """Minutes for everything that the wave compiles, one after the other, and for its waits."""
     planned = [step.deadline_minutes for step in run.plan.steps if (step.name, step.wave) == ("Compile", wave)]
     return max(run.plan.experiment.deadlines.compile, *planned, 0)
 
 
 def _begun_first(missing: list[Arm], run: Run, rt: Runtime) -> list[Arm]:
-    """`missing` with what this run compiles already before the rest: one at a time, though another run's Job for an arm
-    before it has failed meanwhile. What others compile is waited for when nothing else is left to do.
+    """`missing`, with artifacts that this run compiles already before the rest.
+
+    So one is compiled at a time, even if another run's Job for an earlier arm has failed meanwhile. The run waits for
+    artifacts of other runs only when nothing else is left to do.
     """
     selector = f"{run_selector(run.state.run_id)},{names.COMPONENT_LABEL}=compile"
     jobs = rt.kube.list("Job", namespace=names.NAMESPACE, selector=selector)
@@ -89,7 +91,9 @@ def _begun_first(missing: list[Arm], run: Run, rt: Runtime) -> list[Arm]:
 
 
 def _ending(kube: Kubernetes, run_id: str, *, still_to_do: set[str]) -> str | None:
-    """A compile pod that is done but not gone: what starts beside it would get another device group than planned."""
+    """Name of a compile pod that has stored its artifact and still exists, or None. A pod that starts beside it would
+    get another device group than planned.
+    """
     selector = f"{run_selector(run_id)},{names.COMPONENT_LABEL}=compile"
     for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=selector):
         is_active = pod.get("status", {}).get("phase", "Pending") in {"Pending", "Running"}

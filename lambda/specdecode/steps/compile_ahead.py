@@ -1,6 +1,6 @@
-"""Compile without the accelerator: all artifacts that the run needs, on CPU nodes, before it stands in the queue.
+"""Compile without the accelerator: all artifacts that the run needs, on CPU nodes, before the run queues for the node.
 
-The function is Compile's. What fails here fails the run: nothing of the node has been paid for yet.
+The Lambda function is Compile's. A failure here fails the run: nothing was paid for the node yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INSTEAD = "on a CPU node, before the node was taken; --set compile.on=accelerato
 
 
 def compile_ahead(given: StepInput, rt: Runtime) -> Progress:
-    """Done when every artifact that CPU nodes compile is complete in the bucket; COMPILERS Jobs at a time."""
+    """Done when every artifact that CPU nodes compile is complete in the bucket. COMPILERS Jobs run at a time."""
     run = load_run(rt.store, given.run_id)
     ctx = render_context(run, rt)
     waves = [run.wave(wave.index) for wave in run.plan.waves if run.settled(wave.index) is None]

@@ -1,4 +1,4 @@
-"""Diagnose: keep the evidence under the run and put the cause, in plain words, on top of it."""
+"""Diagnose: keep the evidence in the run's folder, and put the cause in plain words on top of it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from specdecode.untrusted import Unreadable, parse_json
 
 TABLE = "diagnosis.yaml"
 LONGEST_DETAIL = 16_000
-"""Characters. Step Functions takes 32,768 as the Cause of a Fail state, and ends a longer one without any."""
+"""Characters of a cause. Step Functions takes 32,768 as the Cause of a Fail state; with a longer one the execution ends
+without any cause.
+"""
 LONGEST_NAME = 200
 
 
 class Diagnosis(BaseModel):
-    """Error and cause with which the execution will fail; named as Step Functions names them."""
+    """The error and the cause of the execution, named as Step Functions names them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,7 +59,7 @@ def diagnose(given: StepInput, rt: Runtime) -> Diagnosis:
 
 
 def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
-    """Whether the folder has the results of an earlier run of this name: nothing is added to them."""
+    """Whether the folder has the results of an earlier run of this name. Nothing is added to those."""
     with suppress(Exception):  # a record that cannot be had hides no evidence
         state = load_state(rt.store, given.run_id)
         return state is not None and not state.is_of(given.execution_started)
@@ -65,9 +67,9 @@ def _is_an_earlier_run_s(given: StepInput, rt: Runtime) -> bool:
 
 
 def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) -> tuple[str, str]:
-    """Keep the evidence in the run's folder `where`; name of the cause found, and the paragraph on it.
+    """Keep the evidence in the run's folder `where`. Returns the name of the cause and the paragraph about it.
 
-    What the API server knows is stored before any log is asked for: logs come from nodes, which may be away.
+    What the API server knows is stored before any log is read: logs come from nodes, which may not answer.
     """
     found, kept = _status(rt, run_id), Kept(rt, run_id, where=where, error=error, detail=detail)
     kept.write(found)
@@ -80,7 +82,7 @@ def examine(rt: Runtime, run_id: str, *, error: str, detail: str, where: str) ->
 
 @dataclass
 class Kept:
-    """What is stored of a failure so far."""
+    """What is stored about a failure so far."""
 
     rt: Runtime
     run_id: str
@@ -90,7 +92,7 @@ class Kept:
     paths: set[str] = field(default_factory=set)
 
     def write(self, found: Evidence) -> tuple[str, str]:
-        """Store what is new of `found`, and the cause as far as it tells; its name and paragraph."""
+        """Store the new parts of `found`, and the cause as far as it is known. Returns its name and paragraph."""
         row, paragraph = explain(
             load_table(assets_dir() / TABLE), {"error": f"{self.error}: {self.detail}", **found.kinds}
         )
@@ -114,12 +116,12 @@ class Kept:
 
 
 def short(detail: str) -> str:
-    """At most LONGEST_DETAIL characters of an error's message; the whole is in diagnosis.json."""
+    """At most LONGEST_DETAIL characters of an error's message. The whole message is in diagnosis.json."""
     return detail if len(detail) <= LONGEST_DETAIL else f"{detail[:LONGEST_DETAIL]} … (the rest is in the diagnostics)"
 
 
 def error_message(cause: Any) -> str:
-    """The message in a Cause: a failed function's is JSON with errorMessage, others are plain text."""
+    """The message in a Cause. The Cause of a failed function is JSON with errorMessage; other Causes are plain text."""
     try:
         body = parse_json(cause) if isinstance(cause, str) else cause
     except Unreadable:
@@ -128,7 +130,7 @@ def error_message(cause: Any) -> str:
 
 
 def _status(rt: Runtime, run_id: str) -> Evidence:
-    """The evidence, or at least why there is none: a cluster that cannot be reached must not hide the error."""
+    """The evidence, or the reason why there is none. A cluster that cannot be reached must not hide the error."""
     try:
         return collect_status(rt.kube, selector=run_selector(run_id))
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Errors that end a step. The class name is what the state machine's Retry and Catch see, and what a user reads.
+"""Errors that end a step. The state machine's Retry and Catch see the class name, and so does the user.
 
-None of these is retried: the step has looked, and trying again cannot help. Anything else (the API server is away,
-S3 throttles, the function was killed) is retried with backoff.
+None of these is retried: another try cannot help. Any other error (the API server does not answer, S3 throttles, the
+function was killed) is retried with backoff.
 
 Why it is so: ADR 55.
 """
@@ -18,7 +18,7 @@ LONGEST = 20_000
 
 
 class StepFailed(Exception):
-    """Base of the errors that a step ends a run with; the message is for people."""
+    """Base of the errors with which a step ends a run. The message is for the user."""
 
     def __init__(self, message: str) -> None:
         super().__init__(clip(plain(message), LONGEST))
@@ -29,7 +29,7 @@ class InvalidExperiment(StepFailed):
 
 
 class NobodyTold(StepFailed):
-    """No one has confirmed to be told of a node that stays, and no setting says that nobody need be."""
+    """No one has confirmed an address for alerts, and no setting says that none is needed."""
 
 
 class StagingFailed(StepFailed):
@@ -37,7 +37,7 @@ class StagingFailed(StepFailed):
 
 
 class PromptsRefused(StepFailed):
-    """Prompts that cannot be measured, found when sets were fetched and the model's tokenizer was there."""
+    """Prompts that cannot be measured. It is found after the sets and the model's tokenizer were fetched."""
 
 
 class AccessRefused(StepFailed):
@@ -61,7 +61,7 @@ class CompileFailed(StepFailed):
 
 
 class ArtifactRefused(StepFailed):
-    """An arm does not start from what a CPU node compiled: it is compiled on the node, and the run goes on."""
+    """An arm does not start from an artifact of a CPU node. It is compiled on the node, and the run goes on."""
 
 
 class ServeNotReady(StepFailed):
@@ -81,11 +81,11 @@ class AccuracyFailed(StepFailed):
 
 
 class TeardownStuck(StepFailed):
-    """Workloads did not go away."""
+    """Workloads were deleted and are still there."""
 
 
 class UnitFailed(StepFailed):
-    """A part of a run on several nodes failed; the others were measured, and the report has them."""
+    """A part of a run on several nodes failed. The other parts were measured and are in the report."""
 
 
 class ReportFailed(StepFailed):
@@ -96,4 +96,4 @@ FINAL = sorted(
     error.__name__
     for error in (*StepFailed.__subclasses__(), InvalidManifest, QuotaExceeded, LeaseDamaged, StateDamaged)
 )
-"""Names for the state machine's Retry: never again."""
+"""Names of the errors that the state machine never retries."""

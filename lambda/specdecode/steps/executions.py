@@ -1,4 +1,4 @@
-"""Which runs go on, as Step Functions knows it: asked where the bucket's documents may be gone."""
+"""Which runs go on, as Step Functions knows it. Used where the bucket's documents may be missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specdecode.runs.lease import Claim
 from specdecode.steps.runtime import Runtime
 
 GOES_ON = frozenset({"RUNNING", "PENDING_REDRIVE"})
-"""What Step Functions calls an execution that has not ended."""
+"""Step Functions' state of an execution that has not ended."""
 
 
 def arn_of(run_id: str, *, machine: str) -> str:
@@ -19,12 +19,12 @@ def arn_of(run_id: str, *, machine: str) -> str:
 
 
 def machine_of(execution_arn: str) -> str:
-    """ARN of the state machine that an execution is of."""
+    """ARN of an execution's state machine."""
     return execution_arn.rpartition(":")[0].replace(":execution:", ":stateMachine:")
 
 
 def running(rt: Runtime, *, machine: str) -> set[str]:
-    """Run ids of all executions of the state machine with the ARN `machine` that run. The listing may lag seconds."""
+    """Run ids of all running executions of the state machine with the ARN `machine`. The list may be seconds old."""
     pages = (
         rt.clients("stepfunctions")
         .get_paginator("list_executions")
@@ -34,8 +34,8 @@ def running(rt: Runtime, *, machine: str) -> set[str]:
 
 
 def is_running(rt: Runtime, claim: Claim, *, machine: str) -> bool:
-    """Whether the claim's execution runs. One that Step Functions no longer knows does not, nor one that is not of the
-    machine: nobody could ever end it.
+    """Whether the claim's execution runs. False if Step Functions no longer knows it, or if it is not of the machine:
+    nobody could ever end such a claim.
     """
     return claim.execution_arn == arn_of(claim.run_id, machine=machine) and goes_on(rt, claim.run_id, machine=machine)
 
@@ -47,7 +47,7 @@ def goes_on(rt: Runtime, run_id: str, *, machine: str) -> bool:
 
 
 def described(rt: Runtime, run_id: str, *, machine: str) -> dict[str, Any] | None:
-    """The run's execution, or None where Step Functions knows none."""
+    """The run's execution. None if Step Functions does not know it."""
     try:
         answer = rt.clients("stepfunctions").describe_execution(executionArn=arn_of(run_id, machine=machine))
     except ClientError as error:

@@ -1,7 +1,7 @@
-"""The way back to the node: an artifact that a CPU node compiled and no server starts from is compiled where it serves.
+"""The way back to the node: if no server starts from an artifact of a CPU node, it is compiled where it serves.
 
-Serve notes it and ends with ArtifactRefused; the state machine stops the wave's servers, which hold its devices, lets
-Compile make what is noted, and serves the wave again.
+Serve notes it and ends with ArtifactRefused. The state machine stops the wave's servers, which hold its devices, lets
+Compile make the noted artifacts, and serves the wave again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
 
 NOT_THE_ARTIFACTS_FAULT = (Exit.NO_DEVICE, Exit.NO_SPACE)
-"""With which a server's pod ends before it looks at the artifact: another one would help nothing."""
+"""Exit codes with which a server's pod ends before it reads the artifact: another artifact would not help."""
 
 
 def is_refused(arm: Arm, found: Sequence[PodProblem], *, run: Run) -> bool:
-    """Whether the server of `arm` ends again and again though its node is as it must be, with a CPU node's artifact.
+    """Whether the server of `arm` ends again and again with a CPU node's artifact, on a node that is as it must be.
 
-    Not where this run has measured an arm that was served from it: it loads, so that something else is wrong.
+    False if this run has measured an arm that was served from that artifact: it does load, so something else is wrong.
     """
     if not arm.fallback:
         return False
@@ -36,7 +36,7 @@ def is_refused(arm: Arm, found: Sequence[PodProblem], *, run: Run) -> bool:
 
 
 def go_back(arm: Arm, why: str, *, run: Run, rt: Runtime) -> ArtifactRefused:
-    """Keep the server's logs and note that the node compiles for `arm`; the error to end the step with."""
+    """Keep the server's logs and note that the node compiles for `arm`. Returns the error to end the step with."""
     where = f"diagnostics/{arm.variant}-compiled-on-cpu"
     message = (
         f"{arm.variant} does not start from the artifact {arm.fingerprint}, which a CPU node compiled: it is compiled "
@@ -60,14 +60,14 @@ def go_back(arm: Arm, why: str, *, run: Run, rt: Runtime) -> ArtifactRefused:
 
 
 def must_go_back(run: Run, wave: int) -> ArtifactRefused | None:
-    """The same error where Serve has noted it and did not get to say it, for Compile has not been there yet."""
+    """The same error again, if Serve has noted it but could not raise it: Compile has not run yet."""
     if wave not in run.state.sent_back:
         return None
     return ArtifactRefused(f"an artifact of wave {wave} did not load: it is compiled on the node first")
 
 
 def is_back(run: Run, wave: int, *, rt: Runtime) -> None:
-    """Compile has made what was noted of `wave`."""
+    """Note that Compile has made the noted artifacts of `wave`."""
     if wave in run.state.sent_back:
         left = tuple(other for other in run.state.sent_back if other != wave)
         change_state(rt.store, run.state.run_id, sent_back=left)

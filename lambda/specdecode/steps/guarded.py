@@ -1,4 +1,4 @@
-"""Parts of a step that must not keep one another from being done."""
+"""Parts of a step. A part that fails must not stop the others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from specdecode.escape import clip, line
 from specdecode.steps import logs
 
 LONGEST = 300
-"""Characters of a problem."""
+"""Most characters of a problem."""
 
 
 class Guarded:
-    """Runs parts of a step; what one of them raises is logged and kept, and the next one is done all the same."""
+    """Runs parts of a step. An error of one part is logged and kept, and the next part runs all the same."""
 
     def __init__(self) -> None:
         self.errors: dict[str, Exception] = {}
-        """Part -> what it raised."""
+        """Part -> the error that it raised."""
         self.problems: list[str] = []
-        """A line for each thing that a person should know."""
+        """A line for each problem that a person should know."""
 
     @contextmanager
     def part(self, what: str) -> Iterator[None]:
@@ -31,5 +31,5 @@ class Guarded:
             self.note(f"{what}: {type(error).__name__}: {error}")
 
     def note(self, problem: str) -> None:
-        """Keep a problem that was no error."""
+        """Keep a problem that was no exception."""
         self.problems.append(clip(line(problem), LONGEST))

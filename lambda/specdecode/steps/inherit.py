@@ -1,4 +1,4 @@
-"""What a resumed run takes over from the run that it resumes, so that it stands for itself."""
+"""What a resumed run copies from the run that it resumes, so that its folder is complete."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from specdecode.runs.store import Store
 
 
 def inherit(store: Store, state: RunState, old: RunState) -> RunState:
-    """Copy records, scores and counters of `old`, and say which waves are measured and which published.
+    """Copy records, scores and counters of `old`. Returns which waves are measured and which are published.
 
-    Whole waves are not measured again. Of others the benchmark sends only the requests that have no record yet, and
-    those that failed: what broke the wave off may be why they did.
+    Whole waves are not measured again. In other waves the benchmark sends only requests without a record and requests
+    that failed: the reason that ended the wave may be the reason why they failed.
     """
     base, target = s3_keys.run_prefix(old.run_id), s3_keys.run_prefix(state.run_id)
     whole = _measured_blocks(store, old)
@@ -41,7 +41,7 @@ def inherit(store: Store, state: RunState, old: RunState) -> RunState:
 
 
 def _measured_blocks(store: Store, old: RunState) -> set[tuple[str, int]]:
-    """Variant and round of all that `old` measured to the end."""
+    """Variant and round of everything that `old` measured to the end."""
     data = store.read(s3_keys.run_key(old.run_id, PLAN))
     if data is None:
         return set()
@@ -50,7 +50,9 @@ def _measured_blocks(store: Store, old: RunState) -> set[tuple[str, int]]:
 
 
 def _records(data: bytes, *, run_id: str, whole: set[tuple[str, int]]) -> bytes:
-    """The records that count, as those of `run_id`: the benchmark refuses another run's. A cut last line is dropped."""
+    """The records that count, as records of `run_id`: the benchmark refuses those of another run. A last line that was
+    cut is dropped.
+    """
     records = [json.loads(line) for line in data.split(b"\n")[:-1]]
     kept = [r for r in records if r.get("error") is None or (r["variant"], r["round"]) in whole]
     return b"".join(json.dumps({**record, "run_id": run_id}).encode() + b"\n" for record in kept)

@@ -1,4 +1,4 @@
-"""Inspect: what the command line shows of the cluster, without ever reaching the Kubernetes API itself."""
+"""Inspect: the cluster for the command line, which never calls the Kubernetes API itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
+"""Brings a Job to completion, one look at a time: the common part of staging, compiling, smoke test and benchmark."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from specdecode.steps.sessions import Sessions
 def apply_missing(
     kube: Kubernetes, objects: Sequence[KubeObject], *, root: KubeObject, fresh: Sequence[KubeObject] = ()
 ) -> None:
-    """Apply those of `objects` that do not exist, owned by the run's `root`; what the last try made stays as it is.
-    With them `fresh` ones, which take the place of what is there.
+    """Apply the objects of `objects` that do not exist, owned by the run's `root`. Objects that an earlier try made
+    stay as they are. `fresh` objects are applied with them, in place of existing ones.
 
-    What pods refer to (Services, ConfigMaps, Secrets) comes before what makes pods. Secrets can be created and not be
-    looked at: they are made when anything else is missing, unless they are there.
+    Objects that pods refer to (Services, ConfigMaps, Secrets) come before objects that make pods. The step may create
+    Secrets and not read them: they are made if anything else is missing, unless they exist.
     """
     secrets = [obj for obj in objects if obj["kind"] == "Secret"]
     others = [obj for obj in objects if obj["kind"] != "Secret"]
@@ -44,9 +44,8 @@ def apply_missing(
 def look_at_pods(
     kube: Kubernetes, *, selector: str, owner: str = "", now: datetime | None = None
 ) -> tuple[list[KubeObject], list[PodProblem]]:
-    """The pods that match, and all that is wrong with them (`now`: as problems() takes it).
-
-    Where there is none: why its Job or Deployment `owner` could not create it.
+    """The pods that match, and their problems (`now`: as for problems()). If there is no pod: why its Job or Deployment
+    `owner` could not create it.
     """
     pods = kube.list("Pod", namespace=names.NAMESPACE, selector=selector)
     events = kube.list("Event", namespace=names.NAMESPACE, fields="type=Warning")
@@ -56,7 +55,7 @@ def look_at_pods(
 
 
 class Advance(NamedTuple):
-    """How a Job stands."""
+    """The state of a Job."""
 
     done: bool
     message: str
@@ -71,9 +70,9 @@ def advance_job(
     limit_min: int,
     failure: type[StepFailed],
 ) -> Advance:
-    """Make the Job among `objects` exist and say how it stands. Its pods get `sessions`.
+    """Make the Job among `objects` exist and return its state. Its pods get `sessions`.
 
-    Raises `failure` when it failed, when its pod cannot start, or when it is older than `limit_min` minutes.
+    Raises `failure` if it failed, if its pod cannot start, or if it is older than `limit_min` minutes.
     """
     kube, now = sessions.rt.kube, sessions.rt.now()
     (job,) = [obj for obj in objects if obj["kind"] == "Job"]
@@ -100,9 +99,11 @@ def advance_job(
 
 
 def keep_failed_logs(kube: Kubernetes, store: Store, *, run_id: str, job: str) -> list[str]:
-    """Store the logs of the Job's failed pods under the run: a later success deletes the pods. Returns the new keys.
+    """Store the logs of the Job's failed pods in the run's folder: a later success deletes the pods. Returns the new
+    keys.
 
-    Of a log that cannot be had the reason is kept. It is never asked for again: a kubelet that is away costs 20 s.
+    If a log cannot be read, the reason is kept instead. It is not asked for again: a kubelet that does not answer costs
+    20 s.
     """
     kept = []
     for pod in kube.list("Pod", namespace=names.NAMESPACE, selector=f"job-name={job}"):

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, each with the run, the step and the request that it belongs to."""
+"""Structured logs: one JSON object a line. Each names the run, the step and the request that it belongs to."""
 
 from __future__ import annotations
 

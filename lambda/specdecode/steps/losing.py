@@ -1,4 +1,4 @@
-"""An adaptive sweep goes on without an arm that cannot be measured; every other run fails with it."""
+"""An adaptive sweep goes on without an arm that cannot be measured. Every other run fails with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from specdecode.steps.runtime import Progress, Runtime
 
 
 def go_on_without(arm: Arm, error: StepFailed, *, run: Run, rt: Runtime) -> Progress:
-    """Keep the arm's diagnosis, note the waves of its step as lost, and let this one end; the advisor takes another.
+    """Keep the arm's diagnosis, note the waves of its step as lost, and end this wave. The advisor then takes another
+    arm.
 
-    Raises `error` where that is no way on: in a run that is no adaptive sweep, for its baseline, and where no other
-    arm is left and nothing is measured.
+    Raises `error` if the run cannot go on: if it is no adaptive sweep, if the arm is a baseline, or if no other arm is
+    left and nothing is measured.
     """
     variants = run.plan.experiment.variants
     is_baseline = run.plan.experiment.variant(arm.variant).compare_to is None

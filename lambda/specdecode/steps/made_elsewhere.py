@@ -1,6 +1,6 @@
-"""An artifact that two runs side by side need is compiled once: the fingerprint is the lock, its Jobs are the holders.
+"""An artifact that two runs need at the same time is compiled once. The fingerprint is the lock, its Jobs hold it.
 
-Two that store one artifact at once would leave files of both under one COMPLETE.json.
+If two runs stored one artifact at once, files of both would lie under one COMPLETE.json.
 
 Why it is so: ADR 178.
 """
@@ -20,11 +20,13 @@ from specdecode.steps.runtime import Runtime
 
 
 def made_elsewhere(arm: Arm, run: Run, rt: Runtime, *, limit_min: int) -> str | None:
-    """Which run compiles the arm's artifact now, so that this one waits; None where none does.
+    """The run that compiles the arm's artifact now, so that this run waits. None if no other run does.
 
-    The Job that was made first goes on. Two that were made between two looks see each other at the next, long before
-    one of them has anything to store: the later one is deleted. CompileFailed when nothing has come of waiting and
-    compiling together within `limit_min`, the step's deadline: a wait costs no more than compilations would.
+    The Job that was made first goes on. If two were made between two looks, each sees the other at the next look, long
+    before one has anything to store; the later one is deleted.
+
+    Raises CompileFailed if waiting and compiling together took longer than `limit_min`, the step's deadline. So a wait
+    costs no more than the compilation would.
     """
     own = names.run_label(run.state.run_id)
     jobs = rt.kube.list("Job", namespace=names.NAMESPACE, selector=f"{names.ARTIFACT_LABEL}={arm.fingerprint}")

@@ -1,7 +1,7 @@
-"""MeasureUnits: of a run on several nodes, start each unit as a run of its own and wait until all have ended.
+"""MeasureUnits: start each unit of a run on several nodes as a run of its own, and wait until all have ended.
 
-A unit whose node went away is measured again on another node, once; all other failures are told at the end, when the
-other units have measured what is theirs.
+A unit whose node went away is measured again on another node, once. Other failures are raised at the end, after the
+other units have measured their arms.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from specdecode.untrusted import Unreadable, parse_json
 
 ANOTHER_NODE_HELPS = (NodeLost.__name__, CapacityUnavailable.__name__, WITH_ITS_RUN)
 NODE_LOST = "node-lost"
-"""Row of assets/diagnosis.yaml: servers may be seen to fail before their node is seen to be gone."""
+"""Row of assets/diagnosis.yaml for a lost node. Servers may fail before their node is seen to be gone."""
 
 
 def measure_units(given: StepInput, rt: Runtime) -> Progress:
-    """Done when every unit has ended, however.
+    """Done when every unit has ended, well or badly.
 
-    What is to be started is stored first: a look that comes again starts the same executions, which Step Functions
-    takes for one each as long as they run (StartExecution is idempotent by name and input).
+    The list of units to start is stored first. A repeated look starts the same executions, and Step Functions takes
+    both starts for one as long as it runs (StartExecution is idempotent by name and input).
     """
     run, machine = load_run(rt.store, given.run_id), executions.machine_of(given.execution_arn)
     units, asked = [], dict[str, dict[str, Any] | None]()
@@ -48,7 +48,7 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _looked_at(unit: RunUnit, found: dict[str, Any] | None, rt: Runtime) -> RunUnit:
-    """The unit, with its end where it has one."""
+    """The unit, with its end if it has ended."""
     if found is None or found["status"] in executions.GOES_ON:
         return unit
     return unit.model_copy(
@@ -62,14 +62,14 @@ def _looked_at(unit: RunUnit, found: dict[str, Any] | None, rt: Runtime) -> RunU
 
 
 def _is_tried_again(unit: RunUnit, units: list[RunUnit], rt: Runtime) -> bool:
-    """Once, and only where another node could help."""
+    """Whether the unit is tried again: once, and only if another node could help."""
     left = set(unit.arms).difference(unit.finished)
     again = any(other.after == unit.number for other in units)
     return bool(left and unit.error) and not again and unit.after is None and _another_node_helps(unit, rt)
 
 
 def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:
-    """By how the unit ended, or by what its diagnosis found."""
+    """Whether the unit lost its node, by how it ended or by its diagnosis."""
     if unit.error in ANOTHER_NODE_HELPS:
         return True
     data = rt.store.read(s3_keys.run_key(unit.run_id, "diagnostics", "diagnosis.json"), at_most=LARGEST)
@@ -81,7 +81,7 @@ def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:
 
 
 def _start(unit: RunUnit, run: Run, rt: Runtime, *, machine: str) -> None:
-    """The same words each time: Step Functions would refuse others under the same name."""
+    """Start the unit's run. Its input is always the same: under one name Step Functions refuses another input."""
     said = {"unit_of": run.state.run_id, "accept_cost": unit.accept_cost, "started_by": run.state.started_by}
     text = json.dumps({key: value for key, value in said.items() if value is not None})
     rt.clients("stepfunctions").start_execution(stateMachineArn=machine, name=unit.run_id, input=text)

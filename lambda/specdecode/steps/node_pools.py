@@ -14,7 +14,9 @@ DRA_DRIVER = "neuron.aws.com"
 
 
 def outside_window(capacity: Capacity, now: datetime) -> str | None:
-    """Why a Capacity Block gives no node now: not begun, or about to be drained. None within it, or without a block."""
+    """Why a Capacity Block gives no node now: it has not begun, or its node will be drained soon. None if it does, or
+    without a block.
+    """
     if capacity.block_start is not None and now < capacity.block_start:
         return f"the Capacity Block starts at {capacity.block_start.isoformat()}: start the run then"
     if capacity.block_end is not None:
@@ -27,7 +29,9 @@ def outside_window(capacity: Capacity, now: datetime) -> str | None:
 
 
 def usable_node(nodes: Iterable[KubeObject], slices: Iterable[KubeObject] | None) -> str | None:
-    """Name of a Ready node of the pool, or None. Its Neuron devices must be in `slices`; None: it has no devices."""
+    """Name of a Ready node of the pool, or None. Its Neuron devices must be in `slices`. `slices` None: the node has no
+    devices.
+    """
     published = {item["spec"].get("nodeName") for item in slices or () if item["spec"].get("driver") == DRA_DRIVER}
     for node in nodes:
         ready = is_true(node, "Ready") and "deletionTimestamp" not in node["metadata"]

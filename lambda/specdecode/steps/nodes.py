@@ -1,4 +1,4 @@
-"""The nodes that exist, each of which bills, and those that Karpenter leaves though nobody needs them."""
+"""The nodes that exist, each of which is billed, and those that Karpenter leaves though no run needs them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ GRACE = timedelta(minutes=CLAIM_GRACE_MINUTES)
 
 
 def delete_left(pools: NodePools, lease: LeaseStore, *, now: datetime) -> tuple[str, ...]:
-    """Delete what Karpenter has not begun to end GRACE after its pool went to 0 replicas; the names.
+    """Delete NodeClaims that Karpenter has not begun to end GRACE after their pool went to 0 replicas. Returns their
+    names.
 
-    Only of pools that nobody holds a node of. Kubernetes cannot confine the right to delete NodeClaims to those of one
-    pool (a rule knows names, and these are made up by Karpenter): it is confined here, by the label.
+    Only of pools whose node no run holds. Kubernetes cannot limit the right to delete NodeClaims to one pool (a rule
+    knows names, and Karpenter makes these up). This function limits it, by the label.
     """
     left = [claim for claim in pools.claims() if "deletionTimestamp" not in claim["metadata"]]
     slots = {name_of(claim): str(pools.slot_of(claim)) for claim in left}
@@ -37,7 +38,7 @@ def _created(obj: KubeObject) -> datetime:
 
 
 def _scaled_at(pool: KubeObject | None) -> datetime:
-    """When the pool was last scaled, by metadata.managedFields; its creation where nobody has scaled it."""
+    """When the pool was last scaled, by metadata.managedFields. Its creation if it was never scaled."""
     if pool is None:
         return datetime.fromtimestamp(0, UTC)
     entries = pool["metadata"].get("managedFields") or []
@@ -46,7 +47,7 @@ def _scaled_at(pool: KubeObject | None) -> datetime:
 
 
 def _held_pools(lease: LeaseStore) -> frozenset[str]:
-    """Of those who have become holders meanwhile; nobody can by a document that cannot be read."""
+    """Pools that a run holds by now. Empty if the lease's document cannot be read: no run can hold by it."""
     try:
         return lease.read().pools
     except Exception:

@@ -1,4 +1,4 @@
-"""How often the steps look: often while something is likely to happen, then as seldom as the plan says.
+"""How often the steps look: often while something is likely to happen, then as rarely as the plan says.
 
 How many looks an execution's history can hold is in `planning/events.py`.
 """
@@ -12,7 +12,9 @@ from specdecode.planning.events import SOON_FOR, SOON_S, STILL_ATTENTIVE
 from specdecode.planning.states import STOP_MINUTES
 
 STOP_LIMIT = timedelta(minutes=STOP_MINUTES)
-"""The node pool's terminationGracePeriod is 10 minutes; whatever outlives that is not going to leave by itself."""
+"""Limit for deleting workloads. The node pool's terminationGracePeriod is 10 minutes: what is left after that does not
+leave by itself.
+"""
 
 
 def soon(age: timedelta, *, then_s: int) -> int:

@@ -28,7 +28,7 @@ from specdecode.steps.units import check_id, check_length, first_units, inherite
 
 
 class Planned(BaseModel):
-    """What the state machine needs to know."""
+    """The fields that the state machine needs."""
 
     waves: int
     accuracy: bool
@@ -40,16 +40,16 @@ class Planned(BaseModel):
     endpoints: bool
     """Whether the arms are servers that already run: nothing is staged, compiled or served, and no node is held."""
     units: bool
-    """Whether several nodes share the arms, each in a run of its own that this one starts."""
+    """Whether several nodes share the arms. Each unit is then a run of its own that this run starts."""
     experiment: str
     plan: str
-    """Where the whole plan lies."""
+    """Address of the whole plan."""
     warnings: tuple[str, ...] = ()
-    """What `specdecode plan` would warn of: for whoever starts a run from the console."""
+    """The warnings of `specdecode plan`, for a user who starts a run from the console."""
 
 
 def plan(given: StepInput, rt: Runtime) -> Planned:
-    """Store runs/<id>/{experiment.yaml, plan.json, state.json}. Asked again, it keeps what it stored first."""
+    """Store runs/<id>/{experiment.yaml, plan.json, state.json}. A repeated call keeps what the first one stored."""
     if not names.is_run_id(given.run_id):
         raise InvalidExperiment(
             f"the execution's name {given.run_id!r} becomes the run's id: use letters, digits, '.', '_' and '-'"
@@ -130,7 +130,7 @@ def _check_name(given: StepInput, known: RunState | None) -> None:
 
 
 def _check_told(rt: Runtime) -> None:
-    """Refuse a run of which nobody would hear, from wherever it is started. Without ALERTS_TOPIC nobody need hear."""
+    """Refuse a run whose alerts nobody gets, wherever it is started. Without ALERTS_TOPIC no address is needed."""
     if "ALERTS_TOPIC" in rt.environ:
         topic = rt.environ["ALERTS_TOPIC"]
         pages = rt.clients("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
@@ -139,7 +139,7 @@ def _check_told(rt: Runtime) -> None:
 
 
 def _check_cost(bill: Bill, *, accepted: float | None) -> None:
-    """Refuse a run that could cost more than anybody has accepted: whoever starts it, and from wherever."""
+    """Refuse a run that could cost more than was accepted, whoever starts it and from wherever."""
     if bill.to_accept is not None and (accepted or 0) < bill.to_accept:
         allowed = f"${accepted:,.0f} was accepted" if accepted else f"${bill.accept_above:,.0f} needs no consent"
         raise InvalidExperiment(
@@ -161,7 +161,7 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
 
 
 def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:
-    """The steps of an adaptive sweep: those of the run that is resumed, or the advisor's first."""
+    """The steps of an adaptive sweep: those of the run that is resumed, or the advisor's first step."""
     if experiment.sweep is not Sweep.ADAPTIVE:
         return ()
     data = store.read(s3_keys.run_key(resumed, PLAN)) if resumed else None

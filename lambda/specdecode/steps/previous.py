@@ -1,4 +1,4 @@
-"""The run that a new one is held against: the last good one that asked the same question."""
+"""The run that a new run is compared with: the last good one that asked the same question."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from specdecode.runs.state import RunState, StateDamaged, load_state
 from specdecode.runs.store import Store
 
 LOOKED_AT = 500
-"""A bucket keeps its runs for ever; this many states are read in the report's minutes (docs/reliability.md)."""
+"""Most states that are read. A bucket keeps its runs for ever; the report has minutes for this many
+(docs/reliability.md).
+"""
 _TIME = re.compile(r"(?<=-)\d{8}-\d{6}(?=-)")
 
 
 def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comparison | None:
-    """The newest earlier report on the same question with at least one verdict; None where there is none.
+    """The newest earlier report on the same question with at least one verdict. None if there is none.
 
-    Reads one small object a run, of the LOOKED_AT newest by the time in their ids, and reports only of runs of the same
-    experiment. What another version wrote and this one cannot read is passed over.
+    It reads one small object for each of the LOOKED_AT newest runs (by the time in their ids), and reports only of runs
+    of the same experiment. A report that this version cannot read is skipped.
     """
     newest = sorted(store.folders("runs/"), key=_began, reverse=True)[:LOOKED_AT]
     states = [_state(store, run_id) for run_id in newest]
@@ -40,7 +42,7 @@ def last_good(store: Store, comparison: Comparison, *, before: RunState) -> Comp
 
 
 def _began(run_id: str) -> str:
-    """The time in an id that the command line made; "" for others (the console's)."""
+    """The time in an id that the command line made. "" for other ids (the console's)."""
     found = _TIME.search(run_id)
     return found[0] if found else ""
 
@@ -61,7 +63,11 @@ def _report(store: Store, run_id: str) -> Comparison | None:
 
 
 def _question(experiment: Experiment) -> tuple[Any, ...]:
-    """What must be equal for two speed-ups to be comparable: all but the engine, whose new version may be the news."""
+    """What must be equal so that two speed-ups can be compared: all but the engine, whose new version may be the reason
+    to compare.
+    """
+    served = experiment.serving if isinstance(experiment, ServedExperiment) else None
+    return experiment.name, experiment.target, served, experiment.variants, experiment.workload
     return experiment.name, experiment.target, experiment.served_with, experiment.variants, experiment.workload
 
 

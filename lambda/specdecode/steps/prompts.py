@@ -1,4 +1,4 @@
-"""Sets of prompts that the bucket holds: there, as they were named, and none too long, before anything is created."""
+"""Sets of prompts in the bucket: they exist, are as named, and are not too long. Checked before anything is created."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from specdecode.runs.store import Store
 def keep_sets(
     store: Store, experiment: Experiment, *, run_id: str, fetched: bool = False
 ) -> tuple[dict[str, PromptSet], list[str]]:
-    """Copy the sets that do not ship into the run's folder, which then holds all that was sent, and from which its pods
-    have them. Returns them by key, and everything that is wrong with them; then nothing is copied.
+    """Copy the sets that do not ship into the run's folder. So the folder holds all that was sent, and its pods read
+    the sets there.
 
-    A set of the Hugging Face hub may be missing until it is `fetched`.
+    Returns the sets by key, and everything that is wrong with them; if anything is wrong, nothing is copied. A set of
+    the Hugging Face hub may be missing until it is `fetched`.
     """
     found: dict[str, PromptSet | str | None] = {}
     problems = []
@@ -47,7 +48,7 @@ def kept_sets(store: Store, experiment: Experiment, *, run_id: str) -> dict[str,
 
 
 def said(problems: list[str]) -> str:
-    """All that is wrong with the prompts, as one message."""
+    """All problems of the prompts, as one message."""
     return "The prompts cannot be measured:\n" + "\n".join(f"  {problem}" for problem in problems)
 
 

@@ -1,4 +1,4 @@
-"""What a report sends to CloudWatch: the comparison's figures, and once those of its requests."""
+"""What a report sends to CloudWatch: the comparison's figures, and once the figures of its requests."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from specdecode.steps.run import Run
 from specdecode.steps.runtime import Runtime
 
 ACCOUNTING = accounting_of("usage")
-"""The pipeline's; `specdecode bench --accounting` chooses another."""
+"""The pipeline's formula. `specdecode bench --accounting` chooses another."""
 
 
 def publish(
     comparison: Comparison, levels: Sequence[AtLevel], run: Run, units: Sequence[MeasuredUnit], rt: Runtime
 ) -> tuple[str, ...]:
-    """Send the comparison's figures, and once those of each wave's requests; what went wrong, in words.
+    """Send the comparison's figures, and once those of each wave's requests. Returns what went wrong, in words.
 
-    A figure not sent fails no run: a run that is resumed sends it.
+    A figure that was not sent fails no run: a resumed run sends it.
     """
     client = rt.clients("cloudwatch")
     problems = send(_of_requests(comparison, levels, run, units), namespace=names.METRIC_NAMESPACE, client=client)

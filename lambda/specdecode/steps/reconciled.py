@@ -19,21 +19,23 @@ class Reconciled(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     ended: tuple[str, ...] = ()
-    """Runs that held or waited though their execution no longer runs."""
+    """Runs that held or waited though their execution had ended."""
     stopped: tuple[str, ...] = ()
-    """Units that were stopped since the run that they are of no longer runs."""
+    """Units that were stopped because their run had ended."""
     cleaned: tuple[str, ...] = ()
-    """Values of the run label whose workloads were deleted because no claim stands for them."""
+    """Values of the run label whose workloads were deleted because no run claims them."""
     replicas: int | None = None
-    """Of the NodePools now; None where they were left as they are, since nobody can say who holds the node."""
+    """Replicas of the NodePools now. None if they were left as they are, because it is not known which run holds the
+    node.
+    """
     nodes: int | None = None
-    """NodeClaims of the pools; each is an instance that bills. None where they cannot be counted."""
+    """NodeClaims of the pools; each is an instance that is billed. None if they cannot be counted."""
     too_many: dict[str, int] | None = None
-    """NodePool -> its nodes beyond those that the lease is worth; None where nobody can say."""
+    """NodePool -> its nodes above the number that the lease asks for. None if that is not known."""
     deleted: tuple[str, ...] = ()
     """NodeClaims that Karpenter had not begun to end though the replicas are 0."""
     ages_s: dict[str, float] = {}
-    """NodePool -> how long its node has been held; 0 where nobody holds it."""
+    """NodePool -> seconds for which its node has been held. 0 if no run holds it."""
     holding: int = 0
     """Runs that hold a node."""
     waiting: int = 0
@@ -43,11 +45,7 @@ class Reconciled(BaseModel):
 
 
 def publish(rt: Runtime, found: Reconciled, *, beats: bool, failed: str) -> None:
-    """The heartbeat says that the node is as it must be, so far as the watchdog can bring that about.
-
-    `failed`: the execution that has just ended badly, or empty. A unit that failed is not counted: its run fails too,
-    once all its units have ended.
-    """
+    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that."""
     counts = {
         "WatchdogHeartbeat": 1 if beats else None,
         "RunsFailed": 1 if failed and names.parent_of(failed) is None else None,

@@ -1,4 +1,4 @@
-"""ReleaseCapacity: give the lease up and let the NodePool follow. Never fails because there is nothing to release."""
+"""ReleaseCapacity: give the lease up, then scale the NodePool. It never fails because there is nothing to release."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NODE, QUEUE, RECORD = "the node", "the queue of the servers that already run", "
 def release(given: StepInput, rt: Runtime) -> Progress:
     """Done when the run neither holds a node nor waits for one, and the NodePools' replicas follow the lease.
 
-    The node comes first, and nothing else that fails keeps it. Raises, so that it is tried again, only when the node
-    could not be given back for certain; what is left in the queue or the record then is the watchdog's.
+    The node comes first, and no other failure stops that. It raises, and is tried again, only if the node was not given
+    back for certain. The watchdog mends what is then left in the queue or the record.
     """
     now, parts = rt.now(), Guarded()
     give_up = partial(leases.release, run_id=given.run_id, now=now)
@@ -42,7 +42,7 @@ def release(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _node(given: StepInput, rt: Runtime, give_up: partial[Lease]) -> Lease:
-    """Give the node up; the lease that holds now. By a damaged document nobody holds."""
+    """Give the node up. Returns the lease that holds now. If its document is damaged, no run holds by it."""
     try:
         lease = rt.lease.update(partial(give_up, slots=rt.lease.slots))
     except LeaseDamaged:

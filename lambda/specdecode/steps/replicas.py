@@ -1,4 +1,4 @@
-"""The NodePools' replicas follow the lease, whatever has become of the lease's document (ADR 52)."""
+"""The NodePools' replicas follow the lease, whatever happens to the lease's document (ADR 52)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from specdecode.runs.lease import Lease
 from specdecode.runs.lease_store import LeaseStore
 
 LOOKS = 5
-"""Times that the replicas are set while the lease changes under them; after that the next look goes on."""
+"""How often the replicas are set again if the lease changes meanwhile. After that the next look goes on."""
 
 
 def set_replicas(pools: Pools, lease: Lease, slots: Sequence[str]) -> None:
-    """Set the replicas of the pools `slots`: 1 where a run holds the pool, else 0. Missing pools are passed.
+    """Set the replicas of the pools `slots`: 1 if a run holds the pool, else 0. Missing pools are skipped.
 
     Pools that get 0 come first. If one cannot be scaled, the others still are, and its error is raised at the end.
     """
@@ -30,11 +30,11 @@ def set_replicas(pools: Pools, lease: Lease, slots: Sequence[str]) -> None:
 
 
 def follow_lease(pools: Pools, lease: LeaseStore, *, known: Lease | None = None) -> Lease:
-    """Set the NodePools' replicas to what the lease says, also when it changed meanwhile; returns the lease that they
-    follow. `known` is the lease as the caller has just stored or read it.
+    """Set the NodePools' replicas to what the lease says, also if it changes meanwhile. Returns the lease that they
+    follow.
 
-    The lease is read again after the scaling: between the two, another run may have become a holder, and a slow release
-    must not leave it without its node.
+    `known` is the lease that the caller has just stored or read. The lease is read again after the scaling: another run
+    may have become a holder in between, and a slow release must not leave it without its node.
     """
     wanted = known or lease.read()
     for _ in range(LOOKS):

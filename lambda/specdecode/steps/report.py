@@ -44,18 +44,18 @@ class Reported(BaseModel):
     verdict: str
     report: str
     page: str
-    """The report in the console of S3, for the browser of somebody who is signed in: "Open" shows it."""
+    """The report in the console of S3, for a signed-in user: "Open" shows it."""
     summary: str
     raw: str
     carried: tuple[str, ...] = ()
-    """What each arm carries at the service-level objective, in words; none where none is asked for."""
+    """The largest load of each arm at the service-level objective, in words. Empty if there is no objective."""
     unpublished: tuple[str, ...] = ()
-    """Why figures are missing in CloudWatch; the report is whole all the same."""
+    """Why figures are missing in CloudWatch. The report is whole all the same."""
 
 
 def report(given: StepInput, rt: Runtime) -> Reported:
-    """Write the run's report. Of a run on several nodes that of all its units: UnitFailed, once it is written, where an
-    arm is not measured. A unit publishes nothing: its run does.
+    """Write the run's report. For a run on several nodes it is the report of all its units; UnitFailed is raised after
+    it is written if an arm is not measured. A unit publishes nothing: its run does.
     """
     run = load_run(rt.store, given.run_id)
     units = collect(run, rt.store)
@@ -102,7 +102,7 @@ def console_page(bucket: str, key: str, region: str) -> str:
 
 
 def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
-    """All records below raw/. A line that is no record means that the file is damaged: ReportFailed names it."""
+    """All records below raw/. A line that is no record means that the file is damaged: ReportFailed names the file."""
     for key in store.keys(s3_keys.run_key(run_id, "raw") + "/"):
         if not key.endswith(".jsonl"):
             continue
@@ -116,7 +116,7 @@ def read_records(store: Store, run_id: str) -> Iterator[RequestRecord]:
 
 
 def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> RunContext:
-    """What the comparison needs to know of the run around its records."""
+    """What the comparison needs to know about the run, beside its records."""
     finished = state.released_at or rt.now()
     held = (finished - state.held_since).total_seconds() if state.held_since else None
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"]).of(plan.experiment.node)
@@ -149,12 +149,12 @@ def run_context(plan: Plan, state: RunState, rt: Runtime, servers: Servers) -> R
 
 
 def _is_real(plan: Plan) -> bool:
-    """Whether the arms ran on what the node is named for: an engine for CPUs may claim devices only to be placed."""
+    """Whether the arms ran on the node's accelerator. An engine for CPUs may claim devices only to be placed."""
     return plan.experiment.holds_node and plan.engine.on_neuron == plan.experiment.shape.has_devices
 
 
 def read_scores(store: Store, run_id: str) -> tuple[list[Accuracy], list[Failure]]:
-    """The scores below accuracy/, a file of lm-eval for each arm that was tested, and the files that hold none."""
+    """The scores below accuracy/ (a file of lm-eval for each tested arm), and the files without scores."""
     prefix = s3_keys.run_key(run_id, "accuracy", "")
     scores: list[Accuracy] = []
     failures: list[Failure] = []

@@ -1,4 +1,4 @@
-"""What an execution's input asks for."""
+"""The input of an execution."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from specdecode.names import DEFAULT_PRESET
 from specdecode.steps.errors import InvalidExperiment
 
 SHOWN = 100
-"""Characters of a given value, and problems, that a message spells out."""
+"""Most characters of a given value, and most problems, in a message."""
 
 
 class RunRequest(BaseModel):
-    """The execution's input: all of it optional."""
+    """The execution's input. Every field is optional."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,13 +34,13 @@ class RunRequest(BaseModel):
     overrides: dict[str, JsonValue] = Field(default_factory=dict, alias="set")
     """Dotted path -> value."""
     resume: str | None = None
-    """Id of a run to repeat; what it finished is not done again."""
+    """Id of a run to repeat. What it finished is not done again."""
     unit_of: str | None = None
-    """Id of the run on several nodes that this one is a part of: it alone starts such runs."""
+    """Id of the run on several nodes to which this one belongs. Only that run starts such runs."""
     accept_cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """US dollars that it may cost at most, where that is more than the deployment allows unasked."""
+    """US dollars that it may cost at most. Needed if that is more than the deployment allows."""
     started_by: str | None = Field(default=None, max_length=2048)
-    """Who starts it; shown to whoever wants to stop it. Nobody checks it."""
+    """Who starts the run. Shown to a user who wants to stop it. It is not checked."""
     comment: JsonValue = Field(default=None, alias="Comment")
     """Not read: the console's form begins with `{"Comment": "Insert your JSON here"}`."""
 
@@ -79,7 +79,7 @@ def parse_request(given: Any) -> RunRequest:
 
 
 def experiment_of(request: RunRequest, *, capacity: Capacity) -> AnyExperiment:
-    """The validated experiment of a request that does not resume."""
+    """The validated experiment of a request without `resume`."""
     try:
         if isinstance(request.experiment, str):
             return load_preset(request.experiment, overrides=request.overrides, capacity=capacity)

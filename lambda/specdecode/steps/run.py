@@ -1,4 +1,4 @@
-"""A run as the steps after Plan find it in the bucket."""
+"""A run as the steps after Plan read it from the bucket."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from specdecode.steps.runtime import Runtime
 
 @dataclass(frozen=True)
 class Run:
-    """What was planned, and what has been noted since."""
+    """The plan, and what was noted since."""
 
     plan: Plan
     state: RunState
 
     def wave(self, index: int) -> Wave:
-        """The wave, its arms with the artifacts that are served: the node's own in place of those that did not load."""
+        """The wave. Its arms have the artifacts that are served: the node's in place of those that did not load."""
         wave, refused = self.plan.waves[index], set(self.state.refused_artifacts)
         if not any(arm.fallback and arm.fingerprint in refused for arm in wave.arms):
             return wave
@@ -37,11 +37,11 @@ class Run:
         return wave.model_copy(update={"arms": tuple(arms)})
 
     def is_measured(self, wave: int) -> bool:
-        """Whether the wave's benchmark is complete, by this run or by the one that it resumes."""
+        """Whether the wave's benchmark is complete, in this run or in the run that it resumes."""
         return wave in self.state.measured
 
     def settled(self, wave: int) -> str | None:
-        """Why nothing is left to do for the wave; None where there is."""
+        """Why nothing is left to do for the wave. None if something is left."""
         if self.is_measured(wave):
             return "measured already"
         return "the sweep goes on without this arm" if wave in self.state.lost else None
@@ -58,7 +58,7 @@ class Run:
 
 
 def load_run(store: Store, run_id: str) -> Run:
-    """The run's plan and state; InvalidExperiment if Plan never stored them. Raises StateDamaged."""
+    """The run's plan and state. Raises InvalidExperiment if Plan never stored them, and StateDamaged."""
     plan = load_document(store, s3_keys.run_key(run_id, PLAN), Plan, "run's plan")
     state = load_state(store, run_id)
     if plan is None or state is None:
@@ -67,7 +67,7 @@ def load_run(store: Store, run_id: str) -> Run:
 
 
 def render_context(run: Run, rt: Runtime) -> RenderContext:
-    """What the manifests need to know of this deployment, and of the node that the run holds."""
+    """What the manifests need to know about this deployment and about the node that the run holds."""
     return RenderContext(
         run_id=run.state.run_id,
         bucket=rt.environ["BUCKET"],
@@ -81,7 +81,7 @@ def render_context(run: Run, rt: Runtime) -> RenderContext:
 
 
 def read_servers(store: Store, run_id: str) -> Servers:
-    """What the benchmark learned of the servers; nothing where it wrote nothing that can be read."""
+    """What the benchmark learned about the servers. Empty if it wrote nothing that can be read."""
     try:
         return Servers.model_validate_json(store.read(s3_keys.run_key(run_id, SERVERS)) or b"")
     except ValidationError:

@@ -1,4 +1,4 @@
-"""What every step works with, made once from the Lambda's environment; tests make their own."""
+"""What every step works with, made once from the Lambda's environment. Tests make their own."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from specdecode.steps import logs
 from specdecode.steps.errors import InvalidExperiment, StepFailed
 
 _RETRIES = Config(retries={"mode": "standard", "max_attempts": 4}, connect_timeout=3, read_timeout=8)
-"""A service that does not answer costs a minute at most (and the back-off): the node is given back though S3 hangs."""
+"""Timeouts and retries. A service that does not answer costs a minute at most (and the back-off), so that the node is
+given back even if S3 hangs.
+"""
 
 
 class StepInput(BaseModel):
@@ -37,32 +39,31 @@ class StepInput(BaseModel):
     run_id: str
     execution_arn: str = ""
     execution_started: AwareDatetime | None = None
-    """When the execution was started; only the first step and the diagnosis get it."""
+    """When the execution was started. Only the first step and the diagnosis get it."""
     wave: int = 0
     ahead: bool = False
-    """Compile on CPU nodes what the run needs, before the node is taken; only Compile gets it."""
+    """Compile on CPU nodes before the node is taken. Only Compile gets it."""
     input: JsonValue = None
-    """The execution's input; only the first step gets it."""
+    """The execution's input. Only the first step gets it."""
     error: dict[str, JsonValue] | None = None
-    """Error and Cause that the state machine caught; only the diagnosis gets it."""
+    """Error and Cause that the state machine caught. Only the diagnosis gets it."""
     ended: str = ""
-    """Name of an execution that has just ended badly; only the watchdog gets it."""
 
 
 class Progress(BaseModel):
-    """What a step that waits answers: the state machine asks again after `wait_s` until `done`."""
+    """The answer of a step that waits. The state machine calls it again after `wait_s`, until `done`."""
 
     model_config = ConfigDict(frozen=True)
 
     done: bool
     message: str
     wait_s: int = Field(default=60, ge=1, le=LONGEST_POLL_S)
-    """Bounded, whatever a stored plan says: nobody looks at the run meanwhile."""
+    """Seconds until the next call. It is bounded, whatever a stored plan says: nothing looks at the run meanwhile."""
 
 
 @dataclass
 class Runtime:
-    """The world of a step. AWS clients and the cluster's client are made when first used."""
+    """What a step works with. Clients of AWS and of the cluster are made at their first use."""
 
     environ: Mapping[str, str]
     clients: Callable[[str], Any]
@@ -70,7 +71,7 @@ class Runtime:
     kubernetes: Callable[[], Kubernetes]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sessions: dict[str, datetime] = field(default_factory=dict)
-    """Job -> until when the session lasts that this process gave its pods."""
+    """Job -> when the session ends that this process gave to its pods."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Runtime:
@@ -82,17 +83,19 @@ class Runtime:
 
     @property
     def sees_nodes(self) -> bool:
-        """Whether the pipeline scales and sees nodes; else they are somebody else's, and simply there."""
+        """Whether the pipeline scales and sees nodes. Else the nodes belong to somebody else and are simply there."""
         return self.environ.get(names.RIGHTS_VARIABLE) != names.NAMESPACE_RIGHTS
 
     @property
     def ends_nodes(self) -> bool:
-        """Whether it may delete NodeClaims: a right to delete ours would be one to delete everybody's."""
+        """Whether it may delete NodeClaims. In somebody else's Karpenter that right would cover everybody's."""
         return not self.is_guest
 
     @property
     def is_guest(self) -> bool:
-        """Whether the cluster is somebody else's: no NodePool of ours is there for pods that need no held node."""
+        """Whether the cluster belongs to somebody else. It then has no NodePool of ours for pods that need no held
+        node.
+        """
         return names.RIGHTS_VARIABLE in self.environ
 
     @cached_property
@@ -105,11 +108,11 @@ class Runtime:
 
     @property
     def node_pools(self) -> NodePools:
-        """Those of a Karpenter of ours."""
+        """The NodePools of a Karpenter of ours."""
         return NodePools(self.kube)
 
     def brings_node(self, slot: str) -> bool:
-        """Whether a run that holds the slot waits for a node, which this pipeline has come."""
+        """Whether a run that holds the slot waits for a node that this pipeline launches."""
         return self.sees_nodes and self.pools.brings(slot)
 
     @cached_property
@@ -124,7 +127,7 @@ class Runtime:
 
     @cached_property
     def turns(self) -> LeaseStore:
-        """Of the servers that already run, whichever they are."""
+        """The queue for servers that already run, whichever they are."""
         return LeaseStore(s3=self.store.s3, bucket=self.store.bucket, key=s3_keys.ENDPOINTS_KEY, now=self.now)
 
 
@@ -135,7 +138,7 @@ def process_runtime() -> Runtime:
 
 
 def run_step(step: Callable[[StepInput, Runtime], BaseModel], event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Run `step` for a Lambda event: log begin and end, turn the answer into JSON, let its typed errors through."""
+    """Run `step` for a Lambda event. Logs begin and end, turns the answer into JSON, lets its typed errors through."""
     name = step.__name__.rpartition(".")[2]
     try:
         given = StepInput.model_validate_json(json.dumps(event, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Serve: start the wave's arms one after the other, so that device groups are handed out in the plan's order."""
+"""Serve: start the wave's arms one after the other, so that device groups are given out in the plan's order."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def serve(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _hopeless(arm: Arm, found: Sequence[PodProblem], *, age: timedelta, limit_min: int) -> ServeNotReady | None:
-    """Why the arm will never be ready, or is not in time."""
+    """Why the arm will never be ready, or is late. None if it may still become ready."""
     for problem in found:
         if problem.fatal:
             return ServeNotReady(f"arm {arm.variant}: {problem}")
@@ -80,7 +80,7 @@ def _keys(groups: Sequence[DeviceGroup]) -> set[tuple[str, int]]:
 
 
 def _age(objects: Sequence[KubeObject], rt: Runtime) -> timedelta:
-    """How long ago the arm's Deployment was made."""
+    """Age of the arm's Deployment."""
     (deployment,) = [obj for obj in objects if obj["kind"] == "Deployment"]
     live = rt.kube.get("Deployment", name_of(deployment), namespace=names.NAMESPACE)
     return timedelta() if live is None else rt.now() - created_at(live)

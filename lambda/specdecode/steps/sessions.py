@@ -1,4 +1,4 @@
-"""Sessions of AWS for the pods of a step: made when their Job is, renewed by the step's looks (ADR 127)."""
+"""Sessions of AWS for the pods of a step: made with their Job, renewed when the step looks (ADR 127)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from specdecode.steps.errors import AccessRefused
 from specdecode.steps.runtime import Runtime
 
 LASTS = timedelta(hours=1)
-"""The longest that a role may give another role ("role chaining", IAM user guide, "Terms and concepts")."""
+"""Longest session that a role may give to another role ("role chaining", IAM user guide, "Terms and concepts")."""
 RENEWED_AT = timedelta(minutes=35)
-"""Renewed when less is left. A pod reads the new one from 15 minutes before the end (botocore, credentials.py), a
-mounted Secret follows in 60 to 90 s, and a step looks every minute: some 15 failed looks do no harm.
+"""A session is renewed when less than this is left. A pod reads the new one from 15 minutes before the end (botocore,
+credentials.py), a mounted Secret follows in 60 to 90 s, and a step looks every minute. So about 15 failed looks do no
+harm.
 """
 REFUSED = (
     "AccessDenied",
@@ -28,19 +29,21 @@ REFUSED = (
     "ValidationError",
     "RegionDisabledException",
 )
-"""Errors of STS that trying again cannot help."""
+"""Errors of STS that another try cannot mend."""
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """For the pods of one Job: what they may do, and the Secret that tells them how."""
+    """For the pods of one Job: their rights, and the Secret that holds their session."""
 
     rt: Runtime
     ctx: RenderContext
     rights: Rights
 
     def make(self, job: KubeObject) -> KubeObject:
-        """The Secret of `job` with a new session. Raises AccessRefused, and what STS cannot do now as botocore does."""
+        """The Secret of `job` with a new session. Raises AccessRefused. If STS cannot do it now, botocore's error
+        passes through.
+        """
         role = self.rt.environ["POD_ROLE_ARN"]
         policy = session_policy(self.rights, self.ctx, partition=role.split(":")[1])
         try:
@@ -71,10 +74,10 @@ class Sessions:
         )
 
     def renew(self, live: KubeObject) -> None:
-        """Put a new session into the Secret of the running Job `live` when the one there nears its end.
+        """Put a new session into the Secret of the running Job `live` if the old one ends soon.
 
-        A function that started cold does not know its end (no function can read a Secret) and renews at once. What AWS
-        cannot do now is left to the next look while the session lasts.
+        A function that started cold does not know when it ends (no function may read a Secret) and renews at once. If
+        AWS cannot do it now, the next look tries again, as long as the session lasts.
         """
         until = self.rt.sessions.get(name_of(live))
         left = until - self.rt.now() if until else timedelta()

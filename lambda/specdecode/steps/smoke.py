@@ -1,4 +1,4 @@
-"""Smoke: one real request to every ready arm, and the longest prompt, before anything is measured."""
+"""Smoke: send one real request, and the longest prompt, to every ready arm before anything is measured."""
 
 from __future__ import annotations
 

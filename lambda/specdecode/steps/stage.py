@@ -1,4 +1,4 @@
-"""StageModels: bring what is missing in the bucket there, on ordinary CPU nodes, and see that the prompts fit."""
+"""StageModels: bring missing models to the bucket, on ordinary CPU nodes, and check that the prompts fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from specdecode.steps.sessions import Sessions
 
 
 def stage(given: StepInput, rt: Runtime) -> Progress:
-    """Models and sets of prompts, all at once; then the prompts are counted with the tokenizer that came."""
+    """Brings models and sets of prompts, all at once. Then the prompts are counted with the tokenizer that came."""
     run = load_run(rt.store, given.run_id)
     ctx = render_context(run, rt)
     there = f"all {len(run.plan.models)} models are in the bucket"
@@ -33,7 +33,7 @@ def stage(given: StepInput, rt: Runtime) -> Progress:
 
 
 def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
-    """A line for each model that is not there yet."""
+    """A line for each model that is still missing."""
     for model in run.plan.models_to_stage:
         if rt.store.is_complete(model.prefix):
             continue
@@ -46,7 +46,7 @@ def _models(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
 
 
 def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
-    """A line for each set of the Hugging Face hub that is not there yet."""
+    """A line for each set of the Hugging Face hub that is still missing."""
     for given, hub in hub_sets(run.plan.experiment):
         if rt.store.read(given.key, at_most=1) is not None:
             continue
@@ -59,8 +59,8 @@ def _sets(run: Run, ctx: RenderContext, rt: Runtime) -> Iterator[str]:
 
 
 def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple[bool, str]:
-    """Whether the prompts are counted, as far as they must be, and how. Raises PromptsRefused: they do not fit, or
-    cannot be measured at all.
+    """Whether the prompts are counted, as far as they must be, and how. Raises PromptsRefused if they do not fit or
+    cannot be measured.
     """
     experiment = run.plan.experiment
     sets, problems = keep_sets(rt.store, experiment, run_id=run_id, fetched=True)
@@ -85,7 +85,7 @@ def _prompts(run: Run, ctx: RenderContext, rt: Runtime, *, run_id: str) -> tuple
 
 
 def _lengths(spec: CountSpec, rt: Runtime) -> PromptLengths | None:
-    """What was counted; None where it was not, or where the document is no such thing."""
+    """The counts. None if there are none, or the document cannot be read."""
     data = rt.store.read(spec.key)
     try:
         return None if data is None else PromptLengths.model_validate_json(data)

@@ -14,7 +14,7 @@ from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 
 def stop_arms(given: StepInput, rt: Runtime) -> Progress:
-    """Done when nothing is left; TeardownStuck when something still is, STOP_LIMIT after the first look."""
+    """Done when nothing is left. Raises TeardownStuck if something is left STOP_LIMIT after the first look."""
     left = delete_workloads(rt.kube, selector=run_selector(given.run_id))
     if not left:
         with suppress(StateDamaged):

@@ -1,4 +1,4 @@
-"""An adaptive sweep grows its plan: one more step for the measured ones, or its end. Asking again changes nothing."""
+"""An adaptive sweep plans its next step from what is measured, or ends. A repeated call changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from specdecode.steps.runtime import Runtime
 
 
 def grow(run_id: str, rt: Runtime) -> Plan:
-    """The run's plan, with the next step once all that is planned is measured or lost; stored, with its reason."""
+    """The run's plan. If everything planned is measured or lost, it gets the next step, which is stored with its
+    reason.
+    """
     run = load_run(rt.store, run_id)
     sweep = run.plan.sweep
     if sweep is None or sweep.is_over or not run.is_all_settled:
@@ -40,7 +42,7 @@ def grow(run_id: str, rt: Runtime) -> Plan:
 
 
 def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
-    """One for each measured step, of its own rounds: an arm against the baseline that served beside it."""
+    """A comparison for each measured step, of its own rounds: an arm against the baseline that served beside it."""
     records = list(read_records(rt.store, run.state.run_id))
     context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
     rounds = run.plan.experiment.rounds
@@ -57,7 +59,7 @@ def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
 
 
 def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt: Runtime) -> SweepStep:
-    """The step, or the end where the sweep has had its steps or the reservation ends before the next is measured."""
+    """The step. Or the end, if the sweep has had all its steps or the reservation ends before the next is measured."""
     if step.arm is None:
         return step
     if len(sweep.arms) >= sweep.most_steps:

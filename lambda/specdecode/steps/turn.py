@@ -1,4 +1,4 @@
-"""TakeTurn: stand in the queue of the runs on servers that already run. It takes no node."""
+"""TakeTurn: wait in the queue of the runs on servers that already run. It takes no node."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from specdecode.steps.run import load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
 
 FEW = 3
-"""Holders that a message names."""
+"""Most holders that a message names."""
 
 
 def turn(given: StepInput, rt: Runtime) -> Progress:
-    """Done when no other run loads servers that already run: two that load one server would measure each other."""
+    """Done when no other run loads servers that already run. Two runs that load one server would measure each other."""
     if load_run(rt.store, given.run_id).is_all_settled:
         return Progress(done=True, message="nothing is left to measure")
     _, waiting = stand_in_line(given, rt, rt.turns)
@@ -29,7 +29,7 @@ def turn(given: StepInput, rt: Runtime) -> Progress:
 def stand_in_line(
     given: StepInput, rt: Runtime, queue: LeaseStore, *, kind: str = names.NODEPOOL
 ) -> tuple[Claim, Progress | None]:
-    """The run's claim in `queue` and how it waits, or None once it holds. CapacityUnavailable after QUEUE_LIMIT."""
+    """The run's claim in `queue` and how it waits. None once it holds. Raises CapacityUnavailable after QUEUE_LIMIT."""
     now = rt.now()
     asks = partial(leases.request, run_id=given.run_id, execution_arn=given.execution_arn, now=now, kind=kind)
     try:

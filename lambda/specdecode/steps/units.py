@@ -1,4 +1,4 @@
-"""The units of a run on several nodes: which there are, and what each has measured (ADR 188)."""
+"""The units of a run on several nodes: their list, and what each has measured (ADR 188)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ NO_ERROR = {"error": "", "cause": ""}
 
 
 def check_id(run_id: str, request: RunRequest) -> None:
-    """Ids of units are for units, so that everybody knows by its id which run one belongs to."""
+    """Refuse a unit's id for another run, so that an id tells which run it belongs to."""
     if request.unit_of != (parent := names.parent_of(run_id)):
         told = "" if parent is None else "; names that end in -n and a number are for them: choose another"
         raise InvalidExperiment(f"only a run on several nodes starts its own units{told}")
 
 
 def check_length(run_id: str) -> None:
-    """The ids of a run's units are made from its own."""
+    """Refuse an id that is too long: the ids of a run's units are made from it."""
     if len(run_id) > names.LONGEST_PARENT:
         raise InvalidExperiment(
             f"the execution's name has {len(run_id)} characters: one that runs on several nodes has at most "
@@ -37,7 +37,7 @@ def check_length(run_id: str) -> None:
 
 
 def unit_experiment(store: Store, parent: str, run_id: str) -> AnyExperiment:
-    """What the unit `run_id` of the run `parent` measures."""
+    """The arms that the unit `run_id` of the run `parent` measures."""
     run = load_run(store, parent)
     for unit in run.state.units:
         if unit.run_id == run_id:
@@ -46,7 +46,7 @@ def unit_experiment(store: Store, parent: str, run_id: str) -> AnyExperiment:
 
 
 def first_units(run_id: str, plan: Plan, inherited: tuple[RunUnit, ...]) -> tuple[RunUnit, ...]:
-    """The units with which a run on several nodes begins: those that it takes over, and one for each node."""
+    """The units that a run on several nodes begins with: those that it takes over, and one for each node."""
     begins = len(inherited) + 1
     return inherited + tuple(
         RunUnit(
@@ -57,7 +57,7 @@ def first_units(run_id: str, plan: Plan, inherited: tuple[RunUnit, ...]) -> tupl
 
 
 def inherited_units(store: Store, old: RunState) -> tuple[RunUnit, ...]:
-    """What a run that is resumed has measured whole, unit by unit; their records stay where they are."""
+    """What a resumed run has measured whole, unit by unit. Its records stay where they are."""
     found = [
         unit.model_copy(
             update={"arms": arms, "finished": arms, "after": None, "status": unit.status or "ABORTED", **NO_ERROR}
@@ -69,7 +69,7 @@ def inherited_units(store: Store, old: RunState) -> tuple[RunUnit, ...]:
 
 
 def next_unit(run_id: str, units: tuple[RunUnit, ...], lost: RunUnit) -> RunUnit:
-    """The unit that measures again, on another node, what `lost` did not finish."""
+    """The unit that measures on another node what `lost` did not finish."""
     number = max(unit.number for unit in units) + 1
     left = tuple(arm for arm in lost.arms if arm not in lost.finished)
     return RunUnit(
@@ -82,7 +82,7 @@ def next_unit(run_id: str, units: tuple[RunUnit, ...], lost: RunUnit) -> RunUnit
 
 
 def finished_arms(store: Store, unit: RunUnit) -> tuple[str, ...]:
-    """Those of its arms that the unit measured in all their rounds, beside a baseline that it measured too."""
+    """The arms that the unit measured in all their rounds, beside a baseline that it measured too."""
     run = run_of(store, unit)
     if run is None:
         return ()
@@ -95,14 +95,14 @@ def finished_arms(store: Store, unit: RunUnit) -> tuple[str, ...]:
 
 
 def measured_blocks(run: Run) -> Iterator[tuple[str, int]]:
-    """Variant and round of all that a run measured to the end."""
+    """Variant and round of everything that a run measured to the end."""
     for wave in run.plan.waves:
         if run.is_measured(wave.index):
             yield from ((arm.variant, wave.round) for arm in wave.arms)
 
 
 def left_alone(rt: Runtime, running: Collection[str], *, machine: str) -> tuple[str, ...]:
-    """Those of the `running` units whose run has ended: nobody would read what they measure."""
+    """The `running` units whose run has ended: nothing would read what they measure."""
     parents = {unit: parent for unit in sorted(running) if (parent := names.parent_of(unit)) is not None}
     # The list may lag: a run that it lacks is looked up by name.
     asked = sorted(set(parents.values()).difference(running))
@@ -120,7 +120,7 @@ def stop(rt: Runtime, unit: str, *, machine: str) -> None:
 
 
 def run_of(store: Store, unit: RunUnit) -> Run | None:
-    """The unit's own plan and record; None where it has not got as far as having them, or they cannot be read."""
+    """The unit's own plan and record. None if it has none yet, or they cannot be read."""
     try:
         return load_run(store, unit.run_id) if load_state(store, unit.run_id) else None
     except (InvalidExperiment, StateDamaged):

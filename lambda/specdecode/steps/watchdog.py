@@ -1,7 +1,8 @@
-"""The watchdog: whatever became of the state machines, lease, workloads and replicas follow the running executions.
+"""The watchdog: makes lease, workloads and replicas follow the running executions, whatever happened to a state
+machine.
 
-It needs nothing of an execution but whether it runs, so that it suffices when a machine never reached its own release.
-The node comes first. Each part is done though another one fails; failures are counted, so that a person is told.
+It needs to know of an execution only whether it runs. So it works even if a machine never reached its own release. The
+node comes first. A part that fails stops no other part; failures are counted, so that a person gets an alarm.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ COUNT, WORKLOADS, METRICS = "the nodes", "workloads that no run stands for", "th
 
 
 def watch(given: StepInput, rt: Runtime) -> Reconciled:
-    """One round; running it again changes nothing more.
+    """One round. A second one changes nothing more.
 
     The node is given up before workloads are deleted: an object that cannot be deleted must not keep it.
     """
@@ -72,13 +73,13 @@ def watch(given: StepInput, rt: Runtime) -> Reconciled:
 
 
 def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease, list[Claim], Lease | None]:
-    """Bring the replicas to what the lease is worth; the lease, the claims that were taken out of it, and the lease
-    that the replicas follow, None where they stay as they are.
+    """Bring the replicas to what the lease asks for. Returns the lease, the claims that were taken out of it, and the
+    lease that the replicas follow (None if they stay as they are).
 
-    A damaged lease is worth nothing, whoever runs: each step of a run reads it, and ends the run where it cannot. One
-    that cannot be had for another reason is worth nothing if no execution runs; else the replicas stay as they are, and
-    those executions, which cannot read it either, end by themselves (ADR 52). One that can be read and not written is
-    worth what it should be.
+    A damaged lease counts as empty, whichever runs go on: each step of a run reads it, and ends the run if it cannot.
+    If the lease cannot be read for another reason, it counts as empty only if no execution runs. Else the replicas stay
+    as they are; those executions cannot read it either and end by themselves (ADR 52). If it can be read but not
+    written, the replicas follow what it should say.
     """
     lease, ended, followed = Lease(), list[Claim](), None
     wanted = Lease() if running == set() else None
@@ -105,7 +106,7 @@ def _nodes(rt: Runtime, running: set[str] | None, parts: Guarded) -> tuple[Lease
 
 
 def _stop_units(rt: Runtime, running: set[str], parts: Guarded) -> list[str]:
-    """Units that run though their run has ended; one that cannot be stopped keeps no other."""
+    """Stop units whose run has ended. One that cannot be stopped does not stop the others."""
     stopped, left = list[str](), tuple[str, ...]()
     with parts.part(UNITS):
         left = units.left_alone(rt, running, machine=_machine(rt))
@@ -117,7 +118,7 @@ def _stop_units(rt: Runtime, running: set[str], parts: Guarded) -> list[str]:
 
 
 def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]:
-    """The same for the servers that already run, which take no node."""
+    """The same for the queue of servers that already run, which takes no node."""
     try:
         ended = _ended(rt, rt.turns.read(), running, parts)
         if ended:
@@ -129,7 +130,7 @@ def _turns(rt: Runtime, running: set[str] | None, parts: Guarded) -> list[Claim]
 
 
 def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, parts: Guarded) -> None:
-    """Keep a damaged queue for a person, and begin it anew when nobody can stand in it: when no execution runs."""
+    """Keep a damaged queue for a person. Begin it anew if no run can be in it: if no execution runs."""
     with parts.part("a damaged queue"):
         kept = queue.set_aside()
         if running == set():
@@ -139,7 +140,7 @@ def _mend(queue: LeaseStore, damage: LeaseDamaged, running: set[str] | None, par
 
 
 def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) -> list[Claim]:
-    """Claims whose execution no longer runs; none where Step Functions cannot be asked.
+    """Claims whose execution has ended. Empty if Step Functions cannot be asked.
 
     One call lists the executions that run, but its answer may be late. So each holder, and each run that the list
     lacks, is looked up by name.
@@ -153,14 +154,16 @@ def _ended(rt: Runtime, lease: Lease, running: set[str] | None, parts: Guarded) 
 
 
 def _without(lease: Lease, *, ended: Sequence[Claim], now: datetime, slots: Sequence[str]) -> Lease:
-    """All of them out in one write: those that wait first, so that none of them is promoted on the way."""
+    """The lease without them, in one write. Runs that wait come out first, so that none of them becomes a holder on the
+    way.
+    """
     for run_id in sorted((claim.run_id for claim in ended), key=lease.held_by):
         lease = leases.release(lease, run_id=run_id, now=now, slots=slots)
     return lease
 
 
 def _clean_orphans(rt: Runtime) -> tuple[str, ...]:
-    """Delete what belongs to runs that neither hold nor wait nor run."""
+    """Delete workloads of runs that neither hold, nor wait, nor run."""
     found = {
         obj["metadata"]["labels"][names.RUN_LABEL]
         for kind in WORKLOAD_KINDS
@@ -180,7 +183,7 @@ def _machine(rt: Runtime) -> str:
 
 
 def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
-    """Who stands in a queue; nobody where it cannot be read: those whose execution runs are known without it."""
+    """The claims in a queue. Empty if it cannot be read: running executions are known without it."""
     try:
         return queue.read().claims
     except Exception:
@@ -189,18 +192,20 @@ def _claims(queue: LeaseStore) -> tuple[Claim, ...]:
 
 
 def _too_many(slots: Sequence[str], count: Counter[str], wanted: Lease) -> dict[str, int]:
-    """Also of pools that a smaller deployment no longer has."""
+    """Nodes of each pool above the number that `wanted` asks for. It includes pools that a smaller deployment no longer
+    has.
+    """
     return {pool: max(0, count[pool] - wanted.replicas_of(pool)) for pool in (*slots, *sorted(set(count) - set(slots)))}
 
 
 def _ages_s(slots: Sequence[str], lease: Lease, now: datetime) -> dict[str, float]:
-    """0 while nobody holds the node, and more from the first moment on, whatever the clocks say (LeaseStore)."""
+    """0 while no run holds the node. Above 0 from the first moment on, whatever the clocks say (LeaseStore)."""
     since = {claim.pool: claim.held_since for claim in lease.holders if claim.held_since}
     return {pool: max(1.0, (now - since[pool]).total_seconds()) if pool in since else 0.0 for pool in slots}
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Takes any event (a schedule's, an execution's end, a person's): it looks at everything anyway."""
+    """Takes any event (of a schedule, an execution's end, a user): it looks at everything in any case."""
     ended = event.get("ended")
     given = {"ended": ended} if isinstance(ended, str) else {}
     return run_step(watch, {"run_id": "watchdog", **given}, context)
