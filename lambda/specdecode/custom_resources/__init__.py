@@ -1,7 +1,7 @@
-"""CloudFormation custom resources that stand between a deployment and a node that costs money.
+"""CloudFormation custom resources that protect a run from a deployment, and the account from a forgotten node.
 
-`update`: refuses to change what a node hangs on while a run has it; `code`: the code of runs that are under way.
-`drain`: keeps Karpenter until its last instance is gone. `teardown`: ends runs and gives the node up before pipeline
-and its watchdog are deleted. `ready`: fails a deployment whose pools Karpenter could make no node for. `beat`: runs the
-watchdog once before its alarm exists. `retention`: lets the log groups that AWS makes by itself forget their lines.
+`update`: refuses a change of what a node depends on while a run has it. `code`: the same for the code of runs that go
+on. `drain`: keeps Karpenter until its last instance has ended. `teardown`: ends runs and gives the node up before the
+pipeline and its watchdog are deleted. `ready`: fails a deployment for whose pools Karpenter could make no node. `beat`:
+runs the watchdog once before its alarm exists. `retention`: sets the retention of log groups that AWS makes by itself.
 """

@@ -1,4 +1,4 @@
-"""The Lambda handler of the guards. Whatever happens, CloudFormation is answered, or the stack would hang an hour."""
+"""The Lambda handler of the guards. It always answers CloudFormation: else the stack would hang for an hour."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from specdecode.kubernetes.pools import Pools
 LOGGER = logging.getLogger("specdecode")
 
 Act = Callable[[Request, dict[str, Any], Context, Pools], str]
-"""Carries a request out and returns the physical id; raises to refuse it."""
+"""Does what a request asks for and returns the physical id. Raises Refused to refuse it."""
 
 
 class Refused(Exception):
-    """The change must not be made now; the message says why and what to do."""
+    """The change must not be made now. The message says why and what to do."""
 
 
 def update(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Let what the node hangs on change only while no run has it."""
+    """Allow a change of what the node depends on only while no run has it."""
     return _let_through(
         request,
         lambda: node.in_use(pools),
@@ -51,7 +51,7 @@ def update(request: Request, event: dict[str, Any], context: Context, pools: Poo
 
 
 def code(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Let the code of functions and pods change only while no run is under way."""
+    """Allow a change of the code of functions and pods only while no run goes on."""
     return _let_through(
         request,
         lambda: node.in_use(pools) or node.at_work(pools.kube),
@@ -61,8 +61,10 @@ def code(request: Request, event: dict[str, Any], context: Context, pools: Pools
 
 
 def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal: str) -> str:
-    """The physical id holds the digest of what was last let through. When CloudFormation rolls a refused update back,
-    it asks for that very digest again: it passes, for nothing had been changed.
+    """The physical id holds the digest that was last accepted.
+
+    When CloudFormation rolls a refused update back, it asks for that same digest again. That is accepted, because
+    nothing was changed.
     """
     watched = json.dumps(request.ResourceProperties.get("Watched"), sort_keys=True)
     digest = hashlib.sha256(watched.encode()).hexdigest()[:16]
@@ -81,15 +83,18 @@ def _let_through(request: Request, in_the_way: Callable[[], str | None], refusal
 
 
 def drain(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On deletion, wait for the last NodeClaim: the NodePools are gone by now, and Karpenter goes after this."""
+    """On deletion, wait for the last NodeClaim to go. The NodePools are deleted by now, and Karpenter is deleted after
+    this.
+    """
     if request.RequestType == "Delete":
         _wait(lambda: node.delete_node_claims(pools.kube), event, context)
     return request.identity
 
 
 def teardown(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On deletion, stop running executions, delete their workloads and wait until the node is gone. What the backstop
-    may have attached to Karpenter's role goes then: neither could be deleted with it.
+    """On deletion, stop running executions, delete their workloads and wait until the node is gone.
+
+    Then detach the policies that the backstop may have attached to Karpenter's role: else neither could be deleted.
     """
     if request.RequestType == "Delete":
         given = request.ResourceProperties
@@ -101,9 +106,9 @@ def teardown(request: Request, event: dict[str, Any], context: Context, pools: P
 
 
 def ready(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Let a deployment pass only with NodePools and node classes that Karpenter calls Ready.
+    """Accept a deployment only if Karpenter calls its NodePools and node classes Ready.
 
-    A dry run that AWS refused is waited for much longer: Karpenter repeats it only when it forgets the refusal.
+    A dry run that AWS refused is waited for much longer: Karpenter repeats it only after it forgets the refusal.
     """
     if request.RequestType != "Delete":
         watched = [str(name) for name in request.ResourceProperties["Pools"]]
@@ -120,7 +125,9 @@ def ready(request: Request, event: dict[str, Any], context: Context, pools: Pool
 
 
 def retention(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """Give log groups that AWS makes by itself their retention. They stay when the stack goes, and empty themselves."""
+    """Set the retention of log groups that AWS makes by itself. They stay when the stack is deleted, and empty
+    themselves.
+    """
     if request.RequestType != "Delete":
         given = request.ResourceProperties
         log_groups.keep(map(str, given["Groups"]), days=int(given["Days"]), logs=aws.client("logs"))
@@ -128,10 +135,10 @@ def retention(request: Request, event: dict[str, Any], context: Context, pools: 
 
 
 def beat(request: Request, event: dict[str, Any], context: Context, pools: Pools) -> str:
-    """On creation, run the watchdog once and see its heartbeat, before there is an alarm that misses it.
+    """On creation, run the watchdog once and look for its heartbeat, before the alarm on it exists.
 
-    Only what the watchdog itself says fails the deployment. A heartbeat that CloudWatch shows too late costs one false
-    mail, which is cheaper than a rollback.
+    Only an error of the watchdog itself fails the deployment. A heartbeat that CloudWatch shows too late costs one
+    false mail, which is cheaper than a rollback.
     """
     if request.RequestType == "Create":
         given = request.ResourceProperties
@@ -187,7 +194,7 @@ def _wait(
     key: str = DEADLINE,
     otherwise: str = _INSTANCES_LEFT,
 ) -> None:
-    """Wait until `look` names nothing any more; raise Refused with `otherwise` and what it names after `limit_s`."""
+    """Wait until `look` names nothing any more. After `limit_s` raise Refused with `otherwise` and the names."""
     try:
         wait_until_gone(
             look, event=event, context=context, lambda_client=aws.client("lambda"), limit_s=limit_s, key=key
@@ -208,7 +215,7 @@ _ACTS: dict[str, Act] = {
 
 
 def handler(event: dict[str, Any], context: Context) -> None:
-    """Carry out the guard that the resource's property `Guard` names, and answer."""
+    """Run the guard that the resource's property `Guard` names, and answer."""
     request = Request.model_validate(event)
     try:
         act = _ACTS[str(request.ResourceProperties["Guard"])]

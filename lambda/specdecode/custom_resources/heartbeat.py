@@ -1,7 +1,7 @@
-"""The watchdog's first heartbeat: sent by the watchdog itself while it is being deployed.
+"""The watchdog's first heartbeat: the watchdog itself sends it while it is deployed.
 
-The alarm on missing heartbeats would go off on every new deployment; and a watchdog that cannot run is found now, and
-not when a node is left running.
+Without it the alarm on missing heartbeats would go off on every new deployment. And a watchdog that cannot run is found
+now, not when a node is left running.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from botocore.exceptions import BotoCoreError, ClientError
 SEEN_WITHIN = timedelta(minutes=15)
 """The alarm's own range: three periods of five minutes."""
 READABLE_S = 12 * 60.0
-"""For CloudWatch to show what was sent. It stays below SEEN_WITHIN, so that the heartbeat is still in the range."""
+"""Seconds for CloudWatch to show the heartbeat. They stay below SEEN_WITHIN, so that the heartbeat is still in the
+range.
+"""
 
 
 ASKED_ONCE = Config(connect_timeout=5, read_timeout=35, retries={"total_max_attempts": 1})
-"""Of the client that runs the watchdog: below RESERVE_MS (custom_resources/waiting.py), so that a watchdog that hangs
-does not take the guard's own time to answer with it. The guard looks again itself."""
+"""Timeout of the client that calls the watchdog. It is below RESERVE_MS (custom_resources/waiting.py), so that a
+watchdog that hangs does not take the guard's time to answer. The guard calls again itself.
+"""
 
 
 def works(function: str, *, lambda_client: Any) -> Callable[[], list[str]]:
-    """A look that runs the watchdog; it returns the function's error, what the watchdog could not do, or why it could
-    not be asked: rights that have just been given, a throttled call and a slow first start pass by themselves.
+    """A look that calls the watchdog. It returns the function's error, what the watchdog could not do, or why it could
+    not be called. New rights, a throttled call and a slow first start pass by themselves.
     """
 
     def look() -> list[str]:
@@ -44,7 +47,7 @@ def works(function: str, *, lambda_client: Any) -> Callable[[], list[str]]:
 
 
 def readable(*, namespace: str, metric: str, metrics: Any) -> Callable[[], list[str]]:
-    """A look for the heartbeat in CloudWatch; it returns why it cannot be read yet."""
+    """A look for the heartbeat in CloudWatch. It returns why it cannot be read yet."""
 
     def look() -> list[str]:
         now = datetime.now(UTC)

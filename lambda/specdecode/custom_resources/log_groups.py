@@ -1,7 +1,7 @@
-"""Log groups that AWS writes under fixed names, and would keep for ever: EKS's, and those of Container Insights.
+"""Log groups that AWS writes under fixed names and keeps for ever: those of EKS and of Container Insights.
 
-CloudFormation cannot own them. EKS makes its group again when the last lines of a deleted cluster arrive, and the
-agent's pods do the same (terraform-aws-eks#920, #2446): the next deployment's create would find them there and fail.
+CloudFormation cannot own them. EKS makes its group again when the last lines of a deleted cluster arrive, and so do the
+agent's pods (terraform-aws-eks#920, #2446). The next deployment would then fail to create them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def keep(names: Iterable[str], *, days: int, logs: Any) -> None:
-    """Make each group that is missing, and let each forget its lines after `days`. Done twice, it changes nothing.
+    """Make each missing group, and let each delete its lines after `days`. A second call changes nothing.
 
     `logs` is a client of CloudWatch Logs. Raises botocore's ClientError.
     """

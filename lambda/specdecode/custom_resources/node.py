@@ -1,4 +1,4 @@
-"""What the guards ask of the cluster: could a node come, who has it, what is left of it, and to give it up."""
+"""What the guards ask the cluster: could a node come, which run has it, what is left of it. And how they give it up."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ OURS = "app.kubernetes.io/managed-by=specdecode"
 
 
 def in_use(pools: Pools) -> str | None:
-    """Why the nodes of runs must not be disturbed, or None. The pools' replicas follow the lease.
+    """Why the nodes of runs must not be disturbed. None if they may.
 
-    It looks at every pool that there is: those that an update takes away are no longer in the new settings.
+    The pools' replicas follow the lease. It looks at every pool that exists: pools that an update removes are no longer
+    in the new settings.
     """
     if wanted := pools.scaled():
         return f"NodePool {', '.join(map(pools.name, wanted))} has 1 replica: a run holds the node"
@@ -28,18 +29,18 @@ def in_use(pools: Pools) -> str | None:
 
 
 def at_work(kube: Kubernetes) -> str | None:
-    """Which workloads of runs exist: a run on servers that already run has Jobs, and no node."""
+    """Which workloads of runs exist. A run on servers that already run has Jobs and no node."""
     found = [name_of(job) for job in kube.list("Job", namespace=names.NAMESPACE, selector=OURS)]
     return f"a run is under way ({', '.join(sorted(found)[:3])})" if found else None
 
 
 def node_claims(kube: Kubernetes) -> list[str]:
-    """Names of all NodeClaims: each is an instance that exists, is coming or is going."""
+    """Names of all NodeClaims. Each is an instance that exists, starts or ends."""
     return [name_of(claim) for claim in _claims(kube)]
 
 
 def delete_node_claims(kube: Kubernetes) -> list[str]:
-    """Ask for every NodeClaim's deletion; returns those that still exist. Karpenter drains and terminates each."""
+    """Delete every NodeClaim. Returns those that still exist. Karpenter drains and terminates each."""
     for claim in _claims(kube):
         if "deletionTimestamp" not in claim["metadata"]:
             kube.delete("NodeClaim", name_of(claim))
@@ -47,7 +48,7 @@ def delete_node_claims(kube: Kubernetes) -> list[str]:
 
 
 def give_up(pools: Pools) -> list[str]:
-    """Delete all workloads and scale the pools to zero; returns what still exists."""
+    """Delete all workloads and scale the pools to zero. Returns what still exists."""
     left = delete_workloads(pools.kube, selector=OURS)
     for slot in pools.scaled():
         pools.scale(slot, 0)
@@ -55,9 +56,9 @@ def give_up(pools: Pools) -> list[str]:
 
 
 def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) -> list[str]:
-    """Why Karpenter would make no node for each of the NodePools for which it would not.
+    """Reasons why Karpenter would make no node, for each NodePool that has one.
 
-    With `but_refused`, those are left out that only a refused dry run keeps from being ready.
+    `but_refused`: without pools that only a refused dry run keeps from being ready.
     """
     now = datetime.now(UTC)
     found = []
@@ -72,7 +73,7 @@ def not_ready(kube: Kubernetes, pools: list[str], *, but_refused: bool = False) 
 
 
 def _claims(kube: Kubernetes) -> list[KubeObject]:
-    """The NodeClaims; none where Karpenter's CRDs never came."""
+    """The NodeClaims. Empty if Karpenter's CRDs were never installed."""
     try:
         return kube.list("NodeClaim")
     except NotFound:

@@ -9,11 +9,11 @@ import urllib3
 from pydantic import BaseModel, ConfigDict, Field
 
 REASON_LIMIT = 1000
-"""Characters of a reason that CloudFormation shows."""
+"""Most characters of a reason that CloudFormation shows."""
 
 
 class Request(BaseModel):
-    """What CloudFormation sends; keys that no guard reads are left out."""
+    """CloudFormation's request. Keys that no guard reads are left out."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -27,7 +27,7 @@ class Request(BaseModel):
 
     @property
     def identity(self) -> str:
-        """The physical id that stays when nothing else is answered."""
+        """The physical id to answer with if there is no new one."""
         return self.PhysicalResourceId or self.LogicalResourceId
 
 

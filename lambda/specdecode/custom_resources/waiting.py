@@ -1,4 +1,4 @@
-"""Waiting longer than one Lambda may run: look, sleep, and hand over to a fresh invocation of the same function."""
+"""Waits longer than one Lambda may run: look, sleep, and hand over to a new invocation of the same function."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 LIMIT_S = 55 * 60.0
-"""CloudFormation gives a custom resource an hour."""
+"""Longest wait. CloudFormation gives a custom resource an hour."""
 SOON_S = 3 * 60.0
-"""For what should come by itself within a minute or two: conditions of Karpenter, rights that have just been given."""
+"""Wait for things that should come within a minute or two: conditions of Karpenter, new rights."""
 REFUSED_S = 45 * 60.0
-"""For a dry run that AWS refused, perhaps because IAM had not yet propagated: Karpenter 1.14.1 keeps the refusal for 30
-minutes (pkg/cache/cache.go, ValidationTTL) and looks again up to 10 minutes later (nodeclass/validation.go)."""
+"""Wait for a dry run that AWS refused, perhaps because rights had not taken effect. Karpenter 1.14.1 keeps the refusal
+for 30 minutes (pkg/cache/cache.go, ValidationTTL) and looks again up to 10 minutes later (nodeclass/validation.go).
+"""
 POLL_S = 10
 RESERVE_MS = 60_000
-"""Time of an invocation that is kept for the answer or the handover."""
+"""Time of an invocation that is kept for the answer or for the next invocation."""
 DEADLINE = "Deadline"
-"""Key in the event under which an invocation tells the next when to give up (seconds since the epoch)."""
+"""Key in the event that tells the next invocation when to give up (seconds since the epoch)."""
 SECOND_DEADLINE = "SecondDeadline"
-"""The same for a guard's second wait; where it is there, the first is over."""
+"""The same for a guard's second wait. If the key exists, the first wait is over."""
 
 
 class Context(Protocol):
-    """What is used of Lambda's context."""
+    """The part of Lambda's context that is used."""
 
     invoked_function_arn: str
 
@@ -32,11 +33,11 @@ class Context(Protocol):
 
 
 class HandedOver(Exception):
-    """A fresh invocation goes on waiting and will answer; this one is done."""
+    """A new invocation goes on waiting and will answer. This one is done."""
 
 
 class StillThere(Exception):
-    """What should have gone is still there, a problem among it; the message says what."""
+    """Something that should be gone still exists. The message says what."""
 
 
 def wait_until_gone(
@@ -50,9 +51,9 @@ def wait_until_gone(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Call `look` until it names nothing any more. `key` is where the event has the deadline of this wait.
+    """Call `look` until it names nothing any more. `key` is the place of this wait's deadline in the event.
 
-    Raises HandedOver when this invocation's time is up, StillThere when the deadline is past.
+    Raises HandedOver when this invocation's time is up, and StillThere when the deadline has passed.
     """
     deadline = float(event.get(key) or now() + limit_s)
     while left := look():

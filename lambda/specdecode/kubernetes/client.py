@@ -1,6 +1,6 @@
 """A thin client of the Kubernetes API: the dozen calls that the pipeline makes, over urllib3.
 
-Requests that failed in transport, or were answered 429 or 5xx, are repeated with backoff and full jitter.
+Requests that failed on the way, or got 429 or 5xx, are repeated with backoff and full jitter.
 
 Why it is so: ADR 197.
 """
@@ -34,11 +34,11 @@ ATTEMPTS = 5
 BACKOFF_S = 0.5
 BACKOFF_MAX_S = 8.0
 PAGE = 250
-"""Objects asked for at a time."""
+"""Most objects in a page of a list."""
 
 
 def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], float] = random.random) -> float:
-    """Seconds before the attempt after number `attempt` (0-based): full jitter, but never before Retry-After."""
+    """Seconds to wait after attempt number `attempt` (0-based): full jitter, but never less than Retry-After."""
     jittered = rand() * min(BACKOFF_MAX_S, BACKOFF_S * 2.0**attempt)
     asked = float(retry_after) if retry_after and retry_after.isdigit() else 0.0
     return max(jittered, min(asked, BACKOFF_MAX_S))
@@ -47,8 +47,9 @@ def retry_delay(attempt: int, retry_after: str | None, *, rand: Callable[[], flo
 class Kubernetes:
     """The API of one cluster.
 
-    `token` is called whenever a bearer token is needed and after a 401, with whether to make a new one. With `sees` it
-    has rights in namespaces, and outside them for these kinds only: it asks for nothing else there, and finds nothing.
+    `token` is called when a bearer token is needed, with False, and after a 401 with True, to make a new one. With
+    `sees` the client has rights in namespaces, and outside them for these kinds only: for other kinds there it sends no
+    request and finds nothing.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Kubernetes:
             return None
 
     def events_about(self, kind: str, *, only: str = "") -> Sequence[KubeObject]:
-        """Events about objects of a kind that is in no namespace (of type `only`): Kubernetes keeps them in `default`
+        """Events (of type `only`) about objects of a kind that is in no namespace. Kubernetes keeps them in `default`
         (makeEvent in client-go's tools/record/event.go).
         """
         if self._sees is not None:
@@ -87,7 +88,7 @@ class Kubernetes:
     ) -> list[KubeObject]:
         """All objects of `kind` (in `namespace`, or everywhere) that match a label and a field selector.
 
-        Read page by page, of one moment; if that moment is forgotten on the way, again and in one piece.
+        The pages are of one moment. If the server forgets that moment on the way, the list is read again in one piece.
         """
         if self._hidden(kind, namespace):
             return []
@@ -108,14 +109,14 @@ class Kubernetes:
             query["continue"] = following
 
     def apply(self, obj: KubeObject) -> KubeObject:
-        """Server-side apply under our field manager; creates the object if it does not exist."""
+        """Server-side apply as our field manager. Creates the object if it does not exist."""
         meta = obj["metadata"]
         target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
         query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
         return self._json("PATCH", target, query=query, body=obj, content_type="application/apply-patch+yaml")
 
     def create(self, obj: KubeObject) -> bool:
-        """Create an object; False if one of its name is there, which stays as it is."""
+        """Create an object. False if one of its name exists: that stays as it is."""
         target = path(obj["kind"], namespace=obj["metadata"].get("namespace"))
         try:
             self._json("POST", target, query={"fieldManager": names.FIELD_MANAGER}, body=obj)
@@ -126,7 +127,7 @@ class Kubernetes:
         return True
 
     def replace(self, obj: KubeObject) -> None:
-        """Put an object in the place of one of its name, or create it; what was there is not seen."""
+        """Replace the object of this name, or create it. The old object is not read."""
         meta = obj["metadata"]
         target = path(obj["kind"], namespace=meta.get("namespace"), name=meta["name"])
         try:
@@ -135,9 +136,10 @@ class Kubernetes:
             self.create(obj)
 
     def delete(self, kind: str, name: str, *, namespace: str | None = None, foreground: bool = False) -> bool:
-        """Delete an object and all that it owns. False if it was gone already.
+        """Delete an object and all that it owns. False if it does not exist.
 
-        What it owns goes in the background, after it; with `foreground` the object stays until all of it has gone.
+        Its dependents are deleted in the background, after it. With `foreground` the object stays until all of them are
+        deleted.
         """
         policy = "Foreground" if foreground else "Background"
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
@@ -163,11 +165,12 @@ class Kubernetes:
         tail: int = 2000,
         limit: int = 16 * 1024 * 1024,
     ) -> str:
-        """The last `tail` lines that a container wrote, `limit` bytes of them at most; `previous` asks for its run
-        before the last restart.
+        """The last `tail` lines that a container wrote, `limit` bytes of them at most. `previous`: of its run before
+        the last restart.
 
-        Asked for once: the API server has it from the kubelet, and one that is away costs the whole timeout. Raises
-        NoLog when the kubelet has none (for a container that it lost, ContainerStatusUnknown, it answers 400).
+        It is tried once: the API server reads the log from the kubelet, and a kubelet that does not answer costs the
+        whole timeout. Raises NoLog if the kubelet has none (for a container that it lost, ContainerStatusUnknown, it
+        answers 400).
         """
         query = {"container": container, "tailLines": str(tail), "limitBytes": str(limit)} | (
             {"previous": "true"} if previous else {}

@@ -12,11 +12,11 @@ from specdecode.kubernetes.token import LIFETIME_S, eks_token
 from specdecode.kubernetes.transport import https_transport
 
 SEES = {names.NAMESPACE_RIGHTS: (), names.GROUP_RIGHTS: ("Node", "ResourceSlice")}
-"""Rights in somebody else's cluster -> kinds outside a namespace that they show; all where there are none of these."""
+"""Rights in somebody else's cluster -> kinds outside a namespace that they show. Without such rights: all kinds."""
 
 
 def connect(environ: Mapping[str, str]) -> Kubernetes:
-    """A client for CLUSTER_NAME at CLUSTER_ENDPOINT, verified by CLUSTER_CA (base64 of its PEM)."""
+    """A client for CLUSTER_NAME at CLUSTER_ENDPOINT. It verifies the server by CLUSTER_CA (base64 of its PEM)."""
     sees = SEES.get(environ.get(names.RIGHTS_VARIABLE, ""))
     cluster, region = environ["CLUSTER_NAME"], environ["AWS_REGION"]
     session = aws.session(region=region)

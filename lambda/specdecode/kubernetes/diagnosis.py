@@ -15,11 +15,11 @@ LONGEST_LINE = 1000
 MOST_SEARCHED = 2 * 1024 * 1024
 """Characters."""
 LONGEST_WORD = 300
-"""Characters of what a pattern finds in the evidence."""
+"""Most characters of a pattern's match in the evidence."""
 
 
 class Cause(BaseModel):
-    """One row: what to look for, what it means, what to do."""
+    """One row of the table: the pattern, its meaning, and what to do."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,7 +27,7 @@ class Cause(BaseModel):
     look_in: tuple[str, ...] = Field(alias="in")
     """Kinds of evidence: error, status, logs."""
     pattern: str
-    """Regular expression, not case-sensitive; `(?P<x>…)` may be used in the texts as {x}."""
+    """Regular expression, not case-sensitive. The texts may use `(?P<x>…)` as {x}."""
     cause: str
     fix: str
 
@@ -42,7 +42,7 @@ class Cause(BaseModel):
 
 
 class Table(BaseModel):
-    """All causes; the first that fits is taken, so the more telling come first."""
+    """All causes. The first that fits is taken, so the more exact ones come first."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,10 +54,10 @@ def load_table(path: Path) -> Table:
 
 
 def explain(table: Table, evidence: Mapping[str, str]) -> tuple[str, str]:
-    """Name and paragraph of the first cause that fits; `unknown` with the error itself if none does.
+    """Name and paragraph of the first cause that fits. `unknown`, with the error itself, if none does.
 
-    Searched are the ends of the texts, and of each line its start: a pattern looks at every pair of places in a line,
-    and what a pod writes may be one line of megabytes.
+    Only the ends of the texts, and the start of each line, are searched: a pattern may compare every pair of places in
+    a line, and a pod may write a line of megabytes.
     """
     evidence = {kind: _searched(text) for kind, text in evidence.items()}
     for row in table.causes:

@@ -1,4 +1,4 @@
-"""Errors of the Kubernetes API, by what a caller can do about them."""
+"""Errors of the Kubernetes API, by what the caller can do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 class KubernetesError(Exception):
     """The API server answered with an error status.
 
-    `status` is the HTTP status; `reason` the machine-readable reason of the Status object, if it sent one.
+    `status` is the HTTP status. `reason` is the machine-readable reason of the Status object, if it sent one.
     """
 
     def __init__(self, message: str, *, status: int, reason: str = "") -> None:
@@ -30,19 +30,19 @@ class Forbidden(KubernetesError):
 
 
 class QuotaExceeded(Forbidden):
-    """403: the quota of the namespace does not admit one object more; trying again cannot help while it is full."""
+    """403: the namespace's quota admits no further object. Trying again cannot help while it is full."""
 
 
 class InvalidManifest(KubernetesError):
-    """400 or 422, or 500 to an apply that is not of the schema: the object is refused, trying again cannot help."""
+    """400 or 422, or 500 to an apply that does not fit the schema: the object is refused. Trying again cannot help."""
 
 
 class NoLog(KubernetesError):
-    """The log of a container cannot be had: the kubelet has none, or does not answer."""
+    """The log of a container cannot be read: the kubelet has none, or does not answer."""
 
 
 class Expired(KubernetesError):
-    """410: a list that was being read page by page has been forgotten by the API server; read it anew."""
+    """410: the API server has forgotten a list that was read page by page. Read it again from the start."""
 
 
 class ClusterUnavailable(KubernetesError):
@@ -65,7 +65,7 @@ _BY_STATUS: dict[int, type[KubernetesError]] = {
 
 
 def from_response(*, what: str, status: int, body: dict[str, Any]) -> KubernetesError:
-    """The typed error for an answer: `what` is what was asked (`GET …/pods/x`), `body` the Status object or {}."""
+    """The typed error for an answer. `what` is the request (`GET …/pods/x`), `body` the Status object or {}."""
     kind = _BY_STATUS.get(status, ClusterUnavailable if status == 429 or status >= 500 else KubernetesError)
     message = body.get("message") or "no message"
     if status == 500 and message.startswith(_NOT_OF_THE_SCHEMA):

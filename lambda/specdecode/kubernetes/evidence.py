@@ -1,4 +1,4 @@
-"""Collect what a person needs to understand a failure, before anything is deleted."""
+"""Collects what a person needs to understand a failure, before anything is deleted."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 
 DESCRIBED = ("Job", "Deployment", "ResourceClaim")
 LONGEST_LINE = 4000
-"""Characters of an event."""
+"""Most characters of an event."""
 LONGEST_LOG = 2 * 1024 * 1024
-"""Characters of a log, its end. The table of causes is searched in all of them."""
+"""Most characters of a log, from its end. The table of causes is searched in all of them."""
 CLUSTER_WIDE = ("NodeClaim", "Node", "ResourceSlice")
 EVENTS_ABOUT = ("Node", "NodeClaim", "NodePool", "EC2NodeClass")
 """Kinds outside the namespace whose events are kept."""
 
 
 LOG_BUDGET_S = 60.0
-"""Seconds for all logs together: after them no other is begun, and one takes 20 at most. The functions may take 120."""
+"""Seconds for all logs together. After them no further log is read; one takes 20 s at most. The functions may take 120
+s.
+"""
 
 
 @dataclass
 class Evidence:
-    """`files`: path below diagnostics/ -> text. `missing`: what could not be had, and why."""
+    """`files`: path below diagnostics/ -> text. `missing`: what could not be read, and why."""
 
     files: dict[str, str] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     status: str = ""
     logs: str = ""
     pods: list[KubeObject] = field(default_factory=list)
-    """Whose logs are to be kept, those with a problem first."""
+    """Pods whose logs are kept, those with a problem first."""
     away: set[str] = field(default_factory=set)
     """Nodes whose kubelet does not answer."""
     unreachable: bool = False
-    """The API server itself did not answer, retries included: it is not asked for more."""
+    """Whether the API server did not answer, retries included. Then it is not called again."""
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -51,7 +53,7 @@ class Evidence:
 
 
 def collect_status(kube: Kubernetes, *, selector: str) -> Evidence:
-    """Everything about the run's objects but the logs. What cannot be had is listed, and never stops the rest."""
+    """Everything about the run's objects but the logs. What cannot be read is listed, and never stops the rest."""
     found = Evidence()
     pods = _listed(kube, found, "Pod", selector=selector)
     nodes: list[KubeObject] = []
@@ -74,7 +76,7 @@ def collect_status(kube: Kubernetes, *, selector: str) -> Evidence:
 
 
 def collect_logs(kube: Kubernetes, found: Evidence, *, clock: Callable[[], float] = time.monotonic) -> None:
-    """Add the logs to `found`. A node that is not Ready is not asked, and LOG_BUDGET_S is kept."""
+    """Add the logs to `found`. A node that is not Ready is not asked, and it takes LOG_BUDGET_S at most."""
     began = clock()
     for pod in found.pods:
         node = pod.get("spec", {}).get("nodeName")
@@ -101,7 +103,9 @@ def _listed(
 
 
 def _events(kube: Kubernetes, found: Evidence) -> list[KubeObject]:
-    """Events of the workload namespace, and those of nodes and of what makes them. Nobody else's are read."""
+    """Events of the workload namespace, and those about nodes and the objects that make nodes. No other events are
+    read.
+    """
     asked: dict[str, Callable[[], Sequence[KubeObject]]] = {
         "in the namespace": partial(kube.list, "Event", namespace=names.NAMESPACE)
     }

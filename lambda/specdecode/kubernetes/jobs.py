@@ -1,4 +1,4 @@
-"""How a Job stands, read from the object alone."""
+"""The state of a Job, read from the object alone."""
 
 from __future__ import annotations
 

@@ -17,19 +17,20 @@ from specdecode.kubernetes.readiness import missing_of
 from specdecode.kubernetes.resources import KubeObject
 
 LABEL = "eks.amazonaws.com/nodegroup"
-"""On its nodes (eks/latest/userguide/managed-node-groups.html)."""
+"""Label on its nodes (eks/latest/userguide/managed-node-groups.html)."""
 BILLED = ("pending", "running", "stopping", "shutting-down")
 BUSY = ("ResourceInUseException", "InvalidRequestException")
-"""How UpdateNodegroupConfig refuses a group that another update is changing."""
+"""Errors of UpdateNodegroupConfig while another update changes the group."""
 TRIES, PAUSE_S = 4, 5.0
-"""A change of the size takes seconds: a release that follows another change need not be tried again from outside."""
+"""Tries to change the size. A change takes seconds: a release after another change need not be repeated from outside.
+"""
 
 Client = Callable[[str], Any]
 """boto3 service name -> client."""
 
 
 class NodeGroup:
-    """Its one slot is that of a node with devices; nodes without are simply there."""
+    """A node group of one node, in the slot of nodes with devices. Nodes without devices are simply there."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class NodeGroup:
         return None if found is None else int(found["scalingConfig"]["desiredSize"])
 
     def described(self) -> dict[str, Any] | None:
-        """As EKS has it; None where it is gone."""
+        """The group as EKS describes it. None if it does not exist."""
         try:
             found: dict[str, Any] = self._clients("eks").describe_nodegroup(**self._named)["nodegroup"]
         except ClientError as error:
@@ -69,7 +70,9 @@ class NodeGroup:
         return found
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Its Auto Scaling group follows by itself: scaled in, it drains the node for some minutes at most."""
+        """Set the size. The group's Auto Scaling group follows by itself; when scaled in, it drains the node for some
+        minutes.
+        """
         for attempt in range(TRIES):
             try:
                 size = {"desiredSize": replicas}
@@ -119,7 +122,7 @@ class NodeGroup:
 
 
 def pools_of(kube: Kubernetes, environ: Mapping[str, str], clients: Client) -> Pools:
-    """What brings nodes to the cluster that a function's environment is about."""
+    """The node source of the cluster that a function's environment names."""
     rights = environ.get(names.RIGHTS_VARIABLE)
     if rights == names.GROUP_RIGHTS:
         return NodeGroup(kube, cluster=environ["CLUSTER_NAME"], group=environ[names.GROUP_VARIABLE], clients=clients)

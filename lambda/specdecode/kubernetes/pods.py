@@ -1,4 +1,4 @@
-"""What is wrong with pods, read from the objects alone: pure functions, no API."""
+"""The problems of pods, read from the objects alone: pure functions, no API."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ PULL_REASONS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImag
 CONFIG_REASONS = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 EVENT_REASONS = {"FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "FailedCreatePodSandBox"}
 NO_CLAIM = "FailedResourceClaimCreation"
-"""Event on a pod whose claim was not made: the scheduler then says nothing of the pod, not even that it waits."""
+"""Event on a pod whose claim was not made. The scheduler then reports nothing about the pod, not even that it waits."""
 PULL_ERRORS_BEFORE_BACKOFF = {"ErrImagePull"}
 SECRET_ON_ITS_WAY = re.compile(r'secret ".+" not found|failed to sync secret cache')
 SECRET_GRACE = timedelta(minutes=2)
-"""Age of a pod until which a missing Secret is no failure: the kubelet sees new Secrets late, and tries again."""
+"""Age of a pod. Below it a missing Secret is no failure: the kubelet sees new Secrets late, and tries again."""
 RESTARTS_ALLOWED = 2
-"""A container may start a third time; after that it is looping, whatever the kubelet calls it."""
+"""Restarts that are allowed: a container may start three times. After that it counts as looping, whatever the kubelet
+calls it.
+"""
 
 
 class Kind(StrEnum):
@@ -40,7 +42,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class PodProblem:
-    """One thing wrong with one pod. `fatal` means that waiting longer cannot help."""
+    """One problem of one pod. `fatal` means that waiting longer cannot help."""
 
     kind: Kind
     pod: str
@@ -65,7 +67,7 @@ def is_true(obj: KubeObject, kind: str) -> bool:
 
 
 def is_ready(pod: KubeObject) -> bool:
-    """Ready, and not on its way out."""
+    """Whether the pod is Ready and is not being deleted."""
     return is_true(pod, "Ready") and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -81,10 +83,10 @@ def problems(
     events: Sequence[KubeObject] = (),
     now: datetime | None = None,
 ) -> list[PodProblem]:
-    """All that is wrong with `pods`, the fatal first.
+    """All problems of `pods`, the fatal ones first.
 
-    `nodes` are the nodes that exist (a pod bound to another one has lost its node; with none given that is not judged),
-    `events` those of the pods' namespace. Without `now` no pod is young.
+    `nodes` are the nodes that exist: a pod that is bound to another one has lost its node (not checked if empty).
+    `events` are those of the pods' namespace. Without `now` no pod counts as young.
     """
     known = {name_of(node): is_true(node, "Ready") for node in nodes}
     found: list[PodProblem] = []
@@ -98,7 +100,8 @@ def problems(
 def refusals(owner: str, events: Sequence[KubeObject]) -> list[PodProblem]:
     """Why the Job or Deployment `owner` has no pod, if its controller was not allowed to create one.
 
-    The namespace's quota, limit ranges and Pod Security Standard refuse pods, not what makes them; only an Event tells.
+    The namespace's quota, limit ranges and Pod Security Standard refuse pods, not the objects that make them. Only an
+    Event tells of it.
     """
     found = []
     for event in events:
@@ -184,6 +187,6 @@ def _of_events(pod: KubeObject, events: Sequence[KubeObject]) -> list[PodProblem
 
 
 def container_statuses(pod: KubeObject) -> list[KubeObject]:
-    """Of all containers of a pod, those that run before the others first."""
+    """The statuses of all containers of a pod. Init containers come first."""
     status = pod.get("status", {})
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]

@@ -15,44 +15,44 @@ from specdecode.kubernetes.resources import KubeObject, name_of
 
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
 KINDS = ("NodeClaim", "NodePool", "EC2NodeClass")
-"""Of Karpenter, whose events say why no node comes."""
+"""Kinds of Karpenter's objects. Their events say why no node comes."""
 
 
 class Pools(Protocol):
-    """What brings and ends the nodes that runs hold: the NodePools of a Karpenter, or a managed node group."""
+    """The source of the nodes that runs hold: the NodePools of a Karpenter, or a managed node group."""
 
     @property
     def kube(self) -> Kubernetes: ...
 
     def name(self, slot: str) -> str:
-        """What a slot's pool is called."""
+        """Name of a slot's pool."""
 
     def brings(self, slot: str) -> bool:
-        """Whether a node comes by `scale`; else nodes of that slot are simply there."""
+        """Whether `scale` brings a node. Else nodes of that slot are simply there."""
 
     def replicas(self, slot: str) -> int | None:
-        """Nodes that a slot's pool is to have; None where there is no such pool."""
+        """Nodes that a slot's pool should have. None if there is no such pool."""
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Let it have so many. Raises PoolBusy where it takes no change now."""
+        """Set that number. Raises PoolBusy if the pool takes no change now."""
 
     def nodes(self, slot: str | None = None) -> list[KubeObject]:
         """Nodes of a slot, or of all."""
 
     def slot_of(self, obj: KubeObject) -> str | None:
-        """Slot of a node of these; None of another's."""
+        """Slot of a node of these pools. None for any other node."""
 
     def billed(self) -> Counter[str]:
-        """Slot -> instances that exist, come or go: each bills."""
+        """Slot -> instances that exist, start or end. Each is billed."""
 
     def instances(self) -> list[str]:
-        """What they are called, each with its kind; none where nothing can have any."""
+        """Names of the instances, each with its kind. Empty if the source cannot have any."""
 
     def missing(self, slot: str, *, nodes: list[KubeObject], since: datetime, now: datetime) -> Missing:
-        """Why no node of the slot can be used that was asked for at `since`; `nodes` are those that are there."""
+        """Why the slot, which asked for a node at `since`, has no usable one. `nodes` are the nodes that exist."""
 
     def scaled(self) -> list[str]:
-        """Slots whose pools are to have a node, of all that a deployment can have."""
+        """Slots whose pools should have a node, of all that a deployment can have."""
 
 
 @dataclass(frozen=True)
@@ -61,41 +61,41 @@ class Missing:
 
     reason: str
     is_final: bool = False
-    """None can come."""
+    """Whether no node can come at all."""
     is_settling: bool = False
-    """What stands in the way may pass by itself in a minute or two."""
+    """Whether the obstacle may pass by itself in a minute or two."""
 
 
 class PoolBusy(Exception):
-    """The pool takes no change now, and will: ask again."""
+    """The pool takes no change now, but will. Try again."""
 
 
 class NodePools:
-    """Of a Karpenter of ours, or, `foreign`, of somebody else's: they have other names there."""
+    """NodePools of a Karpenter of ours, or (`foreign`) of somebody else's, where they have other names."""
 
     def __init__(self, kube: Kubernetes, *, foreign: bool = False) -> None:
         self.kube = kube
         self._foreign = foreign
 
     def name(self, slot: str) -> str:
-        """Of the NodePool of a slot."""
+        """Name of a slot's NodePool."""
         return names.node_pool(slot, foreign=self._foreign)
 
     def get(self, slot: str) -> KubeObject | None:
-        """The NodePool of a slot, or None where there is none."""
+        """The NodePool of a slot. None if there is none."""
         return self.kube.get("NodePool", self.name(slot))
 
     def brings(self, slot: str) -> bool:
-        """Whether a node comes by `scale`: of all slots."""
+        """Whether `scale` brings a node: always."""
         return True
 
     def replicas(self, slot: str) -> int | None:
-        """Nodes that it is to have; None where there is no such NodePool."""
+        """Nodes that the pool should have. None if there is no such NodePool."""
         pool = self.get(slot)
         return None if pool is None else int(pool.get("spec", {}).get("replicas") or 0)
 
     def scale(self, slot: str, replicas: int) -> None:
-        """Let it have so many."""
+        """Set that number."""
         self.kube.scale("NodePool", self.name(slot), replicas)
 
     def nodes(self, slot: str | None = None) -> list[KubeObject]:
@@ -103,7 +103,7 @@ class NodePools:
         return self._of("Node", slot)
 
     def claims(self, slot: str | None = None) -> list[KubeObject]:
-        """The same of NodeClaims: each is an instance that exists, is coming or is going."""
+        """The slots' NodeClaims. Each is an instance that exists, starts or ends."""
         return self._of("NodeClaim", slot)
 
     def billed(self) -> Counter[str]:
@@ -111,14 +111,14 @@ class NodePools:
         return Counter(slot for claim in self.claims() if (slot := self.slot_of(claim)))
 
     def instances(self) -> list[str]:
-        """What they are called, each with its kind."""
+        """Names of the pools, each with its kind."""
         try:
             return [f"NodeClaim/{name_of(claim)}" for claim in self.claims()]
         except NotFound:  # Karpenter's CRDs never came, as when a failed deployment is rolled back
             return []
 
     def missing(self, slot: str, *, nodes: list[KubeObject], since: datetime, now: datetime) -> Missing:
-        """By the conditions of pool and class, Karpenter's events and the NodeClaims."""
+        """The reason, from the conditions of pool and class, Karpenter's events and the NodeClaims."""
         pool, claims = self.get(slot), self.claims(slot)
         # What is asked for already comes, whatever becomes of the pool's conditions.
         unready = None if claims else why_no_node(self.kube, pool, since=since, now=now)
@@ -128,13 +128,13 @@ class NodePools:
         return Missing(missing_because(nodes=nodes, claims=claims, events=events, pool=pool, since=since))
 
     def slot_of(self, obj: KubeObject) -> str | None:
-        """Slot of a node or a NodeClaim, in a deployment of any size; None of another pool's."""
+        """Slot of a node or a NodeClaim, in a deployment of any size. None if it is of another pool."""
         name = str((obj["metadata"].get("labels") or {}).get(NODEPOOL_LABEL, ""))
         slot = name.removeprefix(names.FOREIGN_PREFIX) if self._foreign else name
         return slot if names.is_held(slot) and self.name(slot) == name else None
 
     def scaled(self) -> list[str]:
-        """Slots whose NodePools are to have a node, of all that a deployment can have."""
+        """Slots whose NodePools should have a node, of all that a deployment can have."""
         return [slot for slot in names.held_pools(names.MOST_NODES) if self.replicas(slot)]
 
     def _of(self, kind: str, slot: str | None) -> list[KubeObject]:

@@ -1,7 +1,7 @@
-"""Whether Karpenter would make a node at all: it makes none for a NodePool or an EC2NodeClass that is not Ready.
+"""Whether Karpenter would make a node. It makes none for a NodePool or an EC2NodeClass that is not Ready.
 
 Its static provisioning then returns without an event (kubernetes-sigs/karpenter 1.14.1,
-pkg/controllers/static/provisioning/controller.go), so that only the conditions tell of it.
+pkg/controllers/static/provisioning/controller.go), so that only the conditions show it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from specdecode.kubernetes.pods import condition, is_true
 from specdecode.kubernetes.resources import KubeObject, name_of, parse_time
 
 GRACE = timedelta(minutes=2)
-"""A condition that is younger may be just being computed. An older one is final for a run.
+"""Age of a condition. A younger one may still change. An older one is final for a run.
 
-How soon Karpenter 1.14.1 looks again (pkg/controllers/nodeclass): within a minute where no AMI was found (ami.go), up
-to 40 minutes after a refused dry run, which it keeps for 30 (validation.go, pkg/cache/cache.go).
+How soon Karpenter 1.14.1 looks again (pkg/controllers/nodeclass): within a minute if no AMI was found (ami.go), up to
+40 minutes after a refused dry run, which it keeps for 30 (validation.go, pkg/cache/cache.go).
 """
 NOT_PART_OF_READY = {"Ready", "NodeRegistrationHealthy"}
-"""Conditions that do not enter into `Ready` (apis/v1/nodepool_status.go, ec2nodeclass_status.go of 1.14.1)."""
+"""Conditions that do not count for `Ready` (apis/v1/nodepool_status.go, ec2nodeclass_status.go of 1.14.1)."""
 
 
 @dataclass(frozen=True)
 class Unready:
-    """Why no node can come, and for how long that has been so."""
+    """Why no node can come, and since when."""
 
     message: str
     lasted: timedelta
     is_refused: bool = False
-    """Only a dry run that AWS refused stands in the way: the rights may not have propagated when it was made."""
+    """Whether only a refused dry run is in the way. The rights may not have taken effect when it was made."""
 
     @property
     def is_final(self) -> bool:
@@ -39,7 +39,8 @@ class Unready:
 
 
 def why_no_node(kube: Kubernetes, pool: KubeObject | None, *, since: datetime, now: datetime) -> Unready | None:
-    """What is not Ready: the EC2NodeClass before the NodePool, which only repeats it. None if both are.
+    """The reason why pool or class is not Ready. The EC2NodeClass comes first, because the NodePool only repeats it.
+    None if both are Ready.
 
     A condition that Karpenter has never written counts from `since` on.
     """
@@ -91,9 +92,8 @@ def missing_because(
     pool: KubeObject | None,
     since: datetime,
 ) -> str:
-    """Why there is no usable node yet, in words: Karpenter's own reason where it gave one (`events`) after `since`.
-
-    What it says of another run's node is passed over.
+    """Why there is no usable node yet, in words. Karpenter's own reason if it gave one (`events`) after `since`, but
+    not one about another run's node.
     """
     if pool is None:
         return "the NodePool of the node does not exist: deploy TrainiumClusterStack"
@@ -113,7 +113,7 @@ def missing_because(
 
 
 def missing_of(nodes: Iterable[KubeObject]) -> str | None:
-    """What a node that has come lacks; None where none has."""
+    """What a node that has come still lacks. None if no node has come."""
     for node in nodes:
         if not is_true(node, "Ready"):
             return f"node {name_of(node)} is not Ready: {condition(node, 'Ready').get('message') or 'no reason yet'}"
@@ -122,10 +122,10 @@ def missing_of(nodes: Iterable[KubeObject]) -> str | None:
 
 
 def _is_about(involved: KubeObject, pool: KubeObject) -> bool:
-    """Whether an object is `pool`, its EC2NodeClass or a NodeClaim of it, also one that is gone.
+    """Whether an object is `pool`, its EC2NodeClass or a NodeClaim of it, even one that is deleted.
 
     Karpenter names a NodeClaim `<pool>-` and letters without a hyphen (GenerateName in pkg/controllers/provisioning/
-    scheduling/nodeclaimtemplate.go of kubernetes-sigs/karpenter): `trn2-2-x7f9q` is none of `trn2`.
+    scheduling/nodeclaimtemplate.go of kubernetes-sigs/karpenter). So `trn2-2-x7f9q` is not of `trn2`.
     """
     name = str(involved.get("name", ""))
     if involved.get("kind") == "NodeClaim":

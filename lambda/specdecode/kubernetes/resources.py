@@ -1,4 +1,4 @@
-"""Where each kind that the pipeline touches lives in the Kubernetes API."""
+"""The place of each kind in the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KubeObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class Resource:
-    """One kind: its group and version, its plural, and whether it lives in a namespace."""
+    """One kind: its group and version, its plural, and whether it is in a namespace."""
 
     api_version: str
     plural: str
@@ -40,7 +40,7 @@ RESOURCES: dict[str, Resource] = {
 }
 
 WORKLOAD_KINDS = ("Deployment", "Job", "Service", "ConfigMap")
-"""Kinds that a run creates and deletes, in this order; pods and claims follow them, and Secrets their owner."""
+"""Kinds that a run creates and deletes, in this order. Pods and claims go with them, and Secrets with their owner."""
 
 
 def path(kind: str, *, namespace: str | None, name: str = "", sub: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Delete what a run created, and say what is still there."""
+"""Deletes what a run created, and says what still exists."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def run_selector(run_id: str) -> str:
 
 
 def delete_workloads(kube: Kubernetes, *, selector: str) -> list[str]:
-    """Delete the run's workload objects; returns all that still exist, as `leftovers` does.
+    """Delete the run's workload objects. Returns all that still exist, as `leftovers` does.
 
     Call it again until the list is empty: pods drain, and a claim goes after its pod. The run's root is deleted in the
-    foreground: as long as it is there, something that it owns is, be it without the label or of a kind that cannot be
-    listed (Secrets), and the garbage collector deletes that.
+    foreground. As long as it exists, something that it owns exists too, perhaps without the label or of a kind that
+    cannot be listed (Secrets). The garbage collector deletes that.
     """
     for kind in WORKLOAD_KINDS:
         for obj in kube.list(kind, namespace=names.NAMESPACE, selector=selector):

@@ -9,11 +9,11 @@ from botocore.signers import RequestSigner
 
 PREFIX = "k8s-aws-v1."
 LIFETIME_S = 14 * 60
-"""EKS takes a token for 15 minutes after it was signed; a minute is kept for clocks that differ."""
+"""Lifetime of a token. EKS takes it for 15 minutes after it was signed; a minute is kept for clocks that differ."""
 
 
 def eks_token(session: Any, *, cluster_name: str, region: str) -> str:
-    """Sign a token for `cluster_name` with the credentials of the boto3 `session`. Talks to nobody."""
+    """Sign a token for `cluster_name` with the credentials of the boto3 `session`. It sends no request."""
     sts = session.client("sts", region_name=region)
     signer = RequestSigner(
         sts.meta.service_model.service_id, region, "sts", "v4", session.get_credentials(), session.events

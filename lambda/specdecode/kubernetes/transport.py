@@ -11,7 +11,7 @@ import urllib3
 
 @dataclass(frozen=True)
 class Response:
-    """What the client reads of an answer."""
+    """The part of an answer that the client reads."""
 
     status: int
     data: bytes
@@ -19,14 +19,14 @@ class Response:
 
 
 Transport = Callable[[str, str, Mapping[str, str], bytes | None], Response]
-"""method, path with query, headers, body -> answer; raises urllib3.exceptions.HTTPError if there was none."""
+"""method, path with query, headers, body -> answer. Raises urllib3.exceptions.HTTPError if there is no answer."""
 
 
 def https_transport(*, endpoint: str, ca_pem: str, timeout_s: float = 20.0) -> Transport:
     """A transport that verifies the API server by the cluster's own CA and never retries by itself.
 
-    Written for urllib3 1.26 and 2 alike: Lambda's runtime brings whichever it ships with boto3 today. 1.26 knows no
-    `ca_cert_data`, both take an `ssl_context`.
+    It works with urllib3 1.26 and 2: Lambda's runtime has the one that its boto3 needs. 1.26 knows no `ca_cert_data`;
+    both take an `ssl_context`.
     """
     pool = urllib3.PoolManager(
         ssl_context=ssl.create_default_context(cadata=ca_pem),

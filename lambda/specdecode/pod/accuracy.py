@@ -1,8 +1,9 @@
-"""Measure whether both arms still answer right: `python3 -m specdecode.pod.accuracy --model M --arm base=http://… …`.
+"""Measure whether the arms still answer correctly: `python3 -m specdecode.pod.accuracy --model M --arm base=http://…
+…`.
 
-Runs lm-eval (pinned, in an environment of its own) on every arm in turn: gsm8k, 50 samples, no examples, temperature
-0, through the completions endpoint, so that no chat template and no thinking mode comes between the arms. Its result
-file of each arm is uploaded as it is.
+Runs lm-eval (pinned, in an environment of its own) on every arm in turn: gsm8k, 50 samples, no examples, temperature 0.
+It uses the completions endpoint, so that no chat template and no thinking mode makes the arms differ. Each arm's result
+file is uploaded as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     """Evaluate every arm and upload `<prefix><arm>.json`."""
     parser = Parser(description=__doc__)
     parser.add_argument("--bucket", required=True)
-    parser.add_argument("--prefix", required=True, help="where the results go, runs/<run id>/accuracy/")
+    parser.add_argument("--prefix", required=True, help="folder of the results, runs/<run id>/accuracy/")
     parser.add_argument("--model", required=True)
     parser.add_argument("--concurrency", type=int, default=1)
     add_arms(parser)

@@ -1,4 +1,4 @@
-"""The artifact bucket as the pod programs use it: files in and out, and COMPLETE.json written last."""
+"""The artifact bucket for the pod programs: files in and out, and COMPLETE.json, which is written last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from specdecode.pod.program import PodError
 from specdecode.untrusted import below, parse_json
 
 WORKERS = 4
-"""Files in flight at once; each may use a part size's worth of memory and its own size on disk."""
+"""Files in flight at once. Each may use the memory of a part, and its own size on disk."""
 _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId")
 _MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
@@ -35,7 +35,7 @@ class FileEntry:
 
 
 class Bucket:
-    """One S3 bucket. Raises PodError for whatever S3 refuses."""
+    """One S3 bucket. Raises PodError for every error of S3."""
 
     def __init__(self, name: str, client: Any = None) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class Bucket:
             self._s3.upload_file(str(path), self.name, key, ExtraArgs={"Metadata": metadata or {}})
 
     def complete(self, prefix: str) -> list[FileEntry] | None:
-        """The files of the finished folder at `prefix`; None where it has no COMPLETE.json."""
+        """The files of the finished folder at `prefix`. None if it has no COMPLETE.json."""
         try:
             body = self._s3.get_object(Bucket=self.name, Key=prefix + s3_keys.COMPLETE)["Body"].read()
             return [
@@ -87,7 +87,7 @@ class Bucket:
             raise PodError(Exit.CORRUPT, f"{prefix}{s3_keys.COMPLETE} is not readable: {error}") from error
 
     def finish(self, prefix: str, files: Iterable[FileEntry], *, about: dict[str, Any]) -> None:
-        """Check that every file is there in its size, then write COMPLETE.json: the folder counts from now on."""
+        """Check that every file exists with its size, then write COMPLETE.json. From then on the folder counts."""
         files = sorted(files, key=lambda entry: entry.path)
         there = self.listing(prefix)
         wrong = [entry.path for entry in files if there.get(entry.path, (-1, ""))[0] != entry.size]
@@ -103,9 +103,9 @@ class Bucket:
             )
 
     def fetch_folder(self, prefix: str, folder: Path, *, only: Sequence[str] | None = None) -> int:
-        """Download a finished folder, verify every file, and return its bytes. What is there and right is kept.
+        """Download a finished folder, verify every file, and return its bytes. Files that are there and right are kept.
 
-        `only`: these of its files, as far as it has them.
+        `only`: only these of its files, if it has them.
         """
         entries = self.complete(prefix)
         if entries is None:

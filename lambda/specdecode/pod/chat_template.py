@@ -1,8 +1,8 @@
-"""A chat as the text that a server makes of it: the model's own template, rendered as transformers renders it.
+"""Turns a chat into the text that a server makes of it, with the model's own template, as transformers renders it.
 
 Source: transformers, src/transformers/utils/chat_template_utils.py (`_compile_jinja_template`): a sandboxed Jinja
 environment with `trim_blocks` and `lstrip_blocks`, loop controls, `tojson`, `raise_exception` and `strftime_now`. A
-template is somebody else's program: the sandbox keeps it from everything but its arguments.
+template is a program that we did not write: in the sandbox it sees nothing but its arguments.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from specdecode.untrusted import Unreadable, parse_json, read_text
 
 CONFIG = "tokenizer_config.json"
 TEMPLATE = "chat_template.jinja"
-"""Comes before the `chat_template` of CONFIG (transformers 4.43 and later write it beside it)."""
+"""This file comes before the `chat_template` of CONFIG (transformers 4.43 and later write it beside it)."""
 LIMIT = 2**22
 
 Chat = Sequence[dict[str, Any]]
 
 
 class NoTemplate(ValueError):
-    """A model's chats cannot be written out; the message says why."""
+    """A model's chats cannot be turned into text. The message says why."""
 
 
 def chat_template(folder: Path, *, thinking: bool | None) -> Callable[[Chat], str]:
-    """Messages -> the text that the server tokenizes, up to where the answer begins. Raises NoTemplate, as does what
-    is returned.
+    """A function from messages to the text that the server tokenizes, up to the place where the answer begins. Raises
+    NoTemplate; so does the function.
     """
     try:
         config = parse_json(read_text(folder / CONFIG, limit=LIMIT)) if (folder / CONFIG).is_file() else {}

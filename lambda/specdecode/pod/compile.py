@@ -1,8 +1,8 @@
 """Make a compiled artifact: `python3 -m specdecode.pod.compile --artifact compiled/…/ … -- vllm serve …`.
 
-A server compiles when it finds no artifact and never exits: it is started on local disk, waited for until it is
-healthy, and stopped. On a node without Neuron devices it may end where it would load what it has compiled: files say
-then that it has. It has no credentials: weights were fetched before (`pod.weight_files`), and what it leaves is
+A server compiles when it finds no artifact, and it never exits. So it is started on local disk, given time until it is
+healthy, and stopped. On a node without Neuron devices it may end when it would load what it has compiled: then files
+show that it has compiled. It has no credentials: weights were fetched before (`pod.weight_files`), and its output is
 verified and uploaded after it has ended (`pod.store`).
 """
 
@@ -22,11 +22,11 @@ from specdecode.exit_codes import Exit
 from specdecode.pod.program import Parser, PodError, run, say
 
 NOTHING_TO_DO = Path("models") / "nothing-to-do"
-"""Left by `pod.weight_files` where the artifact is complete already."""
+"""File that `pod.weight_files` leaves if the artifact is complete already."""
 LOOK_EVERY_S = 1.0
 STOP_S = 60.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-"""Asks the pod's own address: a proxy that the environment names must not say that the server is healthy."""
+"""Opens the pod's own address without a proxy: a proxy of the environment must not answer for the server."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,10 +52,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def compile_by_serving(command: Sequence[str], *, health: str, limit_s: float, made: Sequence[Path] = ()) -> float:
-    """Run the server until it is healthy, stop it, and return the seconds. One that ends by itself has done its work
-    where all files of `made` are there and none is empty.
+    """Run the server until it is healthy, stop it, and return the seconds.
 
-    It gets the image's own Python packages: those of the bundle are for another Python than some engines have.
+    A server that ends by itself has done its work if all files of `made` exist and none is empty. It gets the image's
+    own Python packages: those of the bundle are for another Python than some engines have.
     """
     started = time.monotonic()
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

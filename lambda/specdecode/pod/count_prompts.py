@@ -1,6 +1,6 @@
 """Count prompts with the tokenizer of a staged model: `python3 -m specdecode.pod.count_prompts --bucket B --spec FILE`.
 
-What does not fit is the pipeline's to judge: this program only counts.
+This program only counts. The pipeline decides what does not fit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOKENIZER = "tokenizer.json"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Count what the specification names and store the lengths."""
+    """Count the prompts that the specification names and store their lengths."""
     parser = Parser(description=__doc__)
     parser.add_argument("--bucket", required=True)
     parser.add_argument("--spec", type=Path, required=True)
@@ -48,7 +48,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def count(bucket: Bucket, spec: CountSpec, folder: Path) -> PromptLengths:
-    """The lengths of the longest prompts of each case; none, and why, where the model's tokenizer cannot be used."""
+    """The lengths of the longest prompts of each case. If the model's tokenizer cannot be used: no lengths, and the
+    reason.
+    """
     there = bucket.listing(spec.model)
     for name in (TOKENIZER, CONFIG, TEMPLATE):
         if name in there:
@@ -85,8 +87,8 @@ def _longest(
 
 
 def _last_request(row: PromptRow, render: Callable[[Chat], str] | None) -> str:
-    """The text that the server makes of a prompt's last turn, its answers left out; of one that its template refuses,
-    the bare texts.
+    """The text that the server makes of a prompt's last turn, without its answers. If the template refuses it: the bare
+    texts.
     """
     answers = [""] * (len(row.turns) - 1)
     if render is None:

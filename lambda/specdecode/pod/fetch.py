@@ -1,6 +1,6 @@
-"""Folders of the bucket to the node's disk: `python3 -m specdecode.pod.fetch --bucket B --folder models/…/ …`.
+"""Copy folders of the bucket to the node's disk: `python3 -m specdecode.pod.fetch --bucket B --folder models/…/ …`.
 
-For servers on a cluster that does not mount the bucket: what this brings, the engine reads without credentials.
+For servers on a cluster that does not mount the bucket. The engine reads the copies without credentials.
 """
 
 from __future__ import annotations

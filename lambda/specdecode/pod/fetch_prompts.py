@@ -49,7 +49,7 @@ def fetch(bucket: Bucket, key: str, *, hub: Hub, file: str, sha256: str) -> None
 
 
 def _download(hub: Hub, file: str, folder: str, where: str) -> Path:
-    """What is too large is not begun."""
+    """Refuse a file that is too large before it is fetched."""
     asked: dict[str, Any] = {"repo_type": "dataset", "revision": hub.revision}
     api = hub.library.HfApi(token=hub.token)
     found = hub.call(lambda: api.get_paths_info(hub.name, [file], **asked))

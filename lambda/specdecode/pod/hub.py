@@ -1,4 +1,4 @@
-"""The Hugging Face hub as the pod programs use it: the library's errors as exit codes, and no token in a message."""
+"""The Hugging Face hub for the pod programs: its library's errors become exit codes, and no message holds a token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specdecode.pod.program import PodError
 
 
 class Hub:
-    """What is asked of the hub about the repository `name` at `revision`."""
+    """A request to the hub about the repository `name` at `revision`."""
 
     def __init__(self, name: str, revision: str, *, token: str | None) -> None:
         self.library = import_module("huggingface_hub")  # slow to import, and not everybody needs it
@@ -21,7 +21,7 @@ class Hub:
         self.name, self.revision, self.token = name, revision, token
 
     def call(self, request: Callable[[], Any]) -> Any:
-        """What `request` gives, or PodError: the hub's own answers, then whatever the way there raised."""
+        """The result of `request`, or PodError: for the hub's own errors first, then for errors on the way."""
         errors = self._errors
         try:
             return request()
@@ -43,6 +43,6 @@ class Hub:
             raise PodError(Exit.NO_TOKEN if refused else Exit.UNAVAILABLE, message) from error
 
     def _readable(self, error: BaseException) -> str:
-        """What the library says, without the token and without the queries of URLs, which are signed."""
+        """The library's message, without the token and without the queries of URLs, which are signed."""
         text = re.sub(r"(https?://[^\s?]+)\?[^\s'\"]+", r"\1?…", str(error))
         return text.replace(self.token, "…") if self.token else text

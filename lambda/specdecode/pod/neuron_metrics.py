@@ -30,7 +30,7 @@ CONFIG = {
     "neuron_runtimes": [{"tag_filter": ".*", "metrics": [{"type": "neuroncore_counters"}, {"type": "memory_used"}]}],
     "system_metrics": [],
 }
-"""No more than is published: each group costs the server's CPUs and devices something."""
+"""The metric groups that are published, and no more: each group costs the server CPU and device time."""
 
 Datum = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Sample:
     utilization: tuple[float, ...]
     """Percent, of each NeuronCore in use."""
     memory: float | None
-    """Bytes of device memory of all runtimes; None where no runtime says."""
+    """Bytes of device memory of all runtimes. None if no runtime reports them."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ def publish(
     send: Callable[[list[Datum]], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Send the metrics of each EVERY_S seconds of reports, and of the rest. What goes wrong is said and passed over."""
+    """Send the metrics of each EVERY_S seconds of reports, and of the rest. Errors are printed and skipped."""
     samples: list[Sample] = []
     since, said = clock(), ""
 
@@ -107,7 +107,9 @@ def publish(
 
 
 def parse(line: str) -> Sample:
-    """One line of neuron-monitor's output. ValueError, LookupError, TypeError or AttributeError for anything else."""
+    """One report from a line of neuron-monitor's output. Raises ValueError, LookupError, TypeError or AttributeError
+    for any other line.
+    """
     reports = [runtime["report"] for runtime in parse_json(line)["neuron_runtime_data"] or () if not runtime["error"]]
     utilization = [
         float(core["neuroncore_utilization"])
@@ -119,13 +121,13 @@ def parse(line: str) -> Sample:
 
 
 def _groups(reports: Iterable[dict[str, Any]], name: str) -> list[dict[str, Any]]:
-    """The metric group of every report that has it without an error."""
+    """The metric group of every report that has it and reports no error for it."""
     found = [report.get(name) for report in reports]
     return [group for group in found if group and not group["error"]]
 
 
 def metric_data(samples: Iterable[Sample], *, variant: str) -> list[Datum]:
-    """CloudWatch's statistics of the samples; a metric without a value is left out."""
+    """CloudWatch's statistics of the samples. A metric without a value is left out."""
     samples = list(samples)
     series = {
         ("NeuronCoreUtilization", "Percent"): [value for sample in samples for value in sample.utilization],

@@ -1,4 +1,4 @@
-"""What the pod programs share: one line of progress, one line of failure, an exit code of the table."""
+"""Shared by the pod programs: a line of progress, a line of failure, an exit code of the table."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from specdecode.escape import clip, line
 from specdecode.exit_codes import Exit
 
 LONGEST = 4000
-"""Characters of a line in the log."""
+"""Most characters of a line in the log."""
 
 
 class PodError(Exception):
-    """Why a program cannot go on: an exit code and one line for the log."""
+    """A program cannot go on: the exit code, and one line for the log."""
 
     def __init__(self, code: int, message: str) -> None:
         self.code = int(code)
@@ -31,18 +31,18 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_arms(parser: Parser) -> None:
-    """The options that name the servers to ask, and the model of those that serve it under a name of their own."""
+    """The options that name the servers to call, and the model's name at each server."""
     parser.add_argument("--arm", action="append", required=True, metavar="NAME=URL")
     parser.add_argument("--arm-model", action="append", default=[], metavar="NAME=MODEL")
 
 
 def say(message: str) -> None:
-    """One line of progress in the pod's log, whatever the message holds."""
+    """Print one line of progress in the pod's log, whatever the message holds."""
     print(f"specdecode: {clip(line(message), LONGEST)}", flush=True)
 
 
 def run(main: Callable[[Sequence[str]], None]) -> NoReturn:
-    """Run a program on the command line's arguments and end the process with its code."""
+    """Run a program with the command line's arguments and end the process with its exit code."""
     try:
         main(sys.argv[1:])
     except PodError as error:

@@ -1,5 +1,5 @@
-"""Ask every server of a wave one real question, and send it the longest prompt of the workload:
-`python3 -m specdecode.pod.smoke --model M --arm base=http://… …`.
+"""Send every server of a wave one real request, and the longest prompt of the workload: `python3 -m
+specdecode.pod.smoke --model M --arm base=http://… …`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ MARK = "Smoke: "
 TIMEOUT_S = 120.0
 MAX_ANSWER_BYTES = 2**20
 REACHABLE_WITHIN_S = 60.0
-"""A Service routes to a pod a moment after it became ready."""
+"""Seconds for which an unreachable server is tried again. A Service routes to a pod a moment after the pod became
+ready.
+"""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Ask each arm; end with Exit.BAD_ANSWER naming every arm that failed."""
+    """Ask each arm. End with Exit.BAD_ANSWER and the name of every arm that failed."""
     parser = Parser(description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--endpoint", choices=("completions", "chat"), required=True)
@@ -69,7 +71,7 @@ class Longest(NamedTuple):
 
 
 class SmokeAnswer(NamedTuple):
-    """What a server said, and what it counted."""
+    """A server's answer, and its count of tokens."""
 
     text: str
     tokens: int
@@ -77,7 +79,7 @@ class SmokeAnswer(NamedTuple):
 
 
 def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body: Body | None = None) -> SmokeAnswer:
-    """One greedy answer to PROMPT, or to what `body` holds; ValueError where it is not one."""
+    """One greedy answer to PROMPT, or to the request in `body`. Raises ValueError for anything that is no answer."""
     chat = endpoint == "chat"
     path = "/v1/chat/completions" if chat else "/v1/completions"
     if body is None:
@@ -98,9 +100,10 @@ def ask(url: str, *, model: str, endpoint: str, api_key: str | None = None, body
 
 
 def send(longest: Longest, url: str, *, model: str, endpoint: str, api_key: str | None) -> int | None:
-    """Tokens of the longest prompt as the server counts them. ValueError: it does not take it, or not with its answer.
+    """Tokens of the longest prompt by the server's count. Raises ValueError if the server does not take it, alone or
+    with its answer.
 
-    A word before it keeps it out of the prefix cache of what is measured.
+    A word before the prompt keeps it out of the prefix cache of what is measured later.
     """
     mark = MARK if longest.answer > len(MARK) else ""
     if endpoint == "chat":
@@ -152,7 +155,7 @@ def _post(url: str, body: dict[str, Any], api_key: str | None) -> Any:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A server that sends the request (and the key in it) elsewhere is not the arm that was named."""
+    """Refuses redirects: a server that sends the request (and its key) elsewhere is not the arm that was named."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

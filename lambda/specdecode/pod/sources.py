@@ -1,4 +1,4 @@
-"""Where staged weights come from: the Hugging Face hub at a revision, or a prefix of the bucket."""
+"""Sources of staged weights: the Hugging Face hub at a revision, or a prefix of the bucket."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SKIPPED_BESIDE_SAFETENSORS = ("*.bin", "*.pt", "*.pth")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One file to stage. `version` changes when its bytes do."""
+    """One file to stage. `version` changes when its bytes change."""
 
     path: str
     size: int
     version: str
     sha256: str | None = None
-    """Of the bytes at the source, where the source says it."""
+    """Hash of the bytes at the source. None if the source does not state one."""
 
 
 class Source(Protocol):
@@ -108,7 +108,7 @@ class HubSource:
 
 
 def _below(path: str) -> str:
-    """The path of a file of a source, which must lie in its folder wherever that is put."""
+    """The path of a file of a source. It must lie in the folder, wherever the folder is put."""
     try:
         return below(path)
     except Unreadable as error:
@@ -116,9 +116,10 @@ def _below(path: str) -> str:
 
 
 def hub_token() -> str | None:
-    """The token from HF_TOKEN, or from the Secrets Manager secret that HF_TOKEN_SECRET names; None without either.
+    """The token from HF_TOKEN, or from the Secrets Manager secret that HF_TOKEN_SECRET names. None without either.
 
-    PodError for one that no header can hold: the libraries below would put it into their message, and so into the log.
+    Raises PodError for a token that no header can hold: the libraries would put it into their message, and so into the
+    log.
     """
     if token := os.environ.get("HF_TOKEN"):
         return _plain(token, "HF_TOKEN")

@@ -1,6 +1,6 @@
 """Bring a model's weights to the bucket: `python3 -m specdecode.pod.stage --bucket B --prefix models/…/ …`.
 
-File by file (download, verify, rescale if asked, upload, delete), so that a small disk is enough and a second try
+It works file by file (download, verify, rescale if asked, upload, delete). So a small disk is enough, and a second try
 goes on where the first ended. COMPLETE.json is written last.
 """
 
@@ -99,7 +99,7 @@ def _stage_file(
 
 @contextmanager
 def _scratch() -> Iterator[Path]:
-    """A folder in the working directory, gone afterwards."""
+    """A folder in the working directory that is deleted afterwards."""
     with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix="stage-") as folder:
         yield Path(folder)
 

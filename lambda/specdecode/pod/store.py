@@ -1,7 +1,7 @@
-"""Verify what the engine left and upload it: `python3 -m specdecode.pod.store --bucket B --artifact compiled/…/`.
+"""Verify the engine's output and upload it: `python3 -m specdecode.pod.store --bucket B --artifact compiled/…/`.
 
-The last of the compile pod's containers. The engine has ended, and nothing that it wrote is run or followed: a link out
-of the artifact's folder would put a file of this container, its token, into the bucket.
+The last container of the compile pod. The engine has ended, and nothing that it wrote is run or followed: a link out of
+the artifact's folder would put a file of this container, such as its token, into the bucket.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def upload(bucket: Bucket, prefix: str, folder: Path, *, about: dict[str, object
 
 
 def _leads_out(path: Path, folder: Path) -> bool:
-    """Whether a file of the artifact is really elsewhere, or nowhere."""
+    """Whether a file of the artifact lies elsewhere (by a link), or nowhere."""
     try:
         return not path.resolve(strict=True).is_relative_to(folder.resolve(strict=True))
     except (OSError, RuntimeError):

@@ -1,6 +1,6 @@
-"""Weights to local disk, to be compiled: `python3 -m specdecode.pod.weight_files --bucket B --model models/…/ …`.
+"""Copy weights to local disk, to be compiled: `python3 -m specdecode.pod.weight_files --bucket B --model models/…/ …`.
 
-The first of the compile pod's containers: what it fetches, the engine reads without credentials of its own.
+The first container of the compile pod. The engine reads the files without credentials of its own.
 """
 
 from __future__ import annotations

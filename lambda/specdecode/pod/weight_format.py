@@ -1,4 +1,4 @@
-"""The format of weights: an engine that reads slices of tensors reads safetensors alone."""
+"""The format of weights. An engine that reads slices of tensors reads only safetensors."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from specdecode.pod.program import PodError
 
 PICKLED = (".bin", ".pt", ".pth")
 OPTION = "--safetensors"
-"""Of the programs that move weights: refuse a folder without safetensors before a byte of it is moved."""
+"""Option of the programs that move weights: refuse a folder without safetensors before a byte of it is moved."""
 
 
 def demand_safetensors(name: str, paths: Iterable[str]) -> None:
-    """PodError with what to do unless a file of the folder `name` is in safetensors."""
+    """Raises PodError, with what to do, unless a file of the folder `name` is in safetensors."""
     paths = sorted(paths)
     if any(path.endswith(".safetensors") for path in paths):
         return

@@ -1,15 +1,17 @@
-"""Who may use the nodes: slots with one holder each, and a first-come queue. Pure state transitions.
+"""Which runs may use the nodes: slots with one holder each, and a first-come queue. Pure state transitions.
 
-A slot is a NodePool of one node. A run asks for a node of a kind and is given the first free slot of it; nobody of the
-same kind is passed over. Runs on servers that already run stand in a queue of their own of the same form with one slot:
-they need no node, but two that load one server at once would measure each other.
+A slot is a NodePool of one node. A run asks for a node of a kind and gets the first free slot of that kind; no run of
+the same kind is passed over.
 
-The NodePools' replicas follow this document: 1 of each pool that somebody holds, 0 of the others. When a holder
-leaves, the first in the queue of its kind takes the slot in the same write, so that the node is handed over and not
-bought twice.
+Runs on servers that already run have a queue of their own, with one slot. They need no node, but two runs that load one
+server at once would measure each other.
 
-Fields that this version does not know are passed over: a newer one wrote them before it was rolled back. What cannot
-be true is no lease at all (`impossible`): a wrong time would keep a node from everybody who goes by it (ADR 52).
+The NodePools' replicas follow this document: 1 for each pool that a run holds, 0 for the others. When a holder leaves,
+the first run in the queue for that kind takes the slot in the same write. So the node is handed over, and not launched
+twice.
+
+Unknown fields are skipped: a newer version wrote them before it was rolled back. A document that cannot be true is no
+lease at all (`impossible`): a wrong time could keep a node from every run (ADR 52).
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializ
 from specdecode import names
 
 LONGEST_QUEUE = 300
-"""Claims that may wait. The watchdog may have to ask Step Functions for each by name within its three minutes:
-DescribeExecution gives 250 to 300 at once and 10 to 15 more a second (Step Functions quotas, API action throttling)."""
+"""Most claims that may wait. The watchdog may have to ask Step Functions for each by name within its three minutes:
+DescribeExecution gives 250 to 300 at once and 10 to 15 more a second (Step Functions quotas, API action throttling).
+"""
 SKEW = timedelta(minutes=5)
-"""How far the clocks of two functions may be apart."""
+"""Largest difference between the clocks of two functions."""
 ONE_SLOT = names.held_pools(1)
-"""Of a deployment with one node of each kind, and of servers that already run."""
+"""Slots of a deployment with one node of each kind, and of the servers that already run."""
 
 
 class QueueFull(Exception):
@@ -43,13 +46,13 @@ class Claim(BaseModel):
     run_id: str
     execution_arn: str
     pool: str = names.NODEPOOL
-    """NodePool of the node that it holds; while it waits, the kind of node that it needs."""
+    """NodePool of the node that the run holds. While it waits: the kind of node that it needs."""
     queued_at: AwareDatetime
     held_since: AwareDatetime | None = None
 
     @property
     def kind(self) -> str:
-        """Of the node that it holds or needs."""
+        """Kind of the node that the run holds or needs."""
         return names.kind_of(self.pool)
 
 
@@ -59,8 +62,10 @@ class Lease(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True)
 
     holders: tuple[Claim, ...] = Field((), alias="holder")
-    """The runs that hold a slot, in the order in which they got it. Stored as `holder`. Older versions stored one claim
-    or null, which is still read; they refuse a list as damaged."""
+    """The runs that hold a slot, in the order in which they got it.
+
+    Stored as `holder`. Older versions stored one claim or null, which is still read. They refuse a list as damaged.
+    """
     queue: tuple[Claim, ...] = ()
 
     @field_validator("holders", mode="before")
@@ -74,7 +79,7 @@ class Lease(BaseModel):
 
     @property
     def replicas(self) -> int:
-        """How many nodes should run: one for each holder."""
+        """Number of nodes that should run: one for each holder."""
         return len(self.holders)
 
     @property
@@ -84,22 +89,22 @@ class Lease(BaseModel):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """All who hold and all who wait, in order."""
+        """All claims: holders first, then the queue in order."""
         return (*self.holders, *self.queue)
 
     def replicas_of(self, pool: str) -> int:
-        """How many nodes the NodePool `pool` should have: 1 if a run holds it, else 0."""
+        """Number of nodes that the NodePool `pool` should have: 1 if a run holds it, else 0."""
         return int(pool in self.pools)
 
     def held_by(self, run_id: str) -> bool:
         return any(claim.run_id == run_id for claim in self.holders)
 
     def holders_of(self, kind: str) -> tuple[Claim, ...]:
-        """Who holds nodes of a kind."""
+        """The runs that hold nodes of a kind."""
         return tuple(claim for claim in self.holders if claim.kind == kind)
 
     def position(self, run_id: str) -> int | None:
-        """0 for a holder, 1 for the first of its kind in the queue, None for a run that does neither."""
+        """0 for a holder, 1 for the first of its kind in the queue, None for a run that neither holds nor waits."""
         for claim in self.queue:
             if claim.run_id == run_id:
                 return [other.run_id for other in self.queue if other.kind == claim.kind].index(run_id) + 1
@@ -107,9 +112,9 @@ class Lease(BaseModel):
 
 
 def impossible(lease: Lease, *, slots: Sequence[str] = ONE_SLOT, now: datetime) -> str | None:
-    """Why `lease` cannot be true at `now` with these `slots`, in words; None if all of it can.
+    """Why `lease` cannot be true at `now` with these `slots`, in words. None if all of it can be true.
 
-    Ages and limits are counted from its times, and a claim is asked after by its name.
+    Ages and limits are counted from its times, and executions are looked up by its names.
     """
     if len(lease.queue) > LONGEST_QUEUE:
         return f"{len(lease.queue)} claims wait, of which there can be {LONGEST_QUEUE}"
@@ -158,7 +163,7 @@ def request(
     kind: str = names.NODEPOOL,
     slots: Sequence[str] = ONE_SLOT,
 ) -> Lease:
-    """Join the queue, or hold a node of `kind` at once if one of `slots` is free. Asking again changes nothing. Raises
+    """Join the queue, or hold a node of `kind` at once if one of `slots` is free. A second call changes nothing. Raises
     QueueFull.
     """
     if lease.position(run_id) is not None:
@@ -170,14 +175,16 @@ def request(
 
 
 def release(lease: Lease, *, run_id: str, now: datetime, slots: Sequence[str] = ONE_SLOT) -> Lease:
-    """Leave, whether holding or waiting; the first of its kind takes over. Releasing twice changes nothing."""
+    """Leave, as a holder or from the queue. The first run in the queue for that kind takes over. A second call changes
+    nothing.
+    """
     holders = tuple(claim for claim in lease.holders if claim.run_id != run_id)
     queue = tuple(claim for claim in lease.queue if claim.run_id != run_id)
     return _promote(Lease(holders=holders, queue=queue), slots=slots, now=now)
 
 
 def _promote(lease: Lease, *, slots: Sequence[str], now: datetime) -> Lease:
-    """Give each free slot to the first who waits for one of its kind."""
+    """Give each free slot to the first run that waits for one of its kind."""
     holders, queue = list(lease.holders), []
     free = [pool for pool in slots if pool not in lease.pools]
     for claim in lease.queue:

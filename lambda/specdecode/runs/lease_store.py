@@ -15,27 +15,26 @@ from specdecode import s3_keys
 from specdecode.runs.lease import ONE_SLOT, Lease, impossible
 
 LARGEST = 1 << 20
-"""Bytes of a document that are read: a hundred claims are 26 KiB (docs/reliability.md)."""
+"""Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""
 ATTEMPTS = 20
-"""Enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
+"""Attempts to write. They are enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
 _LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _ABSENT = {"NoSuchKey", "404"}
 
 
 class LeaseContended(Exception):
-    """Other writers won every attempt; the caller may simply try again."""
+    """Other writers won every attempt. The caller may try again."""
 
 
 class LeaseDamaged(Exception):
-    """What is stored is no lease, or cannot be true: trying again cannot help. Nobody can prove by it that the node is
-    theirs.
+    """The stored document is no lease, or cannot be true. Trying again cannot help. No run can prove by it that it
+    holds a node.
     """
 
 
 class LeaseStore:
-    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`.
-
-    `slots`: the NodePools that can be held by it.
+    """Reads and changes the document `key` in `bucket` with the boto3 S3 client `s3`. `slots`: the NodePools that it
+    gives out.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class LeaseStore:
         self._now = now
 
     def read(self) -> Lease:
-        """What holds now; nobody, where there is no document. Raises LeaseDamaged, or boto3's errors."""
+        """The lease now. Empty if there is no document. Raises LeaseDamaged, or boto3's errors."""
         return self._load()[0]
 
     def set_aside(self) -> str:
@@ -70,8 +69,10 @@ class LeaseStore:
         return target
 
     def begin_anew(self) -> None:
-        """Put an empty queue in the place of a damaged document. Only when no execution runs: whoever waited in it is
-        forgotten. A document that can be read again is left alone.
+        """Put an empty queue in place of a damaged document. Only while no execution runs: the runs that waited in it
+        are lost.
+
+        A document that can be read again is left alone.
         """
         etag = str(self._s3.head_object(Bucket=self._bucket, Key=self._key)["ETag"])
         try:
@@ -80,7 +81,7 @@ class LeaseStore:
             self._write(Lease(), {"IfMatch": etag})
 
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
-        """Apply the pure function `change` to the newest state and store the result; returns what now holds.
+        """Apply the pure function `change` to the newest state and store the result. Returns the lease that now holds.
 
         Raises LeaseDamaged, LeaseContended, or boto3's errors.
         """

@@ -1,4 +1,4 @@
-"""The run's own record, runs/<id>/state.json: what a step must tell a later one, the command line or the report."""
+"""The run's own record, runs/<id>/state.json: what a step tells a later step, the command line or the report."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from specdecode.analysis.results.context import DeviceGroup, Failure
 from specdecode.runs.store import Store
 
 LARGEST = 8 << 20
-"""Bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one would
-cost a function its memory."""
+"""Most bytes of a record or a plan that are read: a plan of 1,000 cases is 207 KiB (docs/reliability.md). A larger one
+would cost a function its memory.
+"""
 WITH_ITS_RUN = "StoppedWithItsRun"
-"""Error of a unit that was stopped since its run ended: if that is redriven, the unit is measured again."""
+"""Error of a unit that was stopped because its run ended. If the run is redriven, the unit is measured again."""
 Document = TypeVar("Document", bound=BaseModel)
 
 
 class StateDamaged(Exception):
-    """What is stored is no run's record or plan: trying again cannot help."""
+    """The stored document is no run's record or plan. Trying again cannot help."""
 
 
 class RunUnit(BaseModel):
@@ -29,25 +30,25 @@ class RunUnit(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     number: int
-    """From 1; what its records say."""
+    """Number of the unit, from 1. Its records hold it."""
     run_id: str
     arms: tuple[str, ...]
     """Without the baselines."""
     accept_cost: float
-    """US dollars that it may cost at most, of those that the whole run may."""
+    """US dollars that the unit may cost at most: its part of what the whole run may cost."""
     after: int | None = None
-    """The unit whose arms it measures again, since that one lost its node."""
+    """The unit whose arms it measures again, because that unit lost its node."""
     status: str | None = None
-    """How its execution ended; None until then."""
+    """How its execution ended. None until then."""
     error: str = ""
     cause: str = ""
-    """Why it ended, where it did not succeed."""
+    """Why it ended, if it did not succeed."""
     finished: tuple[str, ...] = ()
-    """Those of `arms` that it measured whole; known at its end."""
+    """The arms that it measured whole. Known at its end."""
 
 
 class RunState(BaseModel):
-    """Only one execution writes it, one step at a time. Fields that a newer version wrote are passed over."""
+    """The record. Only one execution writes it, one step at a time. Fields that a newer version wrote are skipped."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -56,51 +57,53 @@ class RunState(BaseModel):
     experiment: str
     started_at: AwareDatetime
     execution_started: AwareDatetime | None = None
-    """When its execution was started, by which it is told from a later one of the same name."""
+    """When its execution was started. A later execution of the same name has another time."""
     resumed_from: str | None = None
     started_by: str | None = None
-    """Who started it, as the request says; nobody has checked it."""
+    """Who started it, as the request says. It is not checked."""
     units: tuple[RunUnit, ...] = ()
-    """Of a run on several nodes."""
+    """The units of a run on several nodes."""
     held_since: AwareDatetime | None = None
-    """When the run got the node; money counts from here."""
+    """When the run got the node. Its cost counts from here."""
     pool: str | None = None
-    """NodePool of that node, by which its pods select it."""
+    """NodePool of that node. The run's pods select it."""
     released_at: AwareDatetime | None = None
     awaited: dict[str, AwareDatetime] = {}
-    """Fingerprint -> since when this run has waited for another one's compilation of it."""
+    """Fingerprint -> since when this run has waited for another run to compile it."""
     stopping_since: AwareDatetime | None = None
-    """When StopArms first found something to wait for; None while nothing is being stopped."""
+    """When StopArms first found something to wait for. None while nothing is being stopped."""
     node: str | None = None
     measured: tuple[int, ...] = ()
     """Waves whose benchmark is complete."""
     inherited: tuple[int, ...] = ()
-    """Those of them that were measured by the run that this one resumes; their arms are not served again."""
+    """Measured waves of the run that this one resumes. Their arms are not served again."""
     lost: tuple[int, ...] = ()
-    """Waves of an adaptive sweep that are not measured since their arm cannot be served; a resumed run tries again."""
+    """Waves of an adaptive sweep that are not measured because their arm cannot be served. A resumed run tries them
+    again.
+    """
     published: tuple[int, ...] = ()
     """Waves whose requests' metrics are in CloudWatch."""
     refused_artifacts: tuple[str, ...] = ()
-    """Fingerprints of artifacts that CPU nodes compiled and no server starts from: the node compiles in their stead."""
+    """Fingerprints of artifacts of CPU nodes that no server starts from. The node compiles them instead."""
     sent_back: tuple[int, ...] = ()
-    """Waves that wait for that."""
+    """Waves that wait for the node to compile."""
     device_groups: tuple[DeviceGroup, ...] = ()
     failures: tuple[Failure, ...] = ()
 
     def is_of(self, started: datetime | None) -> bool:
-        """Whether it is the record of the execution that was started at `started`, and not of an earlier one of its
-        name. None: not known, and so not told apart.
+        """Whether it is the record of the execution that was started at `started`, not of an earlier one of its name.
+        If `started` is None it is True.
         """
         return started is None or self.execution_started == started
 
 
 def load_state(store: Store, run_id: str) -> RunState | None:
-    """The run's record, or None where it has none. Raises StateDamaged."""
+    """The run's record. None if it has none. Raises StateDamaged."""
     return load_document(store, s3_keys.run_key(run_id, "state.json"), RunState, "run's record")
 
 
 def load_document(store: Store, key: str, kind: type[Document], what: str) -> Document | None:
-    """A document of ours, or None where there is none. Raises StateDamaged, which calls it `what`."""
+    """A document of ours. None if there is none. Raises StateDamaged, which calls it `what`."""
     data = store.read(key, at_most=LARGEST + 1)
     if data is None:
         return None
@@ -119,7 +122,7 @@ def save_state(store: Store, state: RunState) -> None:
 
 
 def change_state(store: Store, run_id: str, **changes: Any) -> RunState | None:
-    """Store the record with `changes`; None where the run never got as far as having one."""
+    """Store the record with `changes`. None if the run has no record."""
     state = load_state(store, run_id)
     if state is None:
         return None

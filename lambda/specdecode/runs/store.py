@@ -1,4 +1,4 @@
-"""The artifact bucket as the steps see it: JSON and text by key. The state machine gets pointers into it."""
+"""The artifact bucket for the steps: JSON and text by key. The state machine itself carries only keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specdecode import s3_keys
 
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _PIECE = 1 << 20
-"""Bytes of a large object that are read at a time."""
+"""Bytes of a large object that are read at once."""
 
 
 class Store:
@@ -23,7 +23,7 @@ class Store:
         self.bucket = bucket
 
     def read(self, key: str, *, at_most: int | None = None) -> bytes | None:
-        """The object's bytes, or its first `at_most`; None if it does not exist."""
+        """The object's bytes, or its first `at_most`. None if it does not exist."""
         try:
             data: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read(at_most)
         except ClientError as error:
@@ -33,7 +33,7 @@ class Store:
         return data
 
     def lines(self, key: str) -> Iterator[bytes]:
-        """The object's lines, read as they are asked for; none if it does not exist."""
+        """The object's lines, read one by one. Empty if it does not exist."""
         try:
             body = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"]
         except ClientError as error:
@@ -65,13 +65,13 @@ class Store:
         return sorted(item["Key"] for page in pages for item in page.get("Contents", []))
 
     def folders(self, prefix: str) -> list[str]:
-        """The names directly below `prefix` that have something below them."""
+        """The folders directly below `prefix`."""
         pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix, Delimiter="/")
         found = [item["Prefix"] for page in pages for item in page.get("CommonPrefixes", [])]
         return sorted(item[len(prefix) :].rstrip("/") for item in found)
 
     def is_complete(self, prefix: str) -> bool:
-        """Whether the folder counts: its COMPLETE.json exists."""
+        """Whether the folder counts: whether its COMPLETE.json exists."""
         return self.read(prefix + s3_keys.COMPLETE) is not None
 
     def url(self, key: str) -> str:

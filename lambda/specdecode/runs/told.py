@@ -1,4 +1,4 @@
-"""Whether anybody is told when something stays that costs money."""
+"""Whether somebody gets a message about something that stays and costs money."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ GIVE = "deploy with -c alert_email=you@example.com, or with -c accept_no_alerts=
 
 
 def confirmed(subscriptions: Sequence[Mapping[str, str]]) -> int:
-    """Those of the alerts topic that are confirmed: others have the word PendingConfirmation in place of an ARN (SNS
+    """The confirmed subscriptions of the alerts topic. Others have the word PendingConfirmation in place of an ARN (SNS
     API reference, ListSubscriptionsByTopic).
     """
     return sum(item["SubscriptionArn"].startswith("arn:") for item in subscriptions)
 
 
 def untold(subscriptions: Sequence[Mapping[str, str]]) -> tuple[str, str] | None:
-    """Why nobody is told, and what to do; None where somebody is. `subscriptions`: all of the alerts topic."""
+    """Why nobody gets the alerts, and what to do. None if somebody does. `subscriptions`: all of the alerts topic."""
     if confirmed(subscriptions):
         return None
     if subscriptions:

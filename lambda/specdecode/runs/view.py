@@ -1,4 +1,4 @@
-"""The cluster as the command line shows it."""
+"""The cluster for the command line."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class ClusterView(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     lease: Lease
-    """Of the nodes; without a holder if it cannot be read, which `problems` says then."""
+    """The lease of the nodes. If it cannot be read, it has no holder and `problems` says so."""
     slots: tuple[str, ...] = ()
-    """NodePools of one node each that can be held; empty if the deployment is older than this field."""
+    """NodePools of one node each that runs can hold. Empty if the deployment is older than this field."""
     turns: Lease = Lease()
-    """Of the servers that already run; the same."""
+    """The same for the servers that already run."""
     problems: tuple[str, ...] = ()
-    """What could not be looked at, each with its reason."""
+    """What could not be read, each with its reason."""
     replicas: int | None
-    """Sum of the NodePools' replicas; None if no pool exists."""
+    """Sum of the NodePools' replicas. None if no pool exists."""
     nodes: tuple[str, ...]
     """Nodes of the pools, `name of slot (Ready)` or `name of slot (NotReady)`."""
     pods: tuple[PodView, ...]
