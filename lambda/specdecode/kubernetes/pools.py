@@ -111,7 +111,7 @@ class NodePools:
         return Counter(slot for claim in self.claims() if (slot := self.slot_of(claim)))
 
     def instances(self) -> list[str]:
-        """Names of the pools, each with its kind."""
+        """Names of the NodeClaims, each with its kind."""
         try:
             return [f"NodeClaim/{name_of(claim)}" for claim in self.claims()]
         except NotFound:  # Karpenter's CRDs never came, as when a failed deployment is rolled back

@@ -13,7 +13,7 @@ import typer
 from botocore.exceptions import ClientError
 from rich.console import Console
 from specdecode import s3_keys
-from specdecode.cli import output, runs, runs_release, runs_watch
+from specdecode.cli import output, runs, runs_capacity, runs_release, runs_watch
 from specdecode.cli.runs_deployment import Deployment, Execution, FunctionFailed
 from specdecode.cli.runs_view import clock, current_step, lines, new_run_id, view
 from specdecode.experiment import Capacity, load_engine, load_preset, to_yaml
@@ -158,7 +158,8 @@ def command(monkeypatch):
     FakeDeployment.capacity, FakeDeployment.s3 = Capacity(), FakeS3()
     FakeDeployment.s3.objects["runs/r/experiment.yaml"] = to_yaml(load_preset("rehearsal")).encode()
     FakeDeployment.broken, FakeDeployment.found = False, {"replicas": 0}
-    monkeypatch.setattr(runs, "Deployment", FakeDeployment)
+    for module in (runs, runs_capacity):
+        monkeypatch.setattr(module, "Deployment", FakeDeployment)
     monkeypatch.setattr(runs, "refuse_a_run_that_would_fail", lambda deployment, experiment: None)
     monkeypatch.setattr(runs_release.time, "sleep", lambda seconds: None)
     return lambda *arguments: CliRunner().invoke(app, arguments)
