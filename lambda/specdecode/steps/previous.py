@@ -66,8 +66,6 @@ def _question(experiment: Experiment) -> tuple[Any, ...]:
     """What must be equal so that two speed-ups can be compared: all but the engine, whose new version may be the reason
     to compare.
     """
-    served = experiment.serving if isinstance(experiment, ServedExperiment) else None
-    return experiment.name, experiment.target, served, experiment.variants, experiment.workload
     return experiment.name, experiment.target, experiment.served_with, experiment.variants, experiment.workload
 
 

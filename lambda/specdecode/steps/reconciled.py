@@ -45,7 +45,11 @@ class Reconciled(BaseModel):
 
 
 def publish(rt: Runtime, found: Reconciled, *, beats: bool, failed: str) -> None:
-    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that."""
+    """Publish the metrics. The heartbeat says that the nodes are as they must be, if the watchdog can do that.
+
+    `failed`: the execution that has just ended badly, or empty. A unit that failed is not counted: its run fails too,
+    once all its units have ended.
+    """
     counts = {
         "WatchdogHeartbeat": 1 if beats else None,
         "RunsFailed": 1 if failed and names.parent_of(failed) is None else None,
