@@ -24,7 +24,7 @@ from specdecode.measures.student import LogMean
 from specdecode.measures.units import Asked
 
 from benchmarks.publishing import measure_and_publish
-from benchmarks.statistics_coverage import NOISES
+from benchmarks.statistics_shapes import NOISES
 
 BEGIN = "<!-- table of benchmarks/early_stop.py -->"
 END = "<!-- end of table of early stops -->"

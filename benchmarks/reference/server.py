@@ -22,26 +22,16 @@ import json
 import random
 import select
 import socket
-import struct
 import time
-from dataclasses import dataclass
 
+from benchmarks.reference.connection import SO_TIMESTAMPNS, Connection
 from benchmarks.reference.steps import Batch, StepTime
-from benchmarks.reference.stream import MODEL, Stream, event, kind, used
+from benchmarks.reference.stream import MODEL, Stream, ending, event
 
-SO_TIMESTAMPNS = 35
 MAX_TOKENS_A_CHUNK = 8
 STEP = -1
 """In the heap, in a connection's place: the end of a step."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-@dataclass
-class Connection:
-    sock: socket.socket
-    buffer: bytes = b""
-    arrived: float = 0.0
-    stream: Stream | None = None
 
 
 class Server:
@@ -102,30 +92,11 @@ class Server:
             self.epoll.register(sock, select.EPOLLIN)
 
     def readable(self, connection: Connection) -> None:
-        try:
-            data, ancillary, _, _ = connection.sock.recvmsg(1 << 20, socket.CMSG_SPACE(16))
-        except OSError:
-            data, ancillary = b"", []
-        if not data:
+        connection.receive()
+        if connection.closed:
             self.drop(connection)
-            return
-        now = time.monotonic()
-        lag = 0.0
-        if ancillary:
-            seconds, nanoseconds = struct.unpack("@ll", ancillary[0][2])
-            lag = time.time() - (seconds + nanoseconds * 1e-9)
-        connection.arrived = now - lag
-        connection.buffer += data
-        head, separator, body = connection.buffer.partition(b"\r\n\r\n")
-        if not separator:
-            return
-        length = next(
-            (int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0
-        )
-        if len(body) < length:
-            return
-        connection.buffer = body[length:]
-        self.answer(connection, head.split(b" ")[1].decode(), body[:length])
+        elif request := connection.request():
+            self.answer(connection, *request)
 
     def answer(self, connection: Connection, path: str, body: bytes) -> None:
         if path.endswith("/completions"):
@@ -134,20 +105,13 @@ class Server:
             if not request.get("stream"):
                 raise SystemExit("this server only streams")
         elif path == "/v1/models":
-            self.reply(connection, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "me"}]})
+            connection.reply({"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "me"}]})
         elif path == "/truth":
-            self.reply(connection, self.truth())
+            connection.reply(self.truth())
         elif path == "/health":
-            self.reply(connection, {})
+            connection.reply({})
         else:
-            self.reply(connection, {"error": {"message": "no such path"}}, status="404 Not Found")
-
-    def reply(self, connection: Connection, document: object, *, status: str = "200 OK") -> None:
-        content = json.dumps(document).encode()
-        connection.sock.setblocking(True)
-        head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-        connection.sock.sendall(head.encode() + content)
-        connection.sock.setblocking(False)
+            connection.reply({"error": {"message": "no such path"}}, status="404 Not Found")
 
     def begin(self, connection: Connection, request: dict) -> None:
         chat = "messages" in request
@@ -228,18 +192,7 @@ class Server:
             return
         connection.stream = None
         self.served.append(stream)
-        tail = b"data: [DONE]\n\n"
-        if stream.usage:
-            final = {
-                "id": "r",
-                "object": kind(stream),
-                "created": 1,
-                "model": MODEL,
-                "choices": [],
-                "usage": used(stream),
-            }
-            tail = b"data: " + json.dumps(final).encode() + b"\n\n" + tail
-        connection.sock.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(tail), tail))
+        connection.sock.send(ending(stream))
 
     def drop(self, connection: Connection) -> None:
         descriptor = connection.sock.fileno()

@@ -44,3 +44,19 @@ def event(stream: Stream, text: str, *, last: bool) -> bytes:
         f'"choices":[{choice}]{usage}}}\n\n'
     ).encode()
     return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+def ending(stream: Stream) -> bytes:
+    """What follows the last chunk: the usage if it was asked for, and the end of the answer."""
+    tail = b"data: [DONE]\n\n"
+    if stream.usage:
+        final = {
+            "id": "r",
+            "object": kind(stream),
+            "created": 1,
+            "model": MODEL,
+            "choices": [],
+            "usage": used(stream),
+        }
+        tail = b"data: " + json.dumps(final).encode() + b"\n\n" + tail
+    return b"%x\r\n%s\r\n0\r\n\r\n" % (len(tail), tail)
