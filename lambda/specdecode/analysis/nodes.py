@@ -1,6 +1,6 @@
-"""A run on several nodes: what differs between them, and when a reader must know of it (ADR 190).
+"""A run on several nodes: the difference between its nodes, and when the report has a note on it (ADR 190).
 
-Every arm is compared with the baseline of its own node, so that what nodes differ by is in no speed-up.
+Every arm is compared with the baseline of its own node, so that differences between nodes cancel in a speed-up.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from specdecode.measures.student import combine, over_prompts
 from specdecode.measures.units import Asked, differences
 
 NOT_SMALL = 0.5
-"""Nodes that differ by this part of the effect, on the log scale, are worth a sentence. A choice of ours."""
+"""Nodes get a note if they differ by more than this part of the effect, on the log scale. A choice of ours."""
 METHOD = (
     "Student's t on the log-ratio of paired prompts, this node over the mean of the others; of the measured prompts"
 )
 
 
 def parts_of(experiment: Experiment, at: AtLevel, context: RunContext) -> tuple[PartResult, ...]:
-    """Each part of a run on several nodes; none of a run on one."""
+    """Each part of a run on several nodes. Empty for a run on one node."""
     if not at.units:
         return ()
     on = {variant.name: measured_on(at.arms, variant.name) for variant in experiment.variants}
@@ -50,7 +50,7 @@ def parts_of(experiment: Experiment, at: AtLevel, context: RunContext) -> tuple[
 
 
 def elsewhere_too(at: AtLevel, both: Arms) -> tuple[ArmCase, ...]:
-    """What compared arms did where they are compared, of those that other nodes measured too."""
+    """Figures of compared arms from the nodes that measured both, for arms that other nodes measured too."""
     return tuple(
         each.arm.model_copy(update={"samples": {}})
         for key, each in both.items()
@@ -59,7 +59,7 @@ def elsewhere_too(at: AtLevel, both: Arms) -> tuple[ArmCase, ...]:
 
 
 def about_nodes(parts: Sequence[PartResult], pairs: Sequence[Pair]) -> Iterator[str]:
-    """How to read the figures of several nodes; and that they differ, where that is shown and not small."""
+    """How to read the figures of several nodes; and a note that the nodes differ, if that is shown and not small."""
     if not parts:
         return
     baseline = parts[0].baseline

@@ -47,7 +47,7 @@ def notes(
 
 
 def _about_endpoints(experiment: Experiment) -> list[str]:
-    """What is not known where the arms are servers that already ran."""
+    """What a run does not know about servers that already ran."""
     if not isinstance(experiment, EndpointExperiment):
         return []
     levels = experiment.workload.levels
@@ -65,14 +65,14 @@ def _about_endpoints(experiment: Experiment) -> list[str]:
 
 
 def _gaps(arms: Mapping[Key, Measured]) -> list[str]:
-    """Where the answers' own counts of drafts and the engine's counters are not of the same steps."""
+    """Differences between the answers' own counts of drafts and the engine's counters."""
     return [
         f"{variant} / {case}: {each.arm.drafted_gap}." for (variant, case), each in arms.items() if each.arm.drafted_gap
     ]
 
 
 def _assumed_yield(experiment: Experiment, arms: Mapping[Key, Measured]) -> list[str]:
-    """Where an estimate of acceptance rests on what nobody said of the engine."""
+    """Arms whose estimate of acceptance rests on an assumption about the engine."""
     estimated = {name for (name, _), each in arms.items() if each.arm.acceptance_source == ESTIMATED}
     assumed = [
         variant.name
@@ -144,12 +144,12 @@ def _drifted(experiment: Experiment, moved: Sequence[Drift]) -> list[str]:
 
 
 def _together(levels: Sequence[AtLevel]) -> tuple[str, ...]:
-    """Loads that several clients were to measure together and did not."""
+    """Loads that several clients should have measured together, but did not."""
     return tuple(apart(record for at in levels for each in at.arms.values() for record in each.block.records))
 
 
 def _impossible(arms: Mapping[Key, Measured]) -> list[str]:
-    """Figures that no server can reach, each with the arms and cases that it was found in."""
+    """Figures that no server can reach, each with its arms and cases."""
     found: dict[tuple[str, str], list[str]] = {}
     for (variant, case), each in arms.items():
         for why in each.arm.impossible:

@@ -1,4 +1,4 @@
-"""What speculation does for each kind of work: the categories of the measured sets of prompts."""
+"""Results by kind of work: the categories of the measured sets of prompts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Sets = Mapping[str, PromptSet]
 def work(
     *, experiment: Experiment, levels: Sequence[AtLevel], pairs: Sequence[Pair], sets: Sets | None = None
 ) -> tuple[Work, ...]:
-    """Each pair by category, where the experiment measures categories. `sets`: for the prompts' texts."""
+    """Each pair by category. Empty if the experiment measures no categories. `sets`: sets of
+    prompts, for their texts.
+    """
     cases = [case for case in experiment.workload.cases if case.prompts is not None]
     return tuple(
         Work(variant=pair.variant, baseline=pair.baseline, categories=found)

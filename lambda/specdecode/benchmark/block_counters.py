@@ -28,7 +28,7 @@ class BlockCounters:
         return self._counted.keys()
 
     def whole(self, *, trusted: bool) -> tuple[EngineCounters, ...]:
-        """Counters of the blocks of which no part is missing. `trusted`: whether the engine counts correctly."""
+        """Counters of the complete blocks. `trusted`: whether the engine counts correctly."""
         return tuple(
             EngineCounters(
                 variant=variant,

@@ -1,4 +1,4 @@
-"""One OpenAI-compatible server: where it is and what it understands."""
+"""One OpenAI-compatible server: its address and its key."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from specdecode.records import RequestRecord
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """What one client sends to one arm at one level of a case."""
+    """The part of one client in the load of one arm, at one level of a case."""
 
     arm: LoadedArm
     case: TestCase
@@ -75,7 +75,7 @@ class Loading:
                 group.create_task(self._load(part, prompts))
 
     def _part(self, arm: LoadedArm, case: TestCase, level: Level, requests: int, most_open: int) -> _Part:
-        """What this client sends of `requests` requests, of which some may be measured already."""
+        """Part of this client in `requests` requests, some of which may be measured already."""
         options, share = self.options, self.clients.share(level) or ALL
         endless = options.duration_s is not None
         measured = self.measured[arm.client.variant, case.name][level.name]

@@ -34,7 +34,7 @@ class ArmNotReady(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmFacts:
-    """What the probe found."""
+    """Result of a probe."""
 
     model: str
     dialect: BodyDialect

@@ -22,7 +22,7 @@ class StepBin(Frozen):
 
 
 class ArmCase(Frozen):
-    """What one arm did in one case."""
+    """Figures of one arm in one case."""
 
     variant: str
     case: str

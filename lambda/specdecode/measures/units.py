@@ -11,7 +11,7 @@ from specdecode.records import RequestRecord
 
 
 class Asked(NamedTuple):
-    """What a request asks."""
+    """The question of a request."""
 
     conversation: int
     """Index of its first request. A prompt without further turns is a conversation of one turn."""

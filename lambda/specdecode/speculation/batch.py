@@ -1,12 +1,13 @@
-"""The next few arms at once, for as many nodes: what is in flight counts as if it had been measured, a bit badly.
+"""The next few arms at once, for as many nodes: arms in flight count as if they had been measured, slightly worse than
+expected.
 
-Candidates that are chosen together must not all ask the same question. So each one that is chosen, and each that is
-being compiled or measured elsewhere, is given the speed-up that is believed of it less one standard deviation, and the
-advisor is asked again (Ginsbourger, Le Riche, Carraro 2010, "Kriging is well-suited to parallelize optimization": the
-kriging believer takes the mean, the constant liar one value for all). Less than the mean: an arm that is only believed
-to be the best is no reason to leave others out. Deterministic. What a batch costs is measured by benchmarks/advisor.py.
+Candidates that are chosen together must not all ask the same question. So each chosen candidate, and each that is being
+compiled or measured elsewhere, gets its believed speed-up less one standard deviation, and the advisor is asked again
+(Ginsbourger, Le Riche, Carraro 2010, "Kriging is well-suited to parallelize optimization": the kriging believer takes
+the mean, the constant liar one value for all). It is less than the mean, since an arm that is only believed to be the
+best is no reason to leave others out.
 
-Why it is so: ADR 191.
+The result is deterministic. benchmarks/advisor.py measures what a batch costs. See ADR 191.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ def next_batch(
     most: MostTokens,
     prior_a: float = PRIOR_A,
 ) -> tuple[Belief, ...]:
-    """The candidates that are worth a compile now, the most promising first, `count` at most and none twice.
+    """The candidates that are worth a compile now, the most promising first, at most `count`, none twice.
 
-    `advise`: what to compile next after what was seen at each load (one at least, if without an observation).
-    `in_flight`: candidates of which nothing is known yet because they are on their way. They are not among the `count`.
+    `advise`: what to compile next after the observations at each load (at least one load, which may have none).
+    `in_flight`: candidates that are being compiled or measured, without a result yet. They are not among the `count`.
     """
 
     def imagine(candidate: Candidate, advice: LoadsAdvice, seen: Seen) -> Seen:
@@ -59,7 +60,7 @@ def next_batch(
 
 
 def imagined(belief: Belief, seen: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A) -> Observation:
-    """What a candidate is taken to show at one load until it is measured."""
+    """Assumed observation of a candidate at one load until it is measured."""
     draft, k = belief.candidate
     deviation = math.log(belief.speedup / belief.low) / REACH
     a, _, _ = calibrate([item for item in seen if item.draft == draft] or seen, most=most, prior_a=prior_a)

@@ -1,7 +1,7 @@
-"""Which (draft, k) to compile next where several loads are measured, and which is best at each.
+"""Which (draft, k) to compile next if several loads are measured, and which is best at each.
 
-Each load has a best k of its own (`advisor.advise`), and a deployment can use each at its load. So what a compile is
-worth is its expected improvement over the best arm of each load, on average over the loads with equal weights.
+Each load has its own best k (`advisor.advise`), and a deployment can use each k at its load. So the value of a compile
+is its expected improvement over the best arm of each load: the mean over the loads, with equal weights.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from specdecode.speculation.advisor import PRIOR_A, WORTH, Advice, Belief, Candi
 
 
 class LoadsAdvice(NamedTuple):
-    """What to do next for all loads together, and what is known of each."""
+    """What to do next for all loads together, and the advice at each load."""
 
     together: Advice
     """`best`: the arm with the largest mean of the measured log speed-ups; `best_speedup`: geometric mean over loads
     of the best arm of each; `beliefs`: geometric means over the loads."""
     levels: tuple[tuple[Level, Advice], ...]
-    """The smallest load first."""
+    """Advice at each load, the smallest load first."""
 
 
 def advise_over_loads(
@@ -32,7 +32,7 @@ def advise_over_loads(
     most: MostTokens,
     prior_a: float = PRIOR_A,
 ) -> LoadsAdvice:
-    """As `advise`, after what was `seen` at each load (one load at least, each with an observation)."""
+    """As `advise`, after the observations at each load (at least one load, each with an observation)."""
     each = {
         level: advise(candidates, seen[level], most=most, prior_a=prior_a)
         for level in sorted(seen, key=lambda level: level.value)
@@ -62,7 +62,7 @@ def advise_over_loads(
 
 
 def _mean(candidate: Candidate, found: Sequence[Belief]) -> Belief:
-    """Of one arm over the loads. What is not known of it is common to the loads: the bounds are not narrowed."""
+    """Belief about one arm over the loads. Its uncertainty is common to the loads, so the bounds are not narrowed."""
     speedup, low, high = (
         math.exp(_average([math.log(value) for value in values]))
         for values in zip(*((each.speedup, each.low, each.high) for each in found), strict=True)
@@ -71,7 +71,9 @@ def _mean(candidate: Candidate, found: Sequence[Belief]) -> Belief:
 
 
 def _best(loads: Sequence[Sequence[Observation]]) -> Candidate | None:
-    """The arm of most use at all loads, a load without it counting as plain decoding; None: none is faster."""
+    """The arm with the largest gain over all loads; a load at which it was not measured counts as plain decoding. None
+    if no arm is faster.
+    """
     sums: dict[Candidate, float] = {}
     for found in loads:
         for candidate in {Candidate(item.draft, item.k) for item in found}:

@@ -52,8 +52,8 @@ class ImportProblem(ValueError):
 
 
 class ImportedArm(Frozen):
-    """One arm as a tool measured it: LLMPerf's `_summary.json` with the individual responses where they lie beside it,
-    or the requests that another tool lists (`analysis.other_tools`).
+    """One arm as a tool measured it: LLMPerf's `_summary.json`, with the individual responses if they lie beside it; or
+    the requests that another tool lists (`analysis.other_tools`).
     """
 
     name: str
@@ -119,8 +119,8 @@ class ImportedArm(Frozen):
 
 
 class _Summary(BaseModel):
-    """What is taken from a `_summary.json`. LLMPerf writes NumPy's integers as texts and what it could not compute as
-    NaN; figures beyond 1e12 are no measurements.
+    """Fields of a `_summary.json` that are used. LLMPerf writes NumPy's integers as texts, and NaN for what it could
+    not compute. Figures beyond 1e12 are no measurements.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)

@@ -47,7 +47,7 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Positions and labels: 1 always, powers of two next, others where there is room."""
+        """Positions and labels: always 1, then powers of two, then others if there is room."""
         inside = [tick for tick in TICKS if self.low <= tick <= self.high]
         shown: list[float] = [1.0]
         for tick in sorted(inside, key=lambda tick: math.log2(tick) % 1 > 0):

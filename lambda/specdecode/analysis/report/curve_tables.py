@@ -12,7 +12,7 @@ from specdecode.analysis.results.curve_result import Curve
 
 
 class CurveTable(NamedTuple):
-    """A curve, what it says in words, its charts and its table."""
+    """A curve with its sentence, its charts and its table."""
 
     curve: Curve
     sentence: str

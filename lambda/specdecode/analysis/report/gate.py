@@ -1,4 +1,4 @@
-"""What a gate says: for the terminal, for a pull request (Markdown) and for whatever reads JUnit's XML."""
+"""The result of a gate: for the terminal, for a pull request (Markdown), and as JUnit's XML."""
 
 from __future__ import annotations
 

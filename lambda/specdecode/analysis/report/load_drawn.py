@@ -25,12 +25,12 @@ Shown = Callable[[float], str]
 
 
 def unit(curve: Curve) -> str:
-    """What the loads of a curve count."""
+    """Unit of a curve's loads."""
     return "requests a second" if curve.points[0].level.rate is not None else "requests at a time"
 
 
 def data(experiment: Experiment, curve: Curve) -> dict[str, Any]:
-    """A curve as the script draws it. Times in seconds; `None` where there is no value."""
+    """A curve as the script draws it. Times in seconds. `None` if there is no value."""
     slo = experiment.workload.slo
     return {
         "unit": unit(curve),

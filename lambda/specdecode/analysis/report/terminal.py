@@ -1,4 +1,4 @@
-"""The answer for a terminal: a table with `rich` where it is installed, else the same in plain text."""
+"""The answer for a terminal: a table with `rich` if it is installed, else the same in plain text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The curve of a pair over the load, as data: a point for each level, where the speed-up passes 1, and k by load."""
+"""The curve of a pair over the load, as data: a point for each level, the loads at which the speed-up passes 1, and k
+by load.
+"""
 
 from __future__ import annotations
 

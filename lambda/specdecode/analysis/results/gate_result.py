@@ -1,4 +1,4 @@
-"""What a gate found, as data: its checks, each with the outcome and the reason."""
+"""Result of a gate, as data: its checks, each with the outcome and the reason."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Pair(Frozen):
     variant: str
     baseline: str
     changes: tuple[str, ...]
-    """What differs between the two: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
+    """Differences between the two arms: `speculation`, `quantization`, `draft`, `k`, `weights`, `settings`."""
     cases: tuple[CaseResult, ...]
     groups: tuple[GroupResult, ...]
     among: AmongArms | None = None

@@ -19,7 +19,7 @@ BETTER: dict[Direction, Literal["lower", "higher", "neither"]] = {
 
 
 class Verdict(StrEnum):
-    """What the interval of the headline speed-up says."""
+    """Meaning of the interval of the headline speed-up."""
 
     PAYS = "pays"
     COSTS = "costs"
@@ -53,7 +53,7 @@ class Estimate(Frozen):
 
 
 class Difference(Frozen):
-    """Where two outputs of the same prompt part."""
+    """First difference between two outputs of the same prompt."""
 
     index: int
     round: int

@@ -1,4 +1,4 @@
-"""What speculation does for each kind of work, as data: a category of a set of prompts, and its extreme prompts."""
+"""Results by kind of work, as data: the categories of a set of prompts, and their extreme prompts."""
 
 from __future__ import annotations
 

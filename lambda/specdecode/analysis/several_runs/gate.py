@@ -1,12 +1,9 @@
-"""Whether runs keep a limit, for CI that must fail when they do not: passed, failed, or cannot tell.
+"""Whether runs keep a limit, for CI: passed, failed, or cannot tell.
 
-Every load is held to the limits by itself: a gate is as good as its worst check. A limit is kept or broken where the
-whole interval lies on one side of it. The intervals of all checks hold together (Bonferroni), at a level at which
-either wrong answer (red although the limit is kept, green although it is broken) comes in at most 5 % of the gates.
-What varies between runs is in them (`measures.student.moderated`). How often the answers are wrong is measured in
-docs/metrics.md.
-
-Why it is so: ADR 80.
+Every load is checked by itself, and the gate is as good as its worst check. A limit is kept or broken if the whole
+interval lies on one side of it. The intervals of all checks hold together (Bonferroni), so that either wrong answer
+(red although the limit is kept, green although it is broken) comes in at most 5% of the gates. They include the
+variation between runs (`measures.student.moderated`). docs/metrics.md has how often the answers are wrong. See ADR 80.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether two arms wrote the same text, and where they part."""
+"""Whether two arms wrote the same text, and their first difference."""
 
 from __future__ import annotations
 
