@@ -126,7 +126,8 @@ def test_stopping_an_execution_ends_the_states_inside_a_map(cloud):
 
 def test_a_stopped_execution_is_redriven_from_where_it_was(cloud):
     """With its input and its variables; what was done before is not done again."""
-    cloud.function("counts", "seen = []\ndef handler(e, c): seen.append(1); return {'calls': len(seen), 'got': e}\n")
+    code = "seen.append(1); time.sleep(0.5); return {'calls': len(seen), 'got': e}"
+    cloud.function("counts", f"import time\nseen = []\ndef handler(e, c): {code}\n")
     invoke = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke"}
     call = {"FunctionName": "counts", "Payload": {"n": "{% $n %}"}}
     machine = cloud.machine(
