@@ -1,1 +1,1 @@
-"""What the repository needs for itself; nothing here is deployed."""
+"""Programs for the repository itself. Nothing here is deployed."""

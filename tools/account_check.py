@@ -1,6 +1,6 @@
-"""Whether a run of `account-check` showed what it is for: `python -m tools.account_check report.json`.
+"""Checks that a run of `account-check` showed that the account works: `python -m tools.account_check report.json`.
 
-Exit status: 0 it did, 1 each thing that it did not show is a line.
+Exit status: 0 it did, 1 it did not (each missing thing is a line).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def problems(report: dict[str, Any]) -> list[str]:
-    """What is missing in the report (report.json) of a check of an account; nothing where all worked."""
+    """What is missing in the report (report.json) of a check of an account. Empty if all worked."""
     found = [f"a step failed: {failure}" for failure in report["context"]["failures"]]
     asked = {variant["name"] for variant in report["experiment"]["variants"]}
     cases = {case["name"] for case in report["experiment"]["workload"]["cases"]}

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path("lambda/specdecode")
 PATIENCE_S = 120.0
 MOST_FILES = 6
-"""Test files that name its module, of which a mutant meets those that do most often; then its package's others."""
+"""Most test files for a mutant: those that name its module most often, then others of its package."""
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -47,7 +47,7 @@ OPERATORS: dict[type[ast.operator], str] = {ast.Add: "-", ast.Sub: "+", ast.Mult
 
 
 WORDS = {True: "caught  ", False: "SURVIVED", None: "unclear "}
-"""Unclear: its tests fail without it too, so that they say nothing of it."""
+"""Unclear: its tests fail without the mutant too, so they say nothing about it."""
 
 
 class Mutant(NamedTuple):
@@ -78,7 +78,7 @@ def mutants(path: Path, source: str) -> Iterator[Mutant]:
         return len(raw[: starts[line - 1] + column].decode())
 
     def between(left: ast.expr, right: ast.expr, new: str) -> Iterator[Mutant]:
-        """The operator that stands between two operands."""
+        """The operator between two operands."""
         start, end = at(left.end_lineno or 0, left.end_col_offset or 0), at(right.lineno, right.col_offset)
         gap = source[start:end]
         was = gap.strip(" ()\n")
@@ -114,7 +114,7 @@ def _is_text(node: ast.BinOp) -> bool:
 
 
 def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]]:
-    """Test files for a module: those that name it, its mirror first; and the rest of its package's folder."""
+    """Test files for a module: those that name it, its mirror first. Then the rest of its package's folder."""
     module = ".".join(path.with_suffix("").relative_to("lambda").parts)
     package, _, name = module.rpartition(".")
     mirror = Path("tests") / path.relative_to("lambda").parent / f"test_{name}.py"
@@ -128,7 +128,7 @@ def tests_of(path: Path, texts: dict[Path, str]) -> tuple[list[Path], list[Path]
 
 
 def is_caught(mutant: Mutant, checkout: Path, files: list[Path]) -> bool | None:
-    """Whether the tests in `files` fail with it, in a copy of the checkout; None where they fail without it too."""
+    """Whether the tests in `files` fail with the mutant, in a copy of the checkout. None if they always fail."""
     if not files:
         return False
     target = checkout / mutant.path
@@ -162,7 +162,7 @@ def _pytest(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def copy(to: Path) -> None:
-    """The files of the checkout that git has, and its tools by link."""
+    """The files of the checkout that git knows, and links to its tools."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():

@@ -1,6 +1,6 @@
-"""Run the tests that docs/security.md names and write what came out into its column "last result".
+"""Run the tests that docs/security.md names and write their results into its column "last result".
 
-.venv/bin/python -m tools.security_results               every line: minutes, most of them the rehearsals
+.venv/bin/python -m tools.security_results              every line: minutes, most of them for rehearsals
 .venv/bin/python -m tools.security_results tests/stacks  only lines with a test whose name holds one of the words
 """
 
@@ -55,7 +55,7 @@ def outcomes(report: str) -> dict[str, Counter[str]]:
 
 
 def result(tests: Iterable[str], found: Mapping[str, Counter[str]], *, day: str) -> str:
-    """`12 passed, 2026-11-21`. Raises KeyError for a test of which there is no outcome."""
+    """The text `12 passed, 2026-11-21`. Raises KeyError for a test without a result."""
     total: Counter[str] = Counter()
     for test in tests:
         counts = [count for name, count in found.items() if name == test or name.startswith(f"{test}::")]
@@ -69,7 +69,7 @@ def result(tests: Iterable[str], found: Mapping[str, Counter[str]], *, day: str)
 
 
 def filled(text: str, results: Mapping[tuple[str, ...], str]) -> str:
-    """The page with the results of those lines that have new ones."""
+    """The page with new results in the lines that have any."""
 
     def line(match: re.Match[str]) -> str:
         tests = tuple(re.findall(r"`([^`]+)`", match["tests"]))

@@ -1,4 +1,4 @@
-"""The one place that makes AWS sessions: for the command line, the functions and the programs in pods.
+"""The only place that makes AWS sessions: for the command line, the functions and the programs in pods.
 
 Why it is so: ADR 113.
 """
@@ -14,7 +14,7 @@ from botocore.config import Config
 
 
 class NoRegion(Exception):
-    """Nothing says which region; the message says how to."""
+    """No region is chosen. The message says how to choose one."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -24,11 +24,12 @@ class NoRegion(Exception):
 
 
 def session(*, region: str | None = None, profile: str | None = None) -> boto3.Session:
-    """A session in `region` with the credentials of `profile`; without them, those of the environment.
+    """A session in `region` with the credentials of `profile`. Default: those of the environment.
 
-    The region is the first of: `region`, AWS_REGION, AWS_DEFAULT_REGION, the profile's: the AWS CLI's order. boto3 does
-    not read AWS_REGION (boto3#3620), which is what the AWS CLI, the CDK and EKS's pods have. STS is always asked in the
-    session's region: boto3 before 1.40 asks the global endpoint (boto3#4583), whose signature is for us-east-1.
+    The region is the first of: `region`, AWS_REGION, AWS_DEFAULT_REGION, the profile's. This is the AWS CLI's order.
+    boto3 itself does not read AWS_REGION (boto3#3620), but the AWS CLI, the CDK and EKS's pods set it. STS is always
+    called in the session's region: boto3 before 1.40 calls the global endpoint (boto3#4583), whose signature is for
+    us-east-1.
 
     Raises NoRegion, and botocore's ProfileNotFound.
     """
@@ -45,12 +46,12 @@ _process: list[boto3.Session] = []
 
 
 def choose(*, region: str | None = None, profile: str | None = None) -> None:
-    """Make the session that `client` is of: for a program that has these options."""
+    """Make the session that `client` uses, for a program with these options."""
     _process[:] = [session(region=region, profile=profile)]
 
 
 def client(service: str, *, config: Config | None = None) -> Any:
-    """A client of the process's session: its credentials are asked for once, not by every client."""
+    """A client of the process's session. All clients share its credentials, which are fetched once."""
     if not _process:
         choose()
     return _process[0].client(service, config=config)

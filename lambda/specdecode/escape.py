@@ -1,6 +1,6 @@
-"""Text from models, servers, clusters and users is never trusted: every sink's own way to defuse it, once.
+"""Makes text from models, servers, clusters and users safe to show: one function for each kind of output.
 
-HTML is escaped by the template engine (analysis/report/html.py), the shell of pods by manifests/pods.py.
+The template engine escapes HTML (analysis/report/html.py), and manifests/pods.py escapes the shell of pods.
 
 Why it is so: ADR 128.
 """
@@ -43,12 +43,12 @@ _ASCII = {
     **dict.fromkeys("’‘", "'"),
     **dict.fromkeys("“”", '"'),
 }
-"""What our own texts and tables use beyond ASCII, spelled in it."""
+"""The characters beyond ASCII in our own texts and tables, with their spelling in ASCII."""
 
 
 def plain(text: str) -> str:
-    r"""Without control characters, ANSI escapes, bidirectional overrides and lone surrogates: each becomes visible
-    (`\x1b`, `\u202e`). Newlines and tabs stay.
+    r"""The text without control characters, ANSI escapes, bidirectional overrides and lone surrogates. Each becomes
+    visible (`\x1b`, `\u202e`). Newlines and tabs stay.
     """
     return _CONTROL.sub(_visible, text)
 
@@ -59,28 +59,30 @@ def line(text: str) -> str:
 
 
 def clip(text: str, limit: int) -> str:
-    """At most `limit` characters, with a mark where something was cut off."""
+    """At most `limit` characters, with a mark if something was cut off."""
     return text if len(text) <= limit else text[: max(0, limit - len(_CUT))] + _CUT
 
 
 def markdown(text: str) -> str:
-    """Inline Markdown that renders as the text itself, also inside a table cell."""
+    """Inline Markdown that renders as the text itself, even in a table cell."""
     return _MARKDOWN.sub(r"\\\1", line(text))
 
 
 def csv_cell(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula (a leading apostrophe where it would)."""
+    """A cell that no spreadsheet takes for a formula. It gets a leading apostrophe if it would be one."""
     cleaned = line(text)
     return f"'{cleaned}" if cleaned.lstrip().startswith(_FORMULA) else cleaned
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """JSON that a terminal can show: what `plain` makes visible is a JSON escape, so that nothing is lost."""
+    """JSON that a terminal can show. Characters that `plain` makes visible become JSON escapes, so that nothing is
+    lost.
+    """
     return plain_json(json.dumps(value, indent=indent, ensure_ascii=False))
 
 
 def plain_json(document: str) -> str:
-    """The same JSON document with JSON escapes for what `plain` makes visible."""
+    """The same JSON document, with JSON escapes for characters that `plain` makes visible."""
     return _CONTROL.sub(lambda match: json.dumps(match[0])[1:-1], document)
 
 
@@ -91,7 +93,7 @@ def script_json(value: Any) -> str:
 
 
 def spell_out(stream: TextIO) -> None:
-    """Let `stream` take what its encoding lacks (no UTF-8, odd file names): in ASCII, else as an escape."""
+    """Let `stream` accept characters that its encoding lacks: they are written in ASCII, or as an escape."""
     codecs.register_error("spelled", _spelled)
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="spelled")

@@ -1,4 +1,4 @@
-"""How the programs in a pod end. The pipeline's diagnosis reads these codes; so may a person."""
+"""Exit codes of the programs in a pod. The pipeline's diagnosis reads them."""
 
 from enum import IntEnum
 
@@ -8,7 +8,7 @@ class Exit(IntEnum):
 
     OK = 0
     BAD_SPECIFICATION = 2
-    """What the benchmark was told cannot be measured."""
+    """The benchmark cannot measure what it was told to."""
     USAGE = 64
     """The program was started with wrong arguments."""
     CORRUPT = 65
@@ -22,7 +22,7 @@ class Exit(IntEnum):
     UNAVAILABLE = 69
     """The network, S3 or the Hugging Face hub failed, retries included."""
     COMPILER_CRASH = 70
-    """neuronx-cc crashed (it does, now and then): passed through from `vllm serve`."""
+    """neuronx-cc crashed, as it sometimes does. Passed through from `vllm serve`."""
     SERVER_EXITED = 71
     """`vllm serve` ended before it was healthy, with any other code."""
     NOT_HEALTHY = 72
@@ -49,4 +49,4 @@ PERMANENT = (
     Exit.NO_DEVICE,
     Exit.DENIED,
 )
-"""Codes after which trying again is in vain: a Job fails at once."""
+"""Codes after which another try cannot help. The Job fails at once."""

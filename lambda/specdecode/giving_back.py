@@ -1,28 +1,33 @@
-"""The longest time until a node that no run needs is gone: periods and limits of the watchdog and the backstop."""
+"""Periods and limits of the watchdog and the backstop. They give the longest time until a node that no run needs is
+gone.
+"""
 
 WATCHDOG_PERIOD_MINUTES = 5
-"""The watchdog looks that often, and whenever an execution ended badly."""
+"""Minutes between two looks of the watchdog. It also looks after every execution that ended badly."""
 
 CLAIM_GRACE_MINUTES = 15
-"""Karpenter itself drains for at most 10 minutes (the NodePool's terminationGracePeriod). What it has not begun to end
-so long after the replicas went to 0, the watchdog deletes."""
+"""Karpenter itself drains for at most 10 minutes (the NodePool's terminationGracePeriod). If it has not begun to end a
+NodeClaim this many minutes after the replicas went to 0, the watchdog deletes it.
+"""
 
 BACKSTOP_PERIOD_MINUTES = 10
-"""The backstop looks that often, and knows neither Kubernetes nor the bucket."""
+"""Minutes between two looks of the backstop, which calls neither Kubernetes nor the bucket."""
 
 BACKSTOP_WINDOW_MINUTES = 30
-"""So long there was no heartbeat, or a node without a lease, before the backstop ends instances; and it ends none that
-is younger. Twice CLAIM_GRACE_MINUTES: first the watchdog has its turn."""
+"""Minutes without a heartbeat, or with a node without a lease, before the backstop ends instances. It ends none that is
+younger. It is twice CLAIM_GRACE_MINUTES, so that the watchdog comes first.
+"""
 
 LONGEST_RUN_HOURS = 48
-"""Hours for which a run may hold the node before the alarm StuckRun, where no setting says otherwise."""
+"""Hours for which a run may hold the node before the alarm StuckRun. A setting can change it."""
 
 STUCK_GRACE_HOURS = 12
-"""After the alarm StuckRun a person has so long before the backstop ends the run's instance."""
+"""Hours that a person has after the alarm StuckRun, before the backstop ends the run's instance."""
 
 COMPILER_HOURS = 24
-"""Age at which Karpenter ends a CPU node that compiles, even one in use; the backstop ends it an hour later."""
+"""Hours after which Karpenter ends a CPU node that compiles, even one in use. The backstop ends it an hour later."""
 
 BEFORE_NODE_HOURS = 48
-"""A day in the queue and a day of staging, before a run holds the node. An execution older than that and the longest
-run together protects no instance where the watchdog does not say who holds the node."""
+"""Hours before a run holds the node: a day in the queue and a day of staging. An execution that is older than these and
+the longest run together protects no instance, if the watchdog does not say who holds the node.
+"""

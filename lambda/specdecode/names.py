@@ -11,23 +11,24 @@ NAMESPACE = "specdecode"
 """Kubernetes namespace of every workload pod."""
 
 DEFAULT_PRESET = "qwen3-32b"
-"""The experiment of a run that names none."""
+"""The experiment of a run whose request names none."""
 
 METRIC_NAMESPACE = "Qwen/LLMPerf"
-"""CloudWatch namespace, as the public sample publishes it."""
+"""CloudWatch namespace, the same as in the public sample."""
 
 NODEPOOL = "trn2"
-"""Kind of the nodes with Neuron devices, and the first Karpenter NodePool (static, 0 replicas at rest) of one."""
+"""Kind of the nodes with Neuron devices. Also the name of their first Karpenter NodePool (static, 0 replicas at rest).
+"""
 
 CPU_NODEPOOL = "cpu"
-"""Kind of the node without devices, for checks of the account; also its NodePool, of which there is one."""
+"""Kind of the node without devices, for checks of the account. Also the name of its only NodePool."""
 
 MOST_NODES = 16
-"""Nodes with devices that a deployment can have."""
+"""Most nodes with devices that a deployment can have."""
 
 
 def held_pools(nodes: int) -> tuple[str, ...]:
-    """NodePools whose replicas follow the lease, each of one node: `trn2`, `trn2-2` to `trn2-<nodes>`, and `cpu`."""
+    """NodePools whose replicas follow the lease. Each has one node: `trn2`, `trn2-2` to `trn2-<nodes>`, and `cpu`."""
     return (NODEPOOL, *(f"{NODEPOOL}-{number}" for number in range(2, nodes + 1)), CPU_NODEPOOL)
 
 
@@ -42,7 +43,9 @@ def is_held(pool: str) -> bool:
 
 
 FOREIGN_PREFIX = "specdecode-"
-"""Of the names of our NodePools, classes and price in somebody else's Karpenter: it may have a pool `cpu` itself."""
+"""Prefix of the names of our NodePools, classes and price in somebody else's Karpenter, which may have a pool `cpu` of
+its own.
+"""
 
 
 def node_pool(slot: str, *, foreign: bool = False) -> str:
@@ -51,10 +54,10 @@ def node_pool(slot: str, *, foreign: bool = False) -> str:
 
 
 STAGING_NODEPOOL = "staging"
-"""Karpenter NodePool (dynamic, CPU) on which models are brought to S3."""
+"""Karpenter NodePool (dynamic, CPU) whose nodes bring models to S3."""
 
 COMPILE_NODEPOOL = "compile"
-"""Karpenter NodePool (dynamic, large CPU nodes) on which artifacts are compiled where `compile.on` is `cpu`."""
+"""Karpenter NodePool (dynamic, large CPU nodes) whose nodes compile artifacts if `compile.on` is `cpu`."""
 
 FIELD_MANAGER = "specdecode"
 """Server-side apply field manager of the pipeline."""
@@ -63,86 +66,89 @@ RUN_LABEL = "specdecode/run"
 VARIANT_LABEL = "specdecode/variant"
 WAVE_LABEL = "specdecode/wave"
 ARTIFACT_LABEL = "specdecode/artifact"
-"""On compile Jobs: fingerprint of what they make, by which runs side by side see that it is being made."""
+"""Label of compile Jobs: fingerprint of their artifact. Another run sees by it that the artifact is being made."""
 COMPONENT_LABEL = "app.kubernetes.io/component"
-"""One of: run (ROOT_COMPONENT), staging, compile, serving, benchmark, smoke, accuracy."""
+"""Label with one of: run (ROOT_COMPONENT), staging, compile, serving, benchmark, smoke, accuracy."""
 ROOT_COMPONENT = "run"
-"""Of the ConfigMap that owns all other objects of a run."""
+"""Component of the ConfigMap that owns all other objects of a run."""
 BENCHMARKABLE_LABEL = "specdecode/benchmarkable"
-"""On namespaces of others whose servers the benchmark's pods may ask over plain http (value `true`)."""
+"""Label of namespaces of others: the benchmark's pods may call their servers over plain http (value `true`)."""
 MONITORED_LABEL = "specdecode/neuron-metrics"
-"""On serving pods that publish what neuron-monitor sees: alone among servers they may speak to AWS."""
+"""Label of serving pods that publish neuron-monitor's figures. Only these servers may call AWS."""
 
 POD_ROLES = {
     "staging": ("StageModels",),
     "compile": ("Compile",),
     "results": ("Smoke", "Benchmark", "Accuracy"),
 }
-"""IAM role of pods -> the pipeline's functions that may take it, to give their pods a part of it."""
+"""IAM role of pods -> the pipeline's functions that may assume it, to give their pods a part of its rights."""
 
 SERVICE_ACCOUNTS = {
     "serving": "specdecode-serving",
     "monitored": "specdecode-monitored",
     "benchmark": "specdecode-benchmark",
 }
-"""Pods that mount the bucket -> their ServiceAccount in NAMESPACE, each with an IRSA role that reads what is mounted.
-
-`monitored` is that of serving pods with `serving.neuron_metrics`, which publish metrics too."""
+"""Pods that mount the bucket -> their ServiceAccount in NAMESPACE. Each has an IRSA role that reads the mounted
+prefixes. `monitored` is for serving pods with `serving.neuron_metrics`, which also publish metrics.
+"""
 PLAIN_ACCOUNT = "specdecode-plain"
-"""ServiceAccount of all other pods: it has no role. In AWS they act with a session (specdecode.manifests.sessions)."""
+"""ServiceAccount of all other pods. It has no role: they call AWS with a session (specdecode.manifests.sessions)."""
 
 RIGHTS_VARIABLE = "CLUSTER_RIGHTS"
-"""Variable of the functions on a cluster of somebody else's; without it the cluster is ours."""
+"""Variable of the functions on a cluster of somebody else. Without it the cluster is ours."""
 NAMESPACE_RIGHTS = "namespace"
-"""Its value where they may do nothing outside NAMESPACE: nodes are not seen there, nor made or ended. Somebody else
-brings them."""
+"""Its value if they may do nothing outside NAMESPACE: they neither see, nor launch, nor end nodes. Somebody else brings
+the nodes.
+"""
 GROUP_RIGHTS = "node-group"
-"""Its value where they scale a managed node group of the cluster's, of which they see the node."""
+"""Its value if they scale a managed node group of the cluster, and see its node."""
 GROUP_VARIABLE = "NODE_GROUP"
 """Variable with the name of that node group."""
 GROUP_TAGS = ("eks:cluster-name", "eks:nodegroup-name")
-"""On its instances, which EKS tags so: the names of cluster and group."""
+"""Tags that EKS puts on its instances: the names of cluster and group."""
 POOL_RIGHTS = "pools"
-"""Its value where they may also scale NodePools of ours in somebody else's Karpenter, and see what comes of it."""
+"""Its value if they may also scale our NodePools in somebody else's Karpenter, and see their nodes."""
 
 SESSIONS_GROUP = "specdecode:sessions"
-"""Kubernetes group of the functions in POD_ROLES: they may put a new session into a Secret, and read none."""
+"""Kubernetes group of the functions in POD_ROLES. They may put a new session into a Secret, and read none."""
 
 PIPELINE_GROUP = "specdecode:pipeline"
-"""Kubernetes group that the pipeline Lambdas' EKS access entry carries; Roles are bound to it."""
+"""Kubernetes group in the EKS access entry of the pipeline's Lambdas. Roles are bound to it."""
 
 WORKDIR = "/specdecode"
-"""workingDir of every container; every volume is mounted below it, commands use paths relative to it."""
+"""workingDir of every container. Every volume is mounted below it, and commands use relative paths."""
 
 JOB_UID = "JOB_UID"
-"""Variable with the uid of the Job that a pod is of."""
+"""Variable with the uid of the Job that a pod belongs to."""
 API_KEY_VARIABLE = "OPENAI_API_KEY"
-"""Environment variable with the API key of every arm that has none of its own."""
+"""Environment variable with the API key for every arm that has none of its own."""
 
 
 def api_key_variable(variant: str) -> str:
     """Variable with the API key of one arm's server: `OPENAI_API_KEY_SD_K7` for `sd-k7`.
 
-    No two arms share one (a dot becomes a small `p`): a key must not reach another arm's server.
+    No two arms share one (a dot becomes a small `p`), because a key must not reach another arm's server.
     """
     return f"{API_KEY_VARIABLE}_{variant.upper().replace('-', '_').replace('.', 'p')}"
 
 
 def api_key(variant: str, environ: Mapping[str, str]) -> str | None:
-    """The API key for an arm's server: the arm's own, else the common one, else none."""
+    """The API key for an arm's server: the arm's own, else the common one, else None."""
     return environ.get(api_key_variable(variant)) or environ.get(API_KEY_VARIABLE) or None
 
 
 SERVE_PORT = 8000
 NEURON_TAINT = "aws.amazon.com/neuron"
 CPU_TAINT = "specdecode/held"
-"""Keeps other pods off the CPU node while a run holds it."""
+"""Taint that keeps other pods off the CPU node while a run holds it."""
 DYNAMIC_TAINT = "specdecode/dynamic"
-"""Key of the taint of nodes that a pod brings up by itself: any other pending pod brings up none, and keeps none."""
+"""Key of the taint of nodes that Karpenter launches for a pod. So no other pending pod brings up such a node, or keeps
+it.
+"""
 TAINTS = {NODEPOOL: NEURON_TAINT, CPU_NODEPOOL: CPU_TAINT}
 """Kind of node -> key of its taint."""
 ACCELERATOR_LABEL = "specdecode/accelerator"
-"""Node label set by the NodePools that runs hold (value: the pool's name): a run's pods select its own node by it."""
+"""Node label that the NodePools of runs set (value: the pool's name). A run's pods select its own node by it."""
 
 
 def claim_template(devices: int, logical_neuron_core: int) -> str:
@@ -156,13 +162,14 @@ def model_pv(prefix: str) -> str:
 
 
 HF_TOKEN_SECRET = "specdecode/huggingface-token"  # noqa: S105
-"""Secrets Manager secret (plain string) that holds the Hugging Face token; only the staging role may read it."""
+"""Secrets Manager secret (plain string) with the Hugging Face token. Only the staging role may read it."""
 
 
 LONGEST_RUN_ID = 80
-"""Characters: StartExecution, parameter `name`."""
+"""Most characters of a run's id (StartExecution, parameter `name`)."""
 RUN_ID = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_RUN_ID - 1}}}"
-"""Regular expression of a run's id: the name of an execution, a folder in the bucket, a part of shell source."""
+"""Regular expression of a run's id. It is the name of an execution, a folder in the bucket, and a part of shell source.
+"""
 
 
 def is_run_id(text: str) -> bool:
@@ -171,7 +178,7 @@ def is_run_id(text: str) -> bool:
 
 
 LONGEST_PARENT = 75
-"""Characters of the id of a run on several nodes: those of its units are longer."""
+"""Most characters of the id of a run on several nodes: the ids of its units are longer."""
 _UNIT = re.compile(r"(?P<run>.+)-n[1-9][0-9]{0,2}")
 
 
@@ -181,13 +188,13 @@ def unit_run_id(run_id: str, number: int | str) -> str:
 
 
 def parent_of(run_id: str) -> str | None:
-    """The run that `run_id` is a unit of; None where it is none. No other run may have such an id."""
+    """The run to which the unit `run_id` belongs. None if it is no unit's id. No other run may have such an id."""
     found = _UNIT.fullmatch(run_id)
     return found["run"] if found else None
 
 
 def run_label(run_id: str) -> str:
-    """Value of RUN_LABEL for a run: an execution's name may be longer (80) than a label's value (63)."""
+    """Value of RUN_LABEL for a run. An execution's name may be longer (80) than a label's value (63)."""
     if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", run_id):
         return run_id
     digest = sha256(run_id.encode()).hexdigest()[:8]

@@ -27,12 +27,12 @@ def slug(model_id: str) -> str:
 
 
 RESCALED, IMPORTED = "-neuron-fp8", "-import-"
-"""What a model's prefix has after its revision; no revision may end so."""
+"""Suffix of a model's prefix, after its revision. No revision may end with it."""
 
 
 def model_prefix(model_id: str, revision: str, *, rescaled: bool = False, imported: str | None = None) -> str:
-    """Weights of a model. Those rescaled to Neuron's FP8, and those `imported` from a prefix of the bucket, are other
-    bytes and lie apart: nobody's upload takes the place of the hub's, or of another's upload.
+    """Weights of a model. Weights that were rescaled to Neuron's FP8, or `imported` from a prefix of the bucket, are
+    other bytes and have other keys. So no upload replaces the hub's weights, or those of another upload.
     """
     origin = f"{IMPORTED}{sha256(imported.encode()).hexdigest()[:8]}" if imported else ""
     return f"models/{slug(model_id)}@{revision}{origin}{RESCALED if rescaled else ''}/"
@@ -43,18 +43,19 @@ def compiled_prefix(fingerprint: str) -> str:
 
 
 NOTES = "raw/@clients/"
-"""Folder of a run in which the clients of a level tell each other when to begin (specdecode.benchmark.meeting). It is
-where its benchmark pods may write; no name of an arm has an @."""
+"""Folder of a run where the clients of a level tell each other when to begin (specdecode.benchmark.meeting). The run's
+benchmark pods may write there. No name of an arm has an @.
+"""
 PROMPTS = "prompts/"
 
 
 def prompts_key(name: str, sha256: str) -> str:
-    """Key of a set of prompts: its file as it is, whatever its format, under the hash of its bytes."""
+    """Key of a set of prompts: its file unchanged, in any format, under the hash of its bytes."""
     return f"{PROMPTS}{name}@{sha256}.jsonl"
 
 
 def counted_key(digest: str) -> str:
-    """Key of the lengths of prompts in tokens, under the hash of all that they depend on: counted once."""
+    """Key of the lengths of prompts in tokens, under the hash of all that they depend on. They are counted once."""
     return f"{PROMPTS}counted/{digest}.json"
 
 
@@ -68,6 +69,6 @@ def run_key(run_id: str, *parts: str) -> str:
 
 
 def damaged_key(key: str, etag: str) -> str:
-    """Where a damaged document is kept: `state/capacity.json` -> `state/damaged/capacity-<etag>.json`."""
+    """Key of a damaged document: `state/capacity.json` -> `state/damaged/capacity-<etag>.json`."""
     name = key.rpartition("/")[2].removesuffix(".json")
     return f"{DAMAGED}{name}-{etag}.json"

@@ -1,4 +1,5 @@
-"""What comes from outside is read here: bounded in size, typed errors only, and never out of its folder.
+"""Reads everything that comes from outside: at most so many bytes, with typed errors only, and never outside its
+folder.
 
 Why it is so: ADR 128.
 """
@@ -12,21 +13,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Of one file that is read whole: results of other tools, prompts, records of a case."""
+"""Most bytes of a file that is read whole: results of other tools, prompts, records of a case."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _BAD_SEGMENT = re.compile("[\x00-\x1f\x7f\\\\\ud800-\udfff]")
 _MAX_KEY_BYTES = 1024
 """S3's own limit."""
 _MAX_NAME_BYTES = 255
-"""Of a name in a folder: what file systems take."""
+"""Most bytes of a name in a folder, as file systems allow."""
 
 
 class Unreadable(ValueError):
-    """A file or document is not what it must be; the message says why."""
+    """A file or document is not what it must be. The message says why."""
 
 
 def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
-    """The bytes of a file. Raises Unreadable: it is not there, no file, or larger than `limit` bytes."""
+    """The bytes of a file. Raises Unreadable if it does not exist, is no file, or is larger than `limit` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -38,7 +39,7 @@ def read_file(path: Path, *, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
-    """A file's text. Raises Unreadable; not being UTF-8 is one of the reasons."""
+    """A file's text. Raises Unreadable, also if it is not UTF-8."""
     try:
         return read_file(path, limit=limit).decode("utf-8")
     except UnicodeDecodeError:
@@ -48,7 +49,8 @@ def read_text(path: Path, *, limit: int = MAX_FILE_BYTES) -> str:
 def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
     """The value of a JSON document of whole characters. Raises Unreadable.
 
-    NaN and infinities, which Python's programs write and JSON does not have, are None; with `finite` they are refused.
+    NaN and infinities become None: Python's programs write them, but JSON does not have them. With `finite` they are
+    refused.
     """
     try:
         text = data if isinstance(data, str) else data.decode("utf-8")
@@ -66,15 +68,17 @@ def parse_json(data: bytes | str, *, finite: bool = False) -> Any:
 
 
 def json_lines(text: str) -> list[tuple[int, str]]:
-    """Number (from 1) and content of every line that is not empty. Only a newline ends one: JSON strings may hold the
-    other characters that Python takes for line ends.
+    """Number (from 1) and content of every line that is not empty. Only a newline ends a line: JSON strings may hold
+    the other characters that Python takes for line ends.
     """
     return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
 def below(relative: str) -> str:
-    """`relative` if it is the path of a file below any folder, with slashes. Raises Unreadable: it is absolute, has
-    `..`, `.`, an empty part, a backslash or a control character, or is too long for S3 or a file system.
+    """`relative`, if it is the path of a file below any folder, with slashes.
+
+    Raises Unreadable if it is absolute, has `..`, `.`, an empty part, a backslash or a control character, or is too
+    long for S3 or a file system.
     """
     if len(_bytes(relative)) > _MAX_KEY_BYTES or any(
         part in ("", ".", "..") or len(_bytes(part)) > _MAX_NAME_BYTES or _BAD_SEGMENT.search(part)

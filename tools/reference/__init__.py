@@ -1,4 +1,4 @@
-"""The pages of docs/reference, written from the code: `python -m tools.reference`. A test holds them current."""
+"""The pages of docs/reference, written from the code: `python -m tools.reference`. A test keeps them current."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,9 @@ def page(title: str, *parts: str) -> str:
 
 
 def between(text: str, subject: str, body: str) -> str:
-    """`text` with `body` between the two marks of `subject`, which a page has that is otherwise written by hand.
+    """`text` with `body` between the two marks of `subject`. The rest of such a page is written by hand.
 
-    Raises:
-        ValueError: the page lacks a mark.
+    Raises ValueError if the page lacks a mark.
     """
     begin, end = f"<!-- {subject}: written by `python -m tools.reference` -->", f"<!-- end of {subject} -->"
     before, first, rest = text.partition(begin)
@@ -27,7 +26,7 @@ def between(text: str, subject: str, body: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; a vertical bar in a cell is escaped, a line break becomes a space."""
+    """A Markdown table. In a cell a vertical bar is escaped, and a line break becomes a space."""
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     lines = [head, ["---"] * len(head), *cells]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""Write every page: `python -m tools.reference`. Synthesizes the app for the alarms (some ten seconds)."""
+"""Write every page: `python -m tools.reference`. It synthesizes the app for the alarms (about ten seconds)."""
 
 import json
 import tempfile
@@ -22,7 +22,7 @@ from tools.reference import (
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 PARTS_OF_PAGES = {"README.md": decisions.replaced, "experiments.md": experiment_schema.replaced}
-"""Pages of docs/ that are written by hand but for one part."""
+"""Pages of docs/ that are written by hand except for one part."""
 
 
 def pages(templates: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

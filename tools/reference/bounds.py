@@ -1,4 +1,4 @@
-"""docs/reference/bounds.md: the longest time that the node can be paid for, by cause, computed from what ends it."""
+"""docs/reference/bounds.md: the longest time for which the node can be billed, by cause, computed from what ends it."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ NOTES = """## What this project cannot bound
 
 @dataclass(frozen=True)
 class Bound:
-    """The longest time that the node is paid because of one cause."""
+    """The longest time for which the node is billed because of one cause."""
 
     cause: str
     ends: str
     minutes: float
     usd_per_hour: float | None = prices.TRN2_48XLARGE.usd
-    """Of the node; None: AWS publishes no price of it."""
+    """USD an hour of the node. None if AWS publishes no price of it."""
 
     @property
     def usd(self) -> float | None:
@@ -84,7 +84,7 @@ class Bound:
 
 
 def longest_minutes(state: dict[str, Any]) -> float:
-    """Minutes until a task whose function fails or hangs each time is given up: its tries and the pauses between."""
+    """Minutes until a task is given up whose function fails or hangs each time: its tries and the pauses between."""
     rule = next(rule for rule in state["Retry"] if rule["MaxAttempts"])
     pauses = (
         min(rule["IntervalSeconds"] * rule["BackoffRate"] ** n, rule["MaxDelaySeconds"])
@@ -94,7 +94,7 @@ def longest_minutes(state: dict[str, Any]) -> float:
 
 
 def waiting_bounds(plan: Plan) -> list[Bound]:
-    """Of each step of `plan` that waits while it holds the node: its deadline and one look."""
+    """The bound of each step of `plan` that waits while it holds the node: its deadline and one look."""
     fields = {"AcquireCapacity": "capacity", "Compile": "compile", "Serve": "serve", "Benchmark": "benchmark"}
     found = []
     for step in plan.steps:
@@ -107,7 +107,7 @@ def waiting_bounds(plan: Plan) -> list[Bound]:
 
 
 def stuck_bound(settings: Settings) -> Bound:
-    """Of any run, whatever its deadlines."""
+    """The bounds of any run, whatever its deadlines."""
     minutes = 60 * (settings.longest_run_hours + STUCK_GRACE_HOURS) + BACKSTOP_PERIOD_MINUTES
     return Bound(
         "an execution goes on for ever, or its deadlines are longer than this",
@@ -118,7 +118,7 @@ def stuck_bound(settings: Settings) -> Bound:
 
 
 def run_bound(plan: Plan, settings: Settings) -> Bound:
-    """Of a whole run of `plan`."""
+    """The bound of a whole run of `plan`."""
     longest = longest_node_minutes(plan.steps, poll_s=plan.poll_seconds) + NODE_STOP_MINUTES.high
     last = stuck_bound(settings).minutes
     ends = "its deadlines" if longest <= last else f"the backstop; its deadlines would after {longest / 60:.1f} h"
@@ -127,7 +127,7 @@ def run_bound(plan: Plan, settings: Settings) -> Bound:
 
 
 def causes(settings: Settings) -> list[Bound]:
-    """Of each thing that can break."""
+    """The bound for each thing that can break."""
     states = definition(defaultdict(lambda: "arn"))["States"]
     drain, watchdog = NODE_STOP_MINUTES.high, FUNCTIONS["Watchdog"].timeout_s / 60
     failing = longest_minutes(states["Compile"])

@@ -71,7 +71,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _help(command: Any) -> list[str]:
-    """Paragraphs; an indented one stays code."""
+    """The paragraphs of a docstring. An indented one stays code."""
     return [
         block if block.startswith("    ") else " ".join(block.split())
         for block in inspect.cleandoc(command.help).split("\n\n")
@@ -83,7 +83,7 @@ def _names(option: Any) -> str:
 
 
 def _type(option: Any) -> str:
-    """`number`, `PATH=VALUE`, `usage or neuron or stock`; nothing for a switch."""
+    """The value of an option: `number`, `PATH=VALUE`, `usage or neuron or stock`. Empty for a switch."""
     if getattr(option, "is_bool_flag", False):
         return ""
     if option.metavar:

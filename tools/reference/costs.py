@@ -1,4 +1,4 @@
-"""docs/reference/costs.md: every price, what stands there, and what the presets cost beside and with the node."""
+"""docs/reference/costs.md: every price, the cost at rest, and the cost of each preset."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def render() -> str:
 
 
 def bill_of(preset: str) -> Bill:
-    """Of a first run on an empty bucket; a node of which AWS publishes no price costs nothing there."""
+    """The bill of a first run on an empty bucket. A node without a published price counts as 0."""
     capacity = Capacity() if is_priced(preset) else Capacity(price_per_node_hour=0)
     return make_bill(make_plan(load_preset(preset), inventory=Inventory(), capacity=capacity), capacity)
 

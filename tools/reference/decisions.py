@@ -23,5 +23,5 @@ def render() -> str:
 
 
 def replaced(text: str) -> str:
-    """`text` of docs/README.md with the table as it should be."""
+    """`text` of docs/README.md with the current table."""
     return between(text, "decisions", render())

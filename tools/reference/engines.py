@@ -1,4 +1,4 @@
-"""docs/reference/engines.md: which engine takes which method for which family, and until when it is supported."""
+"""docs/reference/engines.md: which engine has which method for which model family, and until when it is supported."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ LINKS = {
     for title, described in PARTS
 } | {enum.__name__: f"[{enum.__name__}](#words)" for enum in ENUMS}
 NOT_WRITTEN = ("sweep", "extends")
-"""Conveniences of the written document; the model of what is run does not have them."""
+"""Shorthands of the written document. The model of a run does not have them."""
 
 RULES = """### Rules
 
@@ -70,7 +70,7 @@ def render() -> str:
 
 
 def replaced(text: str) -> str:
-    """`text` of docs/experiments.md with the tables as they should be."""
+    """`text` of docs/experiments.md with the current tables."""
     return between(text, "fields", render())
 
 
@@ -86,12 +86,12 @@ def _part(title: str, described: type[BaseModel], schema: dict[str, Any]) -> lis
 
 
 def _written(described: type[BaseModel]) -> type[BaseModel]:
-    """The part of the schema that has the fields of `described`: arms of both kinds are one there."""
+    """The part of the schema with the fields of `described`. Arms of both kinds are one there."""
     return model.ServedVariant if described is model.EndpointVariant else described
 
 
 def _type(field: dict[str, Any], schema: dict[str, Any]) -> str:
-    """`integer, 1 to 32`, `list of weights`, `text`: what may be written."""
+    """What may be written: `integer, 1 to 32`, `list of weights`, `text`."""
     if "anyOf" in field:
         kinds = [_type(each, schema) for each in field["anyOf"] if each.get("type") != "null"]
         return " or ".join(dict.fromkeys(kinds))

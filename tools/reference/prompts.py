@@ -10,7 +10,7 @@ from specdecode.prompts import CHARACTERS_PER_TOKEN, LONG_FROM, TOKENS_PER_WIDE,
 from tools.reference import page, table
 
 SHOWN = 420
-"""Characters of a prompt that the sample shows."""
+"""Most characters of a prompt in the sample."""
 
 INTRODUCTION = f"""What ships in `assets/prompts/sets`. `specdecode prompts show SET` prints every prompt. How to
 measure one, and your own: [own prompts](../how-to/own-prompts.md). A prompt is long from {LONG_FROM:,} characters on.

@@ -61,7 +61,7 @@ def render() -> str:
 
 
 def _next(name: str, states: dict[str, dict[str, Any]]) -> str:
-    """The step after `name`, through its question."""
+    """The step after `name`, behind its choice."""
     following = states[name].get("Next")
     if following == f"{name} done?":
         following = states[following]["Choices"][0]["Next"]

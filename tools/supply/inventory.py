@@ -28,9 +28,9 @@ USED = {
     "requirements/image": "rehearsal: pods",
     "requirements/audit": "make audit",
 }
-"""Lock -> what its parts are for. A part of the first is not listed again for the next two, which include it."""
+"""Lock -> what its parts are for. A part of the first lock is not listed again for the next two, which include it."""
 _EXPRESSION = re.compile(r"\(*[\w.+-]+\)*( (AND|OR|WITH) \(*[\w.+-]+\)*)*")
-"""What may be an SPDX expression: no wording, and no text of a whole licence."""
+"""Pattern of an SPDX expression. It matches neither prose nor the text of a whole licence."""
 _INCLUDED = {
     "requirements": ("requirements/lambda",),
     "requirements/dev": ("requirements/lambda", "requirements"),
@@ -38,12 +38,12 @@ _INCLUDED = {
 
 
 class UnknownLicence(ValueError):
-    """Metadata names no licence that is known; the message says what to do."""
+    """The metadata names no known licence. The message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One version of a library, of a model's training text, or of a file of somebody else's."""
+    """One version of a library, of a model's training text, or of a file that somebody else wrote."""
 
     name: str
     version: str
@@ -53,16 +53,15 @@ class Part:
     """Package URL."""
     used: tuple[str, ...]
     needs: tuple[str, ...] = ()
-    """Package URLs of what it draws in."""
+    """Package URLs of its dependencies."""
     files: tuple[Path, ...] = ()
-    """Where it lies in this repository."""
+    """Its place in this repository."""
 
 
 def inventory() -> tuple[Part, ...]:
-    """Every part, by kind and name: what Python installs, what npm installs, what lies here.
+    """Every part, by kind and name: installed by Python, installed by npm, or in this repository.
 
-    Raises:
-        UnknownLicence: of one or more parts; all are named.
+    Raises UnknownLicence, which names all parts without a known licence.
     """
     return (*_python(), *_npm(), *_vendored())
 
@@ -99,7 +98,7 @@ def _purl(name: str, version: str) -> str:
 
 
 def _python() -> list[Part]:
-    """What the locks name."""
+    """The parts that the locks name."""
     remembered = _remembered()
     parts: dict[str, Part] = {}
     problems: list[str] = []
@@ -125,7 +124,7 @@ def _python() -> list[Part]:
 def _described(
     lock: str, name: str, package: Distribution | None, entries: Mapping[str, Any], remembered: dict[str, Any] | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Licence and needs of an entry of a lock: by what is installed, or as the last bill of materials has them."""
+    """Licence and dependencies of an entry of a lock: of the installed package, or from the last bill of materials."""
     if package is not None and package.version == entries[name][0]:
         needs = {canonicalize_name(need.name) for need in draws_in(package)}
         return licence_of(package), tuple(_purl(need, entries[need][0]) for need in sorted(needs))
@@ -135,7 +134,7 @@ def _described(
 
 
 def _remembered() -> dict[str, dict[str, Any]]:
-    """Package URL -> component, with its needs, of the last bill of materials."""
+    """Package URL -> component, with its dependencies, of the last bill of materials."""
     document = json.loads(BILL.read_text())
     needs = {entry["ref"]: entry.get("dependsOn", []) for entry in document["dependencies"]}
     return {part["bom-ref"]: {**part, "needs": needs[part["bom-ref"]]} for part in document["components"]}
@@ -158,7 +157,7 @@ def _npm() -> list[Part]:
 
 
 def _vendored() -> list[Part]:
-    """What lies in this repository."""
+    """The parts in this repository."""
     return [
         Part(
             name=entry["name"], version=entry["version"], licence=entry["licence"], purl=entry["purl"],

@@ -24,11 +24,11 @@ ENVIRONMENT = {
 }
 """Lock, without its ending -> an environment that has all of it."""
 OPTIONAL = frozenset({"requirements/audit"})
-"""Locks of environments that `make test` does not have. Their licences are remembered in the bill of materials."""
+"""Locks of environments that `make test` does not have. The bill of materials remembers their licences."""
 
 
 def wanted(path: Path) -> Iterator[Requirement]:
-    """The requirements of a list, those of the lists that it includes (-r) among them."""
+    """The requirements of a list, with those of the lists that it includes (-r)."""
     for line in path.read_text().splitlines():
         text = line.split("#")[0].strip()
         if text.startswith("-r "):
@@ -45,13 +45,13 @@ def locked(lock: str) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def installed(lock: str) -> dict[str, Distribution]:
-    """Package -> what is installed in the environment of `lock`; empty where there is none."""
+    """Package -> its installed metadata in the environment of `lock`. Empty if there is no such environment."""
     folders = (ROOT / ENVIRONMENT[lock]).glob("lib/python3.11/site-packages")
     return {canonicalize_name(found.name): found for folder in folders for found in distributions(path=[str(folder)])}
 
 
 def draws_in(package: Distribution, extras: frozenset[str] = frozenset()) -> Iterator[Requirement]:
-    """What an installed package says that it needs here, with these extras of it."""
+    """The dependencies that an installed package states, with these extras of it."""
     for text in package.requires or ():
         needed = Requirement(text)
         if not needed.marker or any(needed.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
@@ -59,7 +59,7 @@ def draws_in(package: Distribution, extras: frozenset[str] = frozenset()) -> Ite
 
 
 def closure(lock: str) -> set[str]:
-    """All that the list of `lock` draws in here, by what the installed packages say."""
+    """All packages that the list of `lock` needs here, by the metadata of the installed packages."""
     packages = installed(lock)
     seen: set[tuple[str, frozenset[str]]] = set()
     open_ends = [(r.name, frozenset(r.extras)) for r in wanted(ROOT / f"{lock}.in")]

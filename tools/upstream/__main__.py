@@ -58,14 +58,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell(problems: list[str]) -> int:
-    """Say what could not be fetched; 1 if there is such a thing."""
+    """Print what could not be fetched. Returns 1 if there is anything, else 0."""
     for problem in problems:
         print(f"not fetched: {problem}", file=sys.stderr)
     return min(len(problems), 1)
 
 
 def _write_lock(root: Path) -> int:
-    """Take over the hashes of the files that are there; the lock's addresses and revisions are written by hand."""
+    """Write the hashes of the present files into the lock. Its addresses and revisions are written by hand."""
     raw = json.loads(LOCK.read_text("utf-8"))
     for name, source in raw.items():
         for path, before in source["files"].items():

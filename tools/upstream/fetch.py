@@ -1,4 +1,4 @@
-"""Fetching by the lock: over HTTPS, each file tried three times, nothing kept whose hash is not the lock's."""
+"""Fetches by the lock: over HTTPS, three tries a file. A file whose hash differs from the lock's is not kept."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tools.upstream.lock import CHART, MANIFEST, Folder, Source, sha256
 TRIES = 3
 TIMEOUT_S = 30.0
 LIMIT = 32 * 1024 * 1024
-"""Bytes; the largest file is a changelog of 2.3 MB."""
+"""Most bytes of a file. The largest is a changelog of 2.3 MB."""
 TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class Unfetched(Exception):
-    """A file that could not be had; the text says from where and why."""
+    """A file could not be fetched. The text says from where and why."""
 
 
 def fetch(folder: Folder, *, anew: bool = False, say: Callable[[str], None] = print, pause_s: float = 2.0) -> list[str]:
-    """Bring what is missing or changed into the folder; what could not be had, a line each, with its reason.
+    """Bring missing or changed files into the folder. Returns a line for each failure, with its reason.
 
     `anew`: bring every file that the lock names, whatever its hash is, to take over new hashes.
     """
@@ -50,7 +50,7 @@ def fetch(folder: Folder, *, anew: bool = False, say: Callable[[str], None] = pr
 
 
 def address(source: Source, path: str, digest: str | None) -> str:
-    """Where a file is fetched from (OCI distribution specification 1.1 for what lies in a registry)."""
+    """The address of a file (OCI distribution specification 1.1 for files in a registry)."""
     if path == MANIFEST and source.is_chart:
         return f"{source.url}/manifests/" + (f"sha256:{digest}" if digest else source.revision)
     if path == CHART and source.is_chart:
@@ -59,7 +59,7 @@ def address(source: Source, path: str, digest: str | None) -> str:
 
 
 def _token(source: Source, pause_s: float) -> str:
-    """A token that everybody gets (Amazon ECR Public user guide, "Registry authentication", HTTP API)."""
+    """A public token (Amazon ECR Public user guide, "Registry authentication", HTTP API)."""
     origin, _, repository = source.url.partition("/v2/")
     host = urllib.parse.urlsplit(origin).netloc
     query = urllib.parse.urlencode({"service": host, "scope": f"repository:{repository}:pull"})
@@ -71,7 +71,7 @@ def _token(source: Source, pause_s: float) -> str:
 
 
 def _get(url: str, digest: str | None, *, token: str, pause_s: float) -> bytes:
-    """The bytes at `url`, of that SHA-256 where one is given."""
+    """The bytes at `url`. Their SHA-256 is checked if one is given."""
     why = ""
     for attempt in range(TRIES):
         if attempt:
@@ -107,7 +107,7 @@ def _get(url: str, digest: str | None, *, token: str, pause_s: float) -> bytes:
 
 
 def _keep(where: Path, data: bytes) -> None:
-    """Whole or not at all."""
+    """Write a file whole or not at all."""
     where.parent.mkdir(parents=True, exist_ok=True)
     part = where.with_name(f"{where.name}.part")
     part.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Which of upstream's files are compared: address, revision and SHA-256 of each. None of them is in this repository."""
+"""The upstream files that are compared: address, revision and SHA-256 of each. None of them is in this repository."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 LOCK = Path(__file__).with_name("lock.json")
 MANIFEST, CHART = "manifest.json", "chart.tgz"
-"""A registry's chart as it lies in a folder: the image manifest, whose hash is the lock's, and what it names."""
+"""Files of a registry's chart in a folder: the image manifest, whose hash is in the lock, and the chart that it names.
+"""
 
 
 class Absent(Exception):
-    """A file that is not in the folder; the text says which and why it is needed there."""
+    """A file is not in the folder. The text says which, and why it is needed."""
 
 
 class Changed(Exception):
-    """A file whose bytes are not those of the lock."""
+    """A file's bytes differ from the lock."""
 
 
 class Source(BaseModel):
@@ -29,11 +30,11 @@ class Source(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str
-    """Where the files lie: the path follows it. A chart: its repository in the registry's API (`…/v2/<repository>`)."""
+    """Address before the path of each file. For a chart: its repository in the registry's API (`…/v2/<repository>`)."""
     revision: str
     """A tag or a commit; a chart's version."""
     why: str = ""
-    """Why the revision is not the one that is deployed, where it is not."""
+    """Why the revision is not the deployed one. None if it is."""
     files: dict[str, str] = Field(min_length=1)
     """Path -> SHA-256, as hexadecimal digits. A chart has one, `manifest.json`: its digest."""
 
@@ -47,7 +48,7 @@ Lock = dict[str, Source]
 
 
 def read_lock(path: Path = LOCK) -> Lock:
-    """Source's name -> source. Raises ValueError (pydantic's) where the file is not such a lock."""
+    """Source's name -> source. Raises ValueError (pydantic's) if the file is no such lock."""
     return {name: Source.model_validate(value) for name, value in json.loads(path.read_text("utf-8")).items()}
 
 
@@ -57,7 +58,7 @@ def sha256(data: bytes) -> str:
 
 
 def layer(manifest: bytes) -> str:
-    """SHA-256 of the chart that an image manifest names. Raises ValueError where it names none."""
+    """SHA-256 of the chart that an image manifest names. Raises ValueError if it names none."""
     kind = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
     found: Any = json.loads(manifest)
     for part in found.get("layers", ()):
@@ -67,14 +68,14 @@ def layer(manifest: bytes) -> str:
 
 
 class Folder:
-    """A folder with upstream's files as `<source>/<path>`; nothing is given out whose hash is not the lock's."""
+    """A folder with upstream's files as `<source>/<path>`. A file is read only if its hash is the lock's."""
 
     def __init__(self, root: Path, lock: Lock) -> None:
         self.root = root
         self.lock = lock
 
     def wanted(self, name: str) -> Iterator[tuple[str, str]]:
-        """Path and SHA-256 of every file of a source; of a chart only the manifest until that is there."""
+        """Path and SHA-256 of every file of a source. For a chart only the manifest, until the manifest is there."""
         source = self.lock[name]
         yield from source.files.items()
         if source.is_chart and (self.root / name / MANIFEST).is_file():
