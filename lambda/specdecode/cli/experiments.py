@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from specdecode import names
-from specdecode.analysis.advice.sweep import next_step
+from specdecode.analysis.advice.sweep import first_steps
 from specdecode.cli import completion
 from specdecode.cli import experiments_view as view
 from specdecode.cli.nodes_view import nodes_lines
@@ -134,7 +134,8 @@ def plan(
         )
         experiment = load(reference, overrides=parse_overrides(overrides or []), capacity=capacity)
         inventory = _inventory(experiment, bucket, region=region, profile=profile) if bucket else Inventory()
-        begun = (next_step(experiment, ()),) if experiment.sweep is Sweep.ADAPTIVE else ()
+        adaptive = experiment.sweep is Sweep.ADAPTIVE
+        begun = first_steps(experiment, {}, count=experiment.nodes) if adaptive else ()
         planned = plan_run(experiment, inventory=inventory, capacity=capacity, sweep=begun)
         bill = make_bill(planned, capacity)
         rows = by_nodes(experiment, inventory=inventory, capacity=capacity)

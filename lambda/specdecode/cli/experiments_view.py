@@ -155,10 +155,12 @@ def _sweep_lines(plan: Plan) -> list[str]:
     if plan.sweep is None:
         return []
     candidates = sum(variant.compare_to is not None for variant in plan.experiment.variants)
+    nodes = [f"node {number}: " for number, _ in enumerate(plan.sweep.steps, start=1)] if plan.is_shared else [""]
+    whose = f", {plan.units[0].waves} waves on each node" if plan.units else ""
     return [
-        f"sweep     {plan.sweep.steps[-1].reason}",
+        *(f"sweep     {node}{step.reason}" for node, step in zip(nodes, plan.sweep.steps, strict=False)),
         f"          Then the advisor chooses, step by step, among {candidates} arms: at most {plan.sweep.most_steps} "
-        f"steps, {plan.sweep.waves_to_come} more waves and {plan.sweep.compiles_to_come} more compiles.",
+        f"steps{whose}, {plan.sweep.waves_to_come} more waves and {plan.sweep.compiles_to_come} more compiles.",
     ]
 
 

@@ -14,7 +14,8 @@ from specdecode.planning import ByNodes, Plan, best_nodes
 def units_table(plan: Plan) -> Table:
     """Which node measures which arms."""
     table = Table(title="Units (each on a node of its own, with the baselines of its arms)")
-    for column in ("unit", "arms", "waves", "hours"):
+    of_sweep = plan.sweep is not None
+    for column in ("unit", "first arm" if of_sweep else "arms", "waves at most" if of_sweep else "waves", "hours"):
         table.add_column(column, overflow="fold")
     for number, unit in enumerate(plan.units, start=1):
         table.add_row(str(number), ", ".join(unit.arms), str(unit.waves), span(unit.node_hours))

@@ -30,8 +30,12 @@ def shares(experiment: Experiment, nodes: int, *, arms: Collection[str] | None =
     )
 
 
-def share_of(experiment: AnyExperiment, arms: Collection[str]) -> AnyExperiment:
-    """The experiment of one node: `arms`, and every baseline that they are compared with."""
+def share_of(experiment: AnyExperiment, arms: Collection[str] | None = None) -> AnyExperiment:
+    """The experiment of one node: `arms`, and every baseline that they are compared with. Without `arms` all: a node of
+    an adaptive sweep may take any.
+    """
+    if arms is None:
+        return experiment.model_copy(update={"nodes": 1})
     needed = {name for arm in arms for name in _path(experiment, arm)}
     variants = tuple(variant for variant in experiment.variants if variant.name in needed)
     return experiment.model_copy(update={"variants": variants, "nodes": 1})

@@ -42,6 +42,15 @@ def needed_prefixes(experiment: Experiment, engine: Engine) -> list[str]:
     return list(dict.fromkeys([*models, *artifacts]))
 
 
+def compiled_arms(experiment: ServedExperiment, engine: Engine, inventory: Inventory) -> frozenset[str]:
+    """Arms that need no compile."""
+    return frozenset(
+        variant.name
+        for variant in experiment.variants
+        if inventory.has(s3_keys.compiled_prefix(fingerprint(experiment, variant, engine)))
+    )
+
+
 def read_inventory(s3: Any, *, bucket: str, prefixes: Iterable[str]) -> Inventory:
     """Which of `prefixes` are complete in `bucket`; `s3` is a boto3 client. One listing of one key for each."""
     keys = []

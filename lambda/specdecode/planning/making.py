@@ -17,11 +17,11 @@ from specdecode.planning.compiling import ahead, ahead_fingerprints, compile_cos
 from specdecode.planning.cost import Range, levels, node_minutes, parts
 from specdecode.planning.events import choose_looks, late_minutes, longest_node_minutes, worst_case_events
 from specdecode.planning.few import check_bursts, check_requests
-from specdecode.planning.inventory import Inventory
+from specdecode.planning.inventory import Inventory, compiled_arms
 from specdecode.planning.plan import Plan, PlannedModel
 from specdecode.planning.room import check_claim, check_precision, check_room
 from specdecode.planning.states import endpoint_steps, make_steps
-from specdecode.planning.sweep import FEW_STEPS, SweepPlan, SweepStep, first_steps, longest, most_steps, sweep_waves
+from specdecode.planning.sweep import SweepPlan, SweepStep, few_steps, first_steps, longest, most_steps, sweep_waves
 from specdecode.planning.warnings import (
     check_ahead,
     check_backstop,
@@ -48,6 +48,8 @@ class Course(NamedTuple):
     """The planned waves and the most that may follow."""
     sweep: tuple[SweepStep, ...] = ()
     """Set for an adaptive sweep: its steps so far."""
+    nodes: int = 1
+    """How many nodes share the sweep."""
 
 
 def make_plan(
@@ -58,17 +60,18 @@ def make_plan(
     capacity: Capacity | None = None,
     now: datetime | None = None,
     sweep: tuple[SweepStep, ...] = (),
+    nodes: int = 1,
 ) -> Plan:
     """The plan of `experiment` given what lies in the bucket. Pure, but for the clock if `now` is not given.
 
-    `sweep`: the steps of an adaptive sweep so far; without them it begins with the first arm. Raises ExperimentError
-    if nobody knows what the node costs.
+    `sweep`: the steps of an adaptive sweep so far; without them it begins with an arm that costs most. `nodes`: how
+    many share the sweep; the plan is of one of them. Raises ExperimentError if nobody knows what the node costs.
     """
     engine = (engine or load_engine(experiment.images_of)).on_node(experiment.node, experiment.devices)
     if isinstance(experiment, ServedExperiment):
         course = _grid(experiment, engine, inventory)
         if experiment.sweep is Sweep.ADAPTIVE:
-            course = _adaptive(experiment, engine, sweep)
+            course = _adaptive(experiment, engine, sweep, inventory, nodes)
         return _served(
             experiment, engine, course, inventory=inventory, given=capacity or Capacity(), now=now or datetime.now(UTC)
         )
@@ -80,12 +83,16 @@ def _grid(experiment: ServedExperiment, engine: Engine, inventory: Inventory) ->
     return Course(waves, waves, waves)
 
 
-def _adaptive(experiment: ServedExperiment, engine: Engine, steps: tuple[SweepStep, ...]) -> Course:
-    steps = steps or first_steps(experiment)
+def _adaptive(
+    experiment: ServedExperiment, engine: Engine, steps: tuple[SweepStep, ...], inventory: Inventory, nodes: int
+) -> Course:
+    made = compiled_arms(experiment, engine, inventory)
+    steps = steps or first_steps(experiment, last=made)
     waves, fewest, most = (
-        sweep_waves(experiment, engine, longest(experiment, steps, limit=limit)) for limit in (0, FEW_STEPS, None)
+        sweep_waves(experiment, engine, longest(experiment, steps, limit=limit, last=made))
+        for limit in (0, few_steps(nodes), most_steps(experiment, nodes))
     )
-    return Course(waves, fewest, most, steps)
+    return Course(waves, fewest, most, steps, nodes)
 
 
 def _served(
@@ -188,7 +195,8 @@ def _sweep_plan(experiment: ServedExperiment, course: Course, *, to_compile: Col
         return None
     return SweepPlan(
         steps=course.sweep,
-        most_steps=most_steps(experiment),
+        nodes=course.nodes,
+        most_steps=most_steps(experiment, course.nodes),
         waves_to_come=len(course.most) - len(course.waves),
         compiles_to_come=len(to_compile),
     )
@@ -229,4 +237,4 @@ def _first_rounds(experiment: ServedExperiment, course: Course) -> Course:
         tuple(wave for wave in waves if wave.round % experiment.rounds == 0)
         for waves in (course.waves, course.fewest, course.most)
     )
-    return Course(waves, fewest, most, course.sweep)
+    return Course(waves, fewest, most, course.sweep, course.nodes)

@@ -35,8 +35,9 @@ class PlannedUnit(Frozen):
     """The part of a run on several nodes that one node measures, as a run of its own."""
 
     arms: tuple[str, ...]
-    """Without the baselines that it measures beside them."""
+    """Without the baselines that it measures beside them; of an adaptive sweep the first."""
     waves: int
+    """At most."""
     apart: tuple[str, ...] = ()
     """Those that are never on the node together with the arm that they are compared with."""
     node_hours: Range
@@ -58,7 +59,7 @@ class Plan(Frozen):
     units: tuple[PlannedUnit, ...] = ()
     """Set for a run on several nodes; else empty."""
     sweep: SweepPlan | None = None
-    """Set for an adaptive sweep; else None."""
+    """Set for an adaptive sweep; else None. On several nodes: the first step of each."""
     models: tuple[PlannedModel, ...]
     artifacts: tuple[PlannedArtifact, ...]
     """Empty if the engine compiles nothing."""
@@ -95,6 +96,11 @@ class Plan(Frozen):
     def is_shared(self) -> bool:
         """Whether several nodes share the arms."""
         return self.experiment.nodes > 1
+
+    @property
+    def is_shared_sweep(self) -> bool:
+        """Whether several nodes share an adaptive sweep."""
+        return self.is_shared and self.sweep is not None
 
     @property
     def models_to_stage(self) -> tuple[ModelRef, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import Experiment, Frozen, Name, ServedExperiment
@@ -29,6 +30,8 @@ class SweepPlan(Frozen):
     """How far an adaptive sweep is, and how far it can go."""
 
     steps: tuple[SweepStep, ...]
+    nodes: int = 1
+    """How many share the sweep; `most_steps` and what follows are those of this one, and of all in the plan of all."""
     most_steps: int
     waves_to_come: int
     """Waves beyond those planned, if every step is taken."""
@@ -45,23 +48,30 @@ class SweepPlan(Frozen):
         return bool(self.steps) and self.steps[-1].arm is None
 
 
-def first_steps(experiment: Experiment) -> tuple[SweepStep, ...]:
-    """Where a sweep begins that nobody advises: with its first arm."""
-    return (SweepStep(arm=_arms(experiment)[0], reason="The first arm of the experiment."),)
+def first_steps(experiment: Experiment, count: int = 1, *, last: Collection[str] = ()) -> tuple[SweepStep, ...]:
+    """Where `count` nodes begin that nobody advises: with the first arms, those in `last` after all others."""
+    return tuple(SweepStep(arm=arm, reason="An arm of the experiment.") for arm in _arms(experiment, last)[:count])
 
 
-def most_steps(experiment: Experiment) -> int:
-    """Steps after which the sweep ends, whatever could still be gained."""
-    return min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS)
+def most_steps(experiment: Experiment, nodes: int = 1) -> int:
+    """Steps after which the sweep ends, whatever could still be gained; those of one node, where several share it."""
+    return math.ceil(min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS) / nodes)
 
 
-def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int | None = None) -> list[str]:
-    """The arms so far and, up to `limit` (by default the most) steps, those never measured, then the last again."""
+def few_steps(nodes: int) -> int:
+    """Steps of one node in a short sweep."""
+    return math.ceil(FEW_STEPS / nodes)
+
+
+def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int, last: Collection[str] = ()) -> list[str]:
+    """The arms so far and, up to `limit` steps, those never measured, then the last again. `last`: arms that come after
+    the others that were never measured.
+    """
     arms = [step.arm for step in steps if step.arm is not None]
     if len(arms) < len(steps):
         return arms
-    limit = max(len(arms), most_steps(experiment) if limit is None else limit)
-    rest = [name for name in _arms(experiment) if name not in arms]
+    limit = max(len(arms), limit)
+    rest = [name for name in _arms(experiment, last) if name not in arms]
     arms = [*arms, *rest][:limit]
     return arms + arms[-1:] * (limit - len(arms))
 
@@ -85,5 +95,6 @@ def sweep_waves(experiment: ServedExperiment, engine: Engine, arms: Sequence[str
     return tuple(make_wave(experiment, engine, at, round_, names) for at, (round_, names) in enumerate(groups))
 
 
-def _arms(experiment: Experiment) -> list[str]:
-    return [variant.name for variant in experiment.variants if variant.compare_to is not None]
+def _arms(experiment: Experiment, last: Collection[str] = ()) -> list[str]:
+    found = [variant.name for variant in experiment.variants if variant.compare_to is not None]
+    return sorted(found, key=lambda name: name in last)

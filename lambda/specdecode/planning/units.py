@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 
 from specdecode.experiment.capacity import Capacity
 from specdecode.experiment.engine import Engine
 from specdecode.experiment.model import AnyExperiment, Frozen, Sweep
 from specdecode.experiment.shares import share_of, shares
-from specdecode.planning.bill import make_bill
+from specdecode.planning.bill import Bill, make_bill
 from specdecode.planning.compiling import CompileCost
 from specdecode.planning.cost import CostPart, LevelCost, Range, total
 from specdecode.planning.events import QUEUE_LIMIT, choose_looks, worst_case_events
@@ -18,7 +19,7 @@ from specdecode.planning.making import make_plan
 from specdecode.planning.plan import Plan, PlannedArtifact, PlannedModel, PlannedUnit
 from specdecode.planning.room import apart
 from specdecode.planning.states import STOP_MINUTES, Step
-from specdecode.planning.sweep import SweepStep
+from specdecode.planning.sweep import SweepPlan, SweepStep, first_steps, most_steps
 
 COUNTS = (1, 2, 4, 8)
 """Numbers of nodes that a plan compares."""
@@ -33,23 +34,34 @@ def plan_run(
     now: datetime | None = None,
     sweep: tuple[SweepStep, ...] = (),
     arms: Collection[str] | None = None,
+    sharing: int = 1,
 ) -> Plan:
-    """The plan of `experiment` on as many nodes as it asks for. `arms`: the compared ones that are still to measure, on
-    several nodes.
+    """The plan of `experiment` on as many nodes as it asks for. On several nodes: `arms` are the compared ones that are
+    still to measure, `sweep` is the first step of each node of an adaptive sweep. `sharing`: of one node's part of such
+    a sweep, how many share it.
 
     A part's models count as staged: the whole run stages them, once. Raises ExperimentError as make_plan does.
     """
     if experiment.nodes == 1:
-        return make_plan(experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep)
+        return make_plan(
+            experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep, nodes=sharing
+        )
     staged = Inventory(prefixes=inventory.prefixes | {model.prefix for model in experiment.staged})
-    parts = shares(experiment, experiment.nodes, arms=arms)
-    plans = [
-        make_plan(share_of(experiment, part), inventory=staged, engine=engine, capacity=capacity, now=now)
-        for part in parts or shares(experiment, 1)
-    ]
-    first = plans[0]
+    make = partial(make_plan, inventory=staged, engine=engine, capacity=capacity, now=now)
     terms = (capacity or Capacity()).of(experiment.node)
-    units = tuple(_unit(part, plan, terms) for part, plan in zip(parts, plans, strict=False))
+    if experiment.sweep is Sweep.ADAPTIVE:
+        begun = sweep or first_steps(experiment, experiment.nodes)
+        parts: tuple[tuple[str, ...], ...] = tuple((step.arm,) for step in begun if step.arm is not None)
+        one, nodes = share_of(experiment), experiment.nodes
+        plans = [make(one, sweep=(step,), nodes=nodes) for step in begun if step.arm is not None] or [make(one)]
+        # A node may take other arms than were foreseen: the bound is that of the most expensive ones.
+        bills = [make_bill(make(one, nodes=nodes), terms)] * len(plans)
+    else:
+        begun, parts = (), shares(experiment, experiment.nodes, arms=arms)
+        plans = [make(share_of(experiment, part)) for part in parts or shares(experiment, 1)]
+        bills = [make_bill(plan, terms) for plan in plans]
+    first = plans[0]
+    units = tuple(_unit(*each) for each in zip(parts, plans, bills, strict=False))
     if not parts:  # nothing is left to measure
         plans = [first.model_copy(update={"node_hours": Range(low=0, high=0), "cost": Range(low=0, high=0)})]
     hours = total(plan.node_hours for plan in plans)
@@ -73,6 +85,7 @@ def plan_run(
             "experiment": experiment,
             "waves": (),
             "units": units,
+            "sweep": _sweep(experiment, begun, plans if parts else ()) if begun else None,
             "models": tuple(
                 PlannedModel(model=model, prefix=model.prefix, staged=inventory.has(model.prefix))
                 for model in experiment.staged
@@ -110,13 +123,14 @@ class ByNodes(Frozen):
 def by_nodes(
     experiment: AnyExperiment, *, inventory: Inventory, capacity: Capacity, counts: Iterable[int] = COUNTS
 ) -> tuple[ByNodes, ...]:
-    """For each of `counts` that the arms are enough for, the experiment's own number, and all reserved nodes that the
-    arms are enough for. Arms that run already and adaptive sweeps are of one.
+    """For each of `counts` that arms and deployment are enough for, the experiment's own number, and all reserved nodes
+    that the arms are enough for. Arms that run already are of one.
     """
-    one = not experiment.holds_node or experiment.sweep is Sweep.ADAPTIVE or not experiment.shape.has_devices
+    one = not experiment.holds_node or not experiment.shape.has_devices
     most = 1 if one else len(shares(experiment, len(experiment.variants)))
     reserved = 1 if capacity.type == "on-demand" else min(capacity.nodes, most)
-    asked = sorted({*(count for count in counts if count <= most), experiment.nodes, reserved})
+    there = min(most, capacity.known_nodes or most)
+    asked = sorted({*(count for count in counts if count <= there), experiment.nodes, reserved})
     found = []
     for count in asked:
         plan = plan_run(experiment.model_copy(update={"nodes": count}), inventory=inventory, capacity=capacity)
@@ -133,15 +147,27 @@ def best_nodes(rows: Sequence[ByNodes], capacity: Capacity) -> ByNodes:
     return min((row for row in rows if row.nodes <= capacity.nodes), key=lambda row: (row.hours.high, row.nodes))
 
 
-def _unit(arms: tuple[str, ...], plan: Plan, capacity: Capacity) -> PlannedUnit:
-    bill = make_bill(plan, capacity)
+def _unit(arms: tuple[str, ...], plan: Plan, bill: Bill) -> PlannedUnit:
     return PlannedUnit(
         arms=arms,
-        waves=len(plan.waves),
+        waves=len(plan.waves) + (plan.sweep.waves_to_come if plan.sweep else 0),
         apart=apart(plan.experiment, plan.waves),
         node_hours=plan.node_hours,
         longest_node_hours=bill.longest_node_hours,
         most=bill.most,
+    )
+
+
+def _sweep(experiment: AnyExperiment, begun: tuple[SweepStep, ...], plans: Sequence[Plan]) -> SweepPlan:
+    """How all nodes of an adaptive sweep begin, and how far they can go together."""
+    found, arms = [plan.sweep for plan in plans if plan.sweep], {step.arm for step in begun}
+    left = sum(variant.compare_to is not None and variant.name not in arms for variant in experiment.variants)
+    return SweepPlan(
+        steps=begun,
+        nodes=experiment.nodes,
+        most_steps=most_steps(experiment),
+        waves_to_come=sum(sweep.waves_to_come for sweep in found),
+        compiles_to_come=min(left, sum(sweep.compiles_to_come for sweep in found)),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,17 +12,10 @@ from pydantic import ValidationError
 
 from specdecode import s3_keys
 from specdecode.runs.lease import ONE_SLOT, Lease, impossible
+from specdecode.runs.swap import ABSENT, swap
 
 LARGEST = 1 << 20
 """Most bytes of a document that are read. A hundred claims are 26 KiB (docs/reliability.md)."""
-ATTEMPTS = 20
-"""Attempts to write. They are enough for 100 writers at once at S3's latencies (docs/reliability.md)."""
-_LOST_RACE = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
-_ABSENT = {"NoSuchKey", "404"}
-
-
-class LeaseContended(Exception):
-    """Other writers won every attempt. The caller may try again."""
 
 
 class LeaseDamaged(Exception):
@@ -83,30 +75,15 @@ class LeaseStore:
     def update(self, change: Callable[[Lease], Lease]) -> Lease:
         """Apply the pure function `change` to the newest state and store the result. Returns the lease that now holds.
 
-        Raises LeaseDamaged, LeaseContended, or boto3's errors.
+        Raises LeaseDamaged, swap.Contended, or boto3's errors.
         """
-        for attempt in range(ATTEMPTS):
-            before, etag = self._load()
-            after = change(before)
-            if after == before:
-                return before
-            condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
-            try:
-                self._write(after, condition)
-            except ClientError as error:
-                # 404 on a conditional write: the object was deleted between the read and the write.
-                if error.response["Error"]["Code"] not in _LOST_RACE | _ABSENT:
-                    raise
-                self._sleep(random.random() * 0.05 * 2.0 ** min(attempt, 6))
-                continue
-            return after
-        raise LeaseContended(f"{ATTEMPTS} attempts to change s3://{self._bucket}/{self._key} lost the race")
+        return swap(self._load, self._write, change, what=f"s3://{self._bucket}/{self._key}", sleep=self._sleep)
 
     def _load(self) -> tuple[Lease, str | None]:
         try:
             answer = self._s3.get_object(Bucket=self._bucket, Key=self._key)
         except ClientError as error:
-            if error.response["Error"]["Code"] in _ABSENT:
+            if error.response["Error"]["Code"] in ABSENT:
                 return Lease(), None
             raise
         data = answer["Body"].read(LARGEST + 1)
@@ -122,7 +99,7 @@ class LeaseStore:
             raise LeaseDamaged(f"s3://{self._bucket}/{self._key} cannot be true: {wrong}")
         return lease, answer["ETag"]
 
-    def _write(self, lease: Lease, condition: dict[str, str]) -> None:
+    def _write(self, lease: Lease, condition: Mapping[str, str]) -> None:
         self._s3.put_object(
             Bucket=self._bucket,
             Key=self._key,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -24,13 +24,18 @@ class Store:
 
     def read(self, key: str, *, at_most: int | None = None) -> bytes | None:
         """The object's bytes, or its first `at_most`. None if it does not exist."""
+        return self.read_tagged(key, at_most=at_most)[0]
+
+    def read_tagged(self, key: str, *, at_most: int | None = None) -> tuple[bytes | None, str | None]:
+        """The same with the object's ETag."""
         try:
-            data: bytes = self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read(at_most)
+            found = self.s3.get_object(Bucket=self.bucket, Key=key)
+            data: bytes = found["Body"].read(at_most)
         except ClientError as error:
             if error.response["Error"]["Code"] in _ABSENT:
-                return None
+                return None, None
             raise
-        return data
+        return data, found.get("ETag")
 
     def lines(self, key: str) -> Iterator[bytes]:
         """The object's lines, read one by one. Empty if it does not exist."""
@@ -52,9 +57,17 @@ class Store:
         data = self.read(key)
         return None if data is None else json.loads(data)
 
-    def write(self, key: str, data: str | bytes, *, content_type: str = "application/json") -> None:
+    def write(
+        self,
+        key: str,
+        data: str | bytes,
+        *,
+        content_type: str = "application/json",
+        condition: Mapping[str, str] | None = None,
+    ) -> None:
+        """`condition`: IfMatch or IfNoneMatch, for compare-and-swap."""
         body = data.encode() if isinstance(data, str) else data
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type)
+        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, ContentType=content_type, **(condition or {}))
 
     def copy(self, source: str, target: str) -> None:
         self.s3.copy_object(Bucket=self.bucket, Key=target, CopySource={"Bucket": self.bucket, "Key": source})

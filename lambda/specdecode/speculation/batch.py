@@ -38,25 +38,35 @@ def next_batch(
     `advise`: what to compile next after the observations at each load (at least one load, which may have none).
     `in_flight`: candidates that are being compiled or measured, without a result yet. They are not among the `count`.
     """
+    seen = on_their_way(advise, seen, in_flight, most=most, prior_a=prior_a)
+    chosen: list[Belief] = []
+    while len(chosen) < count and (best := (advice := advise(seen)).together.compile_next) is not None:
+        chosen.append(next(belief for belief in advice.together.beliefs if belief.candidate == best))
+        seen = on_their_way(advise, seen, (best,), most=most, prior_a=prior_a)
+    return tuple(chosen)
 
-    def imagine(candidate: Candidate, advice: LoadsAdvice, seen: Seen) -> Seen:
+
+def on_their_way(
+    advise: Callable[[Seen], LoadsAdvice],
+    seen: Seen,
+    candidates: Sequence[Candidate],
+    *,
+    most: MostTokens,
+    prior_a: float = PRIOR_A,
+) -> Seen:
+    """`seen`, and what is imagined of `candidates`, one after the other; of one that was measured, nothing."""
+    for candidate in candidates:
+        advice = advise(seen)
         at = dict(advice.levels)
         known = {
             level: next((b for b in at.get(level, advice.together).beliefs if b.candidate == candidate), None)
             for level in seen
         }
-        return {
+        seen = {
             level: [*found, imagined(belief, found, most=most, prior_a=prior_a)] if (belief := known[level]) else found
             for level, found in seen.items()
         }
-
-    for candidate in in_flight:
-        seen = imagine(candidate, advise(seen), seen)
-    chosen: list[Belief] = []
-    while len(chosen) < count and (best := (advice := advise(seen)).together.compile_next) is not None:
-        chosen.append(next(belief for belief in advice.together.beliefs if belief.candidate == best))
-        seen = imagine(best, advice, seen)
-    return tuple(chosen)
+    return seen
 
 
 def imagined(belief: Belief, seen: Sequence[Observation], *, most: MostTokens, prior_a: float = PRIOR_A) -> Observation:

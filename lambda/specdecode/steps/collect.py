@@ -11,7 +11,9 @@ from specdecode import names, s3_keys
 from specdecode.analysis import RunContext
 from specdecode.analysis.results.context import Compiled, Failure, RunPart
 from specdecode.experiment.shares import baselines_of
+from specdecode.planning import SweepStep
 from specdecode.records import SERVERS, Servers
+from specdecode.runs.ledger import Ledger, readable_ledger
 from specdecode.runs.state import RunUnit
 from specdecode.runs.store import Store
 from specdecode.steps.artifacts import compiled, served
@@ -31,6 +33,12 @@ class MeasuredUnit:
     """Its own."""
     blocks: frozenset[tuple[str, int]]
     """Variant and round of the records that count: arms that the unit measured whole, and their baselines."""
+    first_round: int = 0
+    """What its rounds are counted from in the run: steps of an adaptive sweep are in no round together."""
+
+    def round_of(self, own: int) -> int:
+        """A round of the unit, as the run counts it."""
+        return self.first_round + own
 
 
 def collect(run: Run, store: Store) -> tuple[MeasuredUnit, ...]:
@@ -76,7 +84,7 @@ def of_units(context: RunContext, run: Run, units: Sequence[MeasuredUnit], rt: R
             "node_seconds": _node_seconds(run, rt),
             "parts": tuple(RunPart(unit=each.unit.number, node=each.run.state.node or "") for each in units),
             "device_groups": tuple(
-                group.model_copy(update={"unit": each.unit.number})
+                group.model_copy(update={"unit": each.unit.number, "round": each.round_of(group.round)})
                 for each in units
                 for group in each.run.state.device_groups
                 if (group.variant, group.round) in each.blocks
@@ -84,6 +92,7 @@ def of_units(context: RunContext, run: Run, units: Sequence[MeasuredUnit], rt: R
             "failures": (*context.failures, *_failures(run, rt)),
             "served": tuple(served_by.values()),
             "compiled": tuple(made.values()),
+            "sweep": _told(run, rt.store),
         }
     )
 
@@ -109,24 +118,56 @@ def _failures(run: Run, rt: Runtime) -> Iterator[Failure]:
             yield failure.model_copy(update={"message": f"{unit.run_id}: {failure.message}", "diagnostics": where})
 
 
+def _told(run: Run, store: Store) -> tuple[SweepStep, ...]:
+    """What the advisor decided, in order, with the number of the unit that it told."""
+    numbers = {unit.run_id: unit.number for unit in run.state.units}
+    return tuple(
+        SweepStep(arm=each.arm, reason=f"Unit {number}: {each.reason}" if number else each.reason)
+        for each in (readable_ledger(store, run.state.run_id) or Ledger()).entries
+        for number in [numbers.get(each.unit)]
+    )
+
+
 def refuse_unmeasured(run: Run, rt: Runtime) -> None:
-    """Raises UnitFailed if arms of a run on several nodes are not measured, with the cause of the first failed unit."""
-    left = _unmeasured(run)
-    failed = [unit for unit in run.state.units if set(unit.arms) - set(unit.finished) and not _is_retried(unit, run)]
+    """Raises UnitFailed if arms of a run on several nodes are not measured, with the cause of the first failed unit. An
+    adaptive sweep is whole if it came to its own end.
+    """
+    ledger = readable_ledger(rt.store, run.state.run_id) if run.plan.is_shared_sweep else None
+    failed = [unit for unit in run.state.units if _is_cut_short(unit, run, ledger) and not _is_retried(unit, run)]
+    left = _sweep_left(run, ledger) if run.plan.is_shared_sweep else _unmeasured(run)
     if not left or not failed:
         return
     first, url = failed[0], rt.store.url(s3_keys.run_key(run.state.run_id, "report.html"))
     why = "; ".join(f"{unit.run_id} ended with {unit.error or unit.status}" for unit in failed)
     raise UnitFailed(
-        f"{len(left)} of {len(run.plan.experiment.variants)} arms are not measured: {', '.join(left)}. {why}. The "
-        f"first: {first.cause or 'no cause was given'} What was measured is in {url}; "
+        f"{left}. {why}. The first: {first.cause or 'no cause was given'} What was measured is in {url}; "
         f"`specdecode run --resume {run.state.run_id}` measures the rest"
     )
 
 
-def _unmeasured(run: Run) -> list[str]:
+def _unmeasured(run: Run) -> str:
+    """What is missing, in words; empty where nothing is."""
+    finished, variants = {arm for unit in run.state.units for arm in unit.finished}, run.plan.experiment.variants
+    left = [v.name for v in variants if v.compare_to is not None and v.name not in finished]
+    return f"{len(left)} of {len(variants)} arms are not measured: {', '.join(left)}" if left else ""
+
+
+def _sweep_left(run: Run, ledger: Ledger | None) -> str:
+    """The same of an adaptive sweep, which leaves out what it chose."""
+    if ledger is not None and ledger.is_over:
+        return ""
     finished = {arm for unit in run.state.units for arm in unit.finished}
-    return [v.name for v in run.plan.experiment.variants if v.compare_to is not None and v.name not in finished]
+    at = sorted({arm for unit in run.state.units for arm in unit.arms} - finished)
+    return "the sweep did not come to its end" + (f"; not measured: {', '.join(at)}" if at else "")
+
+
+def _is_cut_short(unit: RunUnit, run: Run, ledger: Ledger | None) -> bool:
+    """Whether the unit ended before it had done its part; of an adaptive sweep: before it was told that it is over."""
+    left = bool(set(unit.arms) - set(unit.finished))
+    if not run.plan.is_shared_sweep:
+        return left
+    own = ledger.of(unit.run_id) if ledger else ()
+    return (left or bool(unit.error)) and not (own and own[-1].arm is None)
 
 
 def _is_retried(unit: RunUnit, run: Run) -> bool:
@@ -134,12 +175,15 @@ def _is_retried(unit: RunUnit, run: Run) -> bool:
 
 
 def _measured(run: Run, store: Store) -> Iterator[MeasuredUnit]:
+    rounds = 0
     for unit in run.state.units:
         own = run_of(store, unit) if unit.finished else None
         if own is not None:
             counts = {*unit.finished, *baselines_of(run.plan.experiment, unit.finished)}
             blocks = frozenset(block for block in measured_blocks(own) if block[0] in counts)
-            yield MeasuredUnit(unit=unit, run=own, blocks=blocks)
+            yield MeasuredUnit(unit=unit, run=own, blocks=blocks, first_round=rounds)
+            if own.plan.sweep is not None:
+                rounds += 1 + max(wave.round for wave in own.plan.waves)
 
 
 def _variants(each: MeasuredUnit) -> set[str]:
@@ -158,11 +202,13 @@ def _records(store: Store, key: str, each: MeasuredUnit, *, run_id: str) -> byte
             continue
         try:
             record = parse_json(line)
-            counts = (record["variant"], record.get("round", 0)) in each.blocks
+            own = record.get("round", 0)
+            counts = (record["variant"], own) in each.blocks
         except (Unreadable, TypeError, KeyError, AttributeError):
             raise ReportFailed(f"{store.url(key)} line {number} is no record") from None
         if counts:
-            kept.append(json.dumps({**record, "run_id": run_id, "unit": each.unit.number}).encode() + b"\n")
+            place = {"run_id": run_id, "unit": each.unit.number, "round": each.round_of(own)}
+            kept.append(json.dumps({**record, **place}).encode() + b"\n")
     return b"".join(kept)
 
 
@@ -172,7 +218,7 @@ def _servers(run: Run, units: Sequence[MeasuredUnit], store: Store) -> Servers:
     for each in units:
         found = read_servers(store, each.unit.run_id)
         counters = tuple(
-            item.model_copy(update={"unit": each.unit.number})
+            item.model_copy(update={"unit": each.unit.number, "round": each.round_of(item.round)})
             for item in found.counters
             if (item.variant, item.round) in each.blocks
         )

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from specdecode import s3_keys
-from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, change_state
+from specdecode.runs.ledger import Ledger, readable_ledger
+from specdecode.runs.state import LARGEST, WITH_ITS_RUN, RunUnit, StateDamaged, change_state
 from specdecode.steps import executions
 from specdecode.steps.errors import CapacityUnavailable, NodeLost
 from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Progress, Runtime, StepInput, run_step
-from specdecode.steps.units import finished_arms, next_unit
+from specdecode.steps.shared_sweep import give_up, take_for
+from specdecode.steps.units import finished_arms, next_id, next_unit
 from specdecode.untrusted import Unreadable, parse_json
 
 ANOTHER_NODE_HELPS = (NodeLost.__name__, CapacityUnavailable.__name__, WITH_ITS_RUN)
@@ -31,32 +33,42 @@ def measure_units(given: StepInput, rt: Runtime) -> Progress:
     both starts for one as long as it runs (StartExecution is idempotent by name and input).
     """
     run, machine = load_run(rt.store, given.run_id), executions.machine_of(given.execution_arn)
-    units, asked = [], dict[str, dict[str, Any] | None]()
-    for unit in run.state.units:
-        if unit.status is None:
-            asked[unit.run_id] = executions.described(rt, unit.run_id, machine=machine)
-        units.append(_looked_at(unit, asked.get(unit.run_id), rt))
+    going = [unit.run_id for unit in run.state.units if unit.status is None]
+    asked = {unit: executions.described(rt, unit, machine=machine) for unit in going}
+    # Read after all have been asked: what an ended unit had taken is in it.
+    ledger = readable_ledger(rt.store, given.run_id) if run.plan.is_shared_sweep else None
+    units = [_looked_at(unit, asked.get(unit.run_id), ledger, rt) for unit in run.state.units]
+    change_state(rt.store, given.run_id, units=tuple(units))
+    ended = {unit.run_id for unit in units if unit.status is not None}
+    if ledger is not None and ledger.unfinished_of(ended):
+        give_up(rt.store, given.run_id, ended)
     for lost in [unit for unit in units if _is_tried_again(unit, units, rt)]:
-        units.append(next_unit(given.run_id, tuple(units), lost))
+        if arms := _arms_again(run, units, lost, rt):
+            units.append(next_unit(given.run_id, units, lost, arms=arms))
     change_state(rt.store, given.run_id, units=tuple(units))
     for unit in units:
         if unit.status is None and asked.get(unit.run_id) is None:
             _start(unit, run, rt, machine=machine)
-    message = "; ".join(_said(units))
-    going = any(unit.status is None for unit in units)
-    return Progress(done=not going, message=message, wait_s=run.plan.poll_seconds)
+    done = all(unit.status is not None for unit in units)
+    return Progress(done=done, message="; ".join(_said(units)), wait_s=run.plan.poll_seconds)
 
 
-def _looked_at(unit: RunUnit, found: dict[str, Any] | None, rt: Runtime) -> RunUnit:
-    """The unit, with its end if it has ended."""
+def _looked_at(unit: RunUnit, found: dict[str, Any] | None, ledger: Ledger | None, rt: Runtime) -> RunUnit:
+    """The unit, with its end if it has ended. The arms of one of an adaptive sweep are those that it measured, and the
+    one that it was at.
+    """
     if found is None or found["status"] in executions.GOES_ON:
         return unit
+    finished = finished_arms(rt.store, unit)
+    if ledger is not None:
+        left = ledger.unfinished_of({unit.run_id})
+        unit = unit.model_copy(update={"arms": tuple(dict.fromkeys((*finished, *left)))})
     return unit.model_copy(
         update={
             "status": found["status"],
             "error": str(found.get("error") or ""),
             "cause": str(found.get("cause") or ""),
-            "finished": finished_arms(rt.store, unit),
+            "finished": finished,
         }
     )
 
@@ -78,6 +90,18 @@ def _another_node_helps(unit: RunUnit, rt: Runtime) -> bool:
     except Unreadable:
         return False
     return isinstance(found, dict) and found.get("row") == NODE_LOST
+
+
+def _arms_again(run: Run, units: list[RunUnit], lost: RunUnit, rt: Runtime) -> tuple[str, ...]:
+    """What another unit measures in the place of a lost one; nothing where no arm of an adaptive sweep is worth it."""
+    if not run.plan.is_shared_sweep:
+        return tuple(arm for arm in lost.arms if arm not in lost.finished)
+    _, unit = next_id(run.state.run_id, units)
+    try:
+        arm = take_for(rt.store, run.state.run_id, run.plan.experiment, unit)
+    except StateDamaged:
+        return ()
+    return (arm,) if arm else ()
 
 
 def _start(unit: RunUnit, run: Run, rt: Runtime, *, machine: str) -> None:

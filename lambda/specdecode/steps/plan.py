@@ -21,8 +21,9 @@ from specdecode.steps.errors import CapacityUnavailable, InvalidExperiment, Nobo
 from specdecode.steps.inherit import inherit
 from specdecode.steps.node_pools import outside_window
 from specdecode.steps.prompts import keep_sets, said
-from specdecode.steps.request import experiment_of, parse_request
+from specdecode.steps.request import RunRequest, experiment_of, parse_request
 from specdecode.steps.runtime import Runtime, StepInput, run_step
+from specdecode.steps.shared_sweep import begun, first_entries, open_ledger, step_of_unit
 from specdecode.steps.sweeping import grow
 from specdecode.steps.units import check_id, check_length, first_units, inherited_units, unit_experiment
 
@@ -65,9 +66,9 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
             "and would count as this run's: start it with another name"
         )
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    old = None
+    old, sharing = None, 1
     if request.unit_of is not None:
-        experiment = unit_experiment(rt.store, request.unit_of, given.run_id)
+        experiment, sharing = unit_experiment(rt.store, request.unit_of, given.run_id)
     elif request.resume is None:
         experiment = experiment_of(request, capacity=capacity)
     else:
@@ -81,18 +82,29 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     engine = load_engine(experiment.images_of)
     inventory = read_inventory(rt.store.s3, bucket=rt.store.bucket, prefixes=needed_prefixes(experiment, engine))
     now = rt.now()
-    sweep = _sweep_so_far(rt.store, experiment, request.resume)
     units = inherited_units(rt.store, old) if old and experiment.nodes > 1 else ()
+    shared = experiment.sweep is Sweep.ADAPTIVE and experiment.nodes > 1
+    entries = first_entries(experiment, given.run_id, units, rt) if shared else ()
+    sweep = begun(entries, given.run_id) or _sweep_so_far(rt.store, experiment, request, given.run_id)
     left = {variant.name for variant in experiment.variants} - {arm for unit in units for arm in unit.finished}
     try:
         planned = plan_run(
-            experiment, inventory=inventory, engine=engine, capacity=capacity, now=now, sweep=sweep, arms=left
+            experiment,
+            inventory=inventory,
+            engine=engine,
+            capacity=capacity,
+            now=now,
+            sweep=sweep,
+            arms=left,
+            sharing=sharing,
         )
     except ExperimentError as error:
         raise InvalidExperiment(str(error)) from None
     _check_cost(make_bill(planned, capacity), accepted=request.accept_cost)
     rt.store.write(s3_keys.run_key(given.run_id, "experiment.yaml"), to_yaml(experiment), content_type="text/yaml")
     rt.store.write(s3_keys.run_key(given.run_id, PLAN), planned.model_dump_json(indent=1))
+    if entries:
+        open_ledger(rt.store, given.run_id, entries)
     if known is None:
         state = RunState(
             run_id=given.run_id,
@@ -110,7 +122,7 @@ def plan(given: StepInput, rt: Runtime) -> Planned:
     return Planned(
         waves=len(planned.waves),
         accuracy=experiment.accuracy,
-        adaptive=planned.sweep is not None,
+        adaptive=planned.sweep is not None and not planned.is_shared,
         ahead=experiment.compile.on is CompileOn.CPU,
         endpoints=not experiment.holds_node,
         units=planned.is_shared,
@@ -160,11 +172,13 @@ def _resumed(store: Store, run_id: str, capacity: Capacity) -> tuple[AnyExperime
         raise InvalidExperiment(f"run {run_id} cannot be resumed: {error}") from None
 
 
-def _sweep_so_far(store: Store, experiment: Experiment, resumed: str | None) -> tuple[SweepStep, ...]:
-    """The steps of an adaptive sweep: those of the run that is resumed, or the advisor's first step."""
+def _sweep_so_far(store: Store, experiment: Experiment, request: RunRequest, run_id: str) -> tuple[SweepStep, ...]:
+    """The steps of an adaptive sweep on one node: those of the run that is resumed, or the first one."""
     if experiment.sweep is not Sweep.ADAPTIVE:
         return ()
-    data = store.read(s3_keys.run_key(resumed, PLAN)) if resumed else None
+    if request.unit_of is not None:
+        return (step_of_unit(store, request.unit_of, run_id),)
+    data = store.read(s3_keys.run_key(request.resume, PLAN)) if request.resume else None
     old = Plan.model_validate_json(data).sweep if data else None
     return old.steps if old else (next_step(experiment, ()),)
 

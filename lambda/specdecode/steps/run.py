@@ -51,10 +51,27 @@ class Run:
         return all(self.settled(wave.index) for wave in self.plan.waves)
 
     @property
+    def measured_steps(self) -> tuple[int, ...]:
+        """Steps of an adaptive sweep of which all waves are measured, in order."""
+        steps = {self.step_of(wave) for wave in self.plan.waves}
+        return tuple(
+            sorted(steps - {self.step_of(wave) for wave in self.plan.waves if not self.is_measured(wave.index)})
+        )
+
+    @property
+    def lost_steps(self) -> set[int]:
+        """Steps of an adaptive sweep whose arm cannot be had."""
+        return {self.step_of(wave) for wave in self.plan.waves if wave.index in self.state.lost}
+
+    @property
     def lost_arms(self) -> set[str]:
         """Arms that an adaptive sweep goes on without."""
         served = {arm.variant for wave in self.plan.waves if wave.index in self.state.lost for arm in wave.arms}
         return {item.name for item in self.plan.experiment.variants if item.compare_to is not None} & served
+
+    def step_of(self, wave: Wave) -> int:
+        """The step of an adaptive sweep that a wave is of."""
+        return wave.round // self.plan.experiment.rounds
 
 
 def load_run(store: Store, run_id: str) -> Run:

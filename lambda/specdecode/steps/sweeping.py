@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from specdecode import s3_keys
-from specdecode.analysis import Comparison, compare
+from specdecode import names, s3_keys
 from specdecode.analysis.advice.sweep import next_step
 from specdecode.experiment import Capacity
 from specdecode.planning import Plan, SweepPlan, SweepStep, make_plan, needed_prefixes, read_inventory
-from specdecode.planning.sweep import FEW_STEPS
+from specdecode.planning.sweep import few_steps
 from specdecode.runs import PLAN
+from specdecode.steps.measured_steps import comparisons
 from specdecode.steps.node_pools import outside_window
-from specdecode.steps.report import read_records, run_context
-from specdecode.steps.run import Run, load_run, read_servers
+from specdecode.steps.run import Run, load_run
 from specdecode.steps.runtime import Runtime
+from specdecode.steps.shared_sweep import next_step_of_unit
 
 
 def grow(run_id: str, rt: Runtime) -> Plan:
     """The run's plan. If everything planned is measured or lost, it gets the next step, which is stored with its
-    reason.
+    reason. The plan of a run on several nodes stays as it is: its units have the steps.
     """
     run = load_run(rt.store, run_id)
     sweep = run.plan.sweep
-    if sweep is None or sweep.is_over or not run.is_all_settled:
+    if sweep is None or run.plan.is_shared or sweep.is_over or not run.is_all_settled:
         return run.plan
     capacity = Capacity.model_validate_json(rt.environ["CAPACITY"])
-    step = next_step(run.plan.experiment, _comparisons(run, sweep, rt), lost=run.lost_arms)
-    step = _bounded(step, sweep, run, capacity, rt)
+    step = _next(run, sweep, capacity, rt)
     experiment, engine = run.plan.experiment, run.plan.engine
     plan = make_plan(
         experiment,
@@ -36,26 +35,23 @@ def grow(run_id: str, rt: Runtime) -> Plan:
         capacity=capacity,
         now=rt.now(),
         sweep=(*sweep.steps, step),
+        nodes=sweep.nodes,
     )
     rt.store.write(s3_keys.run_key(run_id, PLAN), plan.model_dump_json(indent=1))
     return plan
 
 
-def _comparisons(run: Run, sweep: SweepPlan, rt: Runtime) -> list[Comparison]:
-    """A comparison for each measured step, of its own rounds: an arm against the baseline that served beside it."""
-    records = list(read_records(rt.store, run.state.run_id))
-    context = run_context(run.plan, run.state, rt, read_servers(rt.store, run.state.run_id))
-    rounds = run.plan.experiment.rounds
-    lost = {wave.round // rounds for wave in run.plan.waves if wave.index in run.state.lost}
-    return [
-        compare(
-            experiment=run.plan.experiment,
-            records=[record for record in records if record.round // rounds == step],
-            context=context,
-        )
-        for step in range(len(sweep.arms))
-        if step not in lost
-    ]
+def _next(run: Run, sweep: SweepPlan, capacity: Capacity, rt: Runtime) -> SweepStep:
+    """By what this run has measured, or, for a unit, by what all units have."""
+
+    def bound(step: SweepStep) -> SweepStep:
+        return _bounded(step, sweep, run, capacity, rt)
+
+    parent = names.parent_of(run.state.run_id)
+    if parent is not None:
+        return next_step_of_unit(parent, run, sweep, bound, rt)
+    measured = comparisons(run, run.measured_steps, rt)
+    return bound(next_step(run.plan.experiment, list(measured.values()), lost=run.lost_arms))
 
 
 def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt: Runtime) -> SweepStep:
@@ -63,9 +59,10 @@ def _bounded(step: SweepStep, sweep: SweepPlan, run: Run, capacity: Capacity, rt
     if step.arm is None:
         return step
     if len(sweep.arms) >= sweep.most_steps:
-        text = f"Stop: {sweep.most_steps} steps are the most that a sweep takes. Left undone: {step.reason}"
+        whose = "a sweep takes" if sweep.nodes == 1 else f"each of {sweep.nodes} nodes takes"
+        text = f"Stop: {sweep.most_steps} steps are the most that {whose}. Left undone: {step.reason}"
         return SweepStep(arm=None, reason=text)
-    one = run.plan.node_hours.low / max(FEW_STEPS, len(sweep.arms))
+    one = run.plan.node_hours.low / max(few_steps(sweep.nodes), len(sweep.arms))
     closed = outside_window(capacity.of(run.plan.experiment.node), rt.now() + timedelta(hours=one))
     if closed:
         return SweepStep(arm=None, reason=f"Stop: another step would not fit, since {closed}.")

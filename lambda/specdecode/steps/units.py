@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from specdecode import names
-from specdecode.experiment.model import AnyExperiment
+from specdecode.experiment.model import AnyExperiment, Sweep
 from specdecode.experiment.shares import baselines_of, share_of
 from specdecode.planning import Plan
 from specdecode.runs.state import WITH_ITS_RUN, RunState, RunUnit, StateDamaged, load_state
@@ -36,12 +36,14 @@ def check_length(run_id: str) -> None:
         )
 
 
-def unit_experiment(store: Store, parent: str, run_id: str) -> AnyExperiment:
-    """The arms that the unit `run_id` of the run `parent` measures."""
+def unit_experiment(store: Store, parent: str, run_id: str) -> tuple[AnyExperiment, int]:
+    """What the unit `run_id` of the run `parent` measures, and how many nodes share that run's sweep."""
     run = load_run(store, parent)
+    experiment = run.plan.experiment
     for unit in run.state.units:
         if unit.run_id == run_id:
-            return share_of(run.plan.experiment, unit.arms)
+            any_arm = experiment.sweep is Sweep.ADAPTIVE
+            return share_of(experiment, None if any_arm else unit.arms), experiment.nodes
     raise InvalidExperiment(f"run {parent} has no unit {run_id}: only that run starts its units")
 
 
@@ -68,14 +70,19 @@ def inherited_units(store: Store, old: RunState) -> tuple[RunUnit, ...]:
     return tuple(unit.model_copy(update={"number": number}) for number, unit in enumerate(found, start=1))
 
 
-def next_unit(run_id: str, units: tuple[RunUnit, ...], lost: RunUnit) -> RunUnit:
-    """The unit that measures on another node what `lost` did not finish."""
+def next_id(run_id: str, units: Sequence[RunUnit]) -> tuple[int, str]:
+    """Number and run id of one more unit."""
     number = max(unit.number for unit in units) + 1
-    left = tuple(arm for arm in lost.arms if arm not in lost.finished)
+    return number, names.unit_run_id(run_id, number)
+
+
+def next_unit(run_id: str, units: Sequence[RunUnit], lost: RunUnit, *, arms: tuple[str, ...]) -> RunUnit:
+    """The unit that measures `arms` in the place of `lost`, on another node."""
+    number, unit_id = next_id(run_id, units)
     return RunUnit(
         number=number,
-        run_id=names.unit_run_id(run_id, number),
-        arms=left,
+        run_id=unit_id,
+        arms=arms,
         accept_cost=lost.accept_cost,
         after=lost.number,
     )
@@ -87,6 +94,8 @@ def finished_arms(store: Store, unit: RunUnit) -> tuple[str, ...]:
     if run is None:
         return ()
     blocks = set(measured_blocks(run))
+    if run.plan.sweep is not None:
+        return tuple(dict.fromkeys(arm for arm in run.plan.sweep.arms if arm in {name for name, _ in blocks}))
     planned = [(arm.variant, wave.round) for wave in run.plan.waves for arm in wave.arms]
     whole = {name for name, _ in planned} - {name for name, round_ in planned if (name, round_) not in blocks}
     seen = {name for name, _ in blocks}
@@ -95,9 +104,10 @@ def finished_arms(store: Store, unit: RunUnit) -> tuple[str, ...]:
 
 
 def measured_blocks(run: Run) -> Iterator[tuple[str, int]]:
-    """Variant and round of everything that a run measured to the end."""
+    """Variant and round of everything that a run measured to the end; of an adaptive sweep those of whole steps."""
+    whole = None if run.plan.sweep is None else set(run.measured_steps)
     for wave in run.plan.waves:
-        if run.is_measured(wave.index):
+        if run.is_measured(wave.index) if whole is None else run.step_of(wave) in whole:
             yield from ((arm.variant, wave.round) for arm in wave.arms)
 
 

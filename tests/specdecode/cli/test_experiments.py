@@ -235,8 +235,20 @@ def test_a_plan_says_what_several_nodes_take_and_how_many_to_take(run, terms, be
     assert "if every step lasts until its deadline, and every unit loses its node once" in shown
     assert best in shown and "2 (this plan)" in shown and "Units (each on a node of its own" in shown
     planned = json.loads(run(*arguments, "--json").stdout)
-    assert [row["nodes"] for row in planned["by_nodes"]] == [1, 2, 4, 8]
+    assert [row["nodes"] for row in planned["by_nodes"]] == ([1, 2, 4] if terms else [1, 2, 4, 8])
     assert len(planned["units"]) == 2 and planned["waves"] == []
+
+
+def test_a_plan_of_an_adaptive_sweep_on_two_nodes_says_how_each_begins_and_how_far_it_goes(run):
+    arguments = ("plan", "qwen3-32b-tuning", "--set", "nodes=2")
+    shown = run(*arguments).output
+    assert "sweep     node 1: Compile Qwen/Qwen3-0.6B with k=9" in shown and "node 2: Compile Qwen/Qwen3-1.7B" in shown
+    assert "at most 16 steps, 8 waves on each node, 14 more waves and 14 more compiles" in shown
+    assert "first arm" in shown and "2 (this plan)" in shown
+    planned = json.loads(run(*arguments, "--json").stdout)
+    first, second = (unit["arms"] for unit in planned["units"])
+    assert len(first) == len(second) == 1 and first != second
+    assert "valid" in run("validate", *arguments[1:]).output
 
 
 def test_a_plan_for_one_node_shows_its_waves_and_no_units(run):

@@ -275,7 +275,7 @@ TUNING = {"sweep": "grid", "nodes": 4}
 @pytest.mark.parametrize(
     ("overrides", "capacity", "says", "fix"),
     [
-        ({**TUNING, "sweep": "adaptive"}, {}, "an adaptive sweep measures one arm after the other", "sweep: grid"),
+        ({"nodes": 4}, {"nodes": 2}, "this deployment has 2 nodes, not 4", "set it to 2 or less"),
         (TUNING, {"nodes": 1}, "this deployment has one node, not 4", "set it to 1 or less"),
         (TUNING, {"nodes": 3}, "this deployment has 3 nodes, not 4", "set it to 3 or less"),
     ],

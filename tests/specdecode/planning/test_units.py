@@ -124,7 +124,7 @@ def test_a_block_of_more_nodes_than_arms_takes_one_for_each():
 
 
 def test_what_cannot_be_shared_has_one_row():
-    for name in ("qwen3-32b", "qwen3-32b-tuning", "account-check"):
+    for name in ("qwen3-32b", "account-check"):
         assert [row.nodes for row in by_nodes(load_preset(name), inventory=EMPTY, capacity=Capacity())] == [1]
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from specdecode import names
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Lease
-from specdecode.runs.lease_store import LeaseContended, LeaseStore
+from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.swap import Contended
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.steps.aws_fake import client_error
@@ -132,7 +133,7 @@ def gather(
         while True:
             try:
                 return LeaseStore(s3=crowd.s3, bucket=bucket, slots=slots, sleep=sleep).update(change)
-            except LeaseContended:
+            except Contended:
                 with lock:
                     crowd.gave_up += 1
 

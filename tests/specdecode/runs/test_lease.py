@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from specdecode import names, s3_keys
 from specdecode.runs import lease as leases
 from specdecode.runs.lease import Claim, Lease
-from specdecode.runs.lease_store import LeaseContended, LeaseStore
+from specdecode.runs.lease_store import LeaseStore
+from specdecode.runs.swap import Contended
 from specdecode.steps.watchdog import _without
 
 from tests.specdecode.steps.aws_fake import FakeS3, client_error
@@ -226,7 +227,7 @@ def test_endless_contention_is_given_up():
             raise client_error("PreconditionFailed", http=412)
 
     s3.before = lose
-    with pytest.raises(LeaseContended):
+    with pytest.raises(Contended):
         LeaseStore(s3=s3, bucket="b", sleep=lambda s: None).update(partial(apply, action=("request", "a")))
 
 

@@ -14,7 +14,7 @@ from specdecode.experiment.most_tokens import MostTokens
 from specdecode.experiment.step import ASSUMED, most_tokens
 from specdecode.planning import SweepStep
 from specdecode.speculation.advisor import PRIOR_A, Belief, Candidate, Observation, advise
-from specdecode.speculation.batch import next_batch
+from specdecode.speculation.batch import next_batch, on_their_way
 from specdecode.speculation.loads import LoadsAdvice, advise_over_loads
 
 FEW = 3
@@ -164,27 +164,69 @@ def advise_batch(
     return next_batch(again, seen, count=count, in_flight=going, most=kind(experiment), prior_a=prior)
 
 
-def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
-    """Next step of an adaptive sweep: a compile if one is worth it, else another measurement of an arm that may be the
-    best, else nothing.
+NOT_COMPARED = "Stop: what was measured last cannot be compared with its baseline."
 
-    `comparisons`: one for each measured step, from that step's records alone. `lost`: arms that cannot be compiled or
-    served. Several loads count alike: a step must be worth it on average over them.
+
+def next_step(experiment: Experiment, comparisons: Sequence[Comparison], *, lost: Collection[str] = ()) -> SweepStep:
+    """What an adaptive sweep on one node measures next. `comparisons`: one for each measured step, of that step's
+    records alone; `lost`: arms that cannot be compiled or served.
     """
     if not all(observations([comparison]) for comparison in comparisons):
-        return SweepStep(arm=None, reason="Stop: what was measured last cannot be compared with its baseline.")
-    seen = observations(comparisons)
-    measured = {Candidate(item.draft, item.k) for found in seen.values() for item in found}
+        return SweepStep(arm=None, reason=NOT_COMPARED)
+    return step_after(experiment, observations(comparisons), lost=lost)
+
+
+def first_steps(
+    experiment: Experiment, seen: Mapping[Level, Sequence[Observation]], *, count: int, lost: Collection[str] = ()
+) -> tuple[SweepStep, ...]:
+    """With which arms `count` nodes begin at once, after what was `seen` by a run that is resumed. Where nothing was
+    seen each node gets one; else no more than are worth it. One step without an arm: nothing is.
+    """
+    steps: list[SweepStep] = []
+    while len(steps) < count:
+        arms = [step.arm for step in steps if step.arm]
+        step = step_after(experiment, seen, lost=lost, in_flight=arms, anyhow=not seen)
+        if step.arm is None:
+            return tuple(steps) or (step,)
+        steps.append(step)
+    return tuple(steps)
+
+
+def step_after(
+    experiment: Experiment,
+    seen: Mapping[Level, Sequence[Observation]],
+    *,
+    lost: Collection[str] = (),
+    in_flight: Sequence[str] = (),
+    anyhow: bool = False,
+) -> SweepStep:
+    """What to measure after all that was `seen`, while other nodes are at the arms `in_flight`.
+
+    A compile where one is worth it (or `anyhow`), else again an arm that cannot be told from the best, else nothing. Of
+    several loads all count alike: what is worth it is worth it on average over them.
+    """
+    times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
     known = {candidate: variant_of(experiment, candidate) for candidate in candidates(experiment)}
-    left = [at for at, variant in known.items() if at in measured or (variant and variant.name not in lost)]
-    advice = _advise(experiment, left, seen).together
+    left = [at for at, variant in known.items() if at in times or (variant and variant.name not in lost)]
+    going = [at for name in in_flight for at in left if (variant := known[at]) and variant.name == name]
+
+    def ask(imagined: Mapping[Level, Sequence[Observation]]) -> LoadsAdvice:
+        return _advise(experiment, left, {level: found for level, found in imagined.items() if found})
+
+    imagined = on_their_way(ask, seen or {experiment.workload.levels[0]: []}, going, most=kind(experiment))
+    advice = ask(imagined).together
     chosen, reason = advice.compile_next, advice.reason
-    again = [at for at in advice.measure_again if (variant := known[at]) and variant.name not in lost]
-    if chosen is None and again:
-        times = Counter(Candidate(item.draft, item.k) for found in seen.values() for item in found)
+    again = [at for at in advice.measure_again if at in times and (own := known[at]) and own.name not in lost]
+    again = [at for at in again if at not in going]
+    if chosen is None and anyhow and advice.beliefs:
+        chosen = advice.beliefs[0].candidate
+        reason = f"Compile {chosen.draft} with k={chosen.k}: nothing is measured yet, and each node begins with an arm."
+    elif chosen is None and again:
         chosen = min(again, key=lambda candidate: times[candidate])
         reason = (
             f"Measure {chosen.draft} with k={chosen.k} again, without a compile: it cannot be told from the best yet."
         )
+    if in_flight:
+        reason += f" On their way on other nodes, and counted as they are believed: {', '.join(in_flight)}."
     variant = variant_of(experiment, chosen) if chosen else None
     return SweepStep(arm=variant.name if variant else None, reason=reason)

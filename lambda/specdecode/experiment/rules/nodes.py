@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from specdecode.experiment.model import Sweep
 from specdecode.experiment.rules.case import Finding, ServedCase
 from specdecode.experiment.shares import shares
 
@@ -14,14 +13,8 @@ def several(case: ServedCase) -> Iterator[Finding]:
     experiment, capacity = case.experiment, case.capacity
     if experiment.nodes == 1:
         return
-    if experiment.sweep is Sweep.ADAPTIVE:
-        message = "an adaptive sweep measures one arm after the other, each chosen from those before it: on one node"
-        yield "nodes", message, "leave nodes out, or write sweep: grid, which measures all arms"
-    if (
-        (capacity.node is not None or capacity.nodes > 1)
-        and experiment.shape.has_devices
-        and experiment.nodes > capacity.nodes
-    ):
+    there = capacity.known_nodes
+    if there is not None and experiment.shape.has_devices and experiment.nodes > there:
         has = "one node" if capacity.nodes == 1 else f"{capacity.nodes} nodes"
         yield "nodes", f"this deployment has {has}, not {experiment.nodes}", f"set it to {capacity.nodes} or less"
     if not experiment.shape.has_devices:
