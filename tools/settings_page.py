@@ -16,8 +16,8 @@ HEAD = """# Settings
 
 <!-- Written by `python -m tools.settings_page`; edit the model in constructs_lib/settings/fields.py instead. -->
 
-Every setting has a default, so that `cdk deploy SpecDecodeStack` needs none. Give one on the command line
-(`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
+For whoever deploys. Every setting has a default, so `cdk deploy SpecDecodeStack` needs none. Give one on the command
+line (`-c price_per_node_hour=31.5`; lists as `-c availability_zones=use2-az1,use2-az2`) or keep it in `cdk.json` under
 `context`. What cannot work is refused before anything is synthesized: every problem in one message, exit status 2.
 
 A rehearsal deploys with the defaults: its templates are those of an account, byte for byte.
@@ -39,16 +39,16 @@ Not settings, but data in `constructs_lib/settings/versions.py` and
 GENERATIONS = """
 ## Engine generations and their node images
 
-The kernel driver comes with the node's AMI and the runtime with the engine's image; a driver that is too new for the
-runtime fails at start-up (`nrt_init`), so a setting that pairs them so is refused.
+The kernel driver comes with the node's AMI, and the runtime with the engine's image. A driver that is too new for the
+runtime fails at start-up (`nrt_init`), so such a pair of settings is refused.
 
 | `engine_generation` | Neuron runtime | Drivers | Default AMI |
 |---|---|---|---|
 """
 
 AMIS = """
-A node runs one of these releases (CHANGELOG.md of awslabs/amazon-eks-ami) and no other: one that does not exist leaves
-the node class without an AMI, and no node ever comes.
+A node runs only one of these releases (CHANGELOG.md of awslabs/amazon-eks-ami). With a release that does not exist
+the node class has no AMI, and no node ever comes.
 
 | EKS AL2023 Neuron AMI | Neuron driver | kernel | kubelet |
 |---|---|---|---|
@@ -62,8 +62,8 @@ REFUSED = """
 ZONES = """
 ## Regions and zones
 
-A zone is given by its id: which one `us-east-2a` is differs between accounts. Other regions need `availability_zones`
-and `trn2_zones`.
+A zone is given by its id, since `us-east-2a` is another zone in another account. Other regions need
+`availability_zones` and `trn2_zones`.
 
 | Region | Zones of the network | {types} |
 |---|---|{columns}
