@@ -29,7 +29,7 @@ from tests.fuzz.profile import fuzz, soon
 from tests.untrusted.hostile import measured
 
 SEEDS = st.integers(0, 2**32)
-TABLES = Path(__file__).resolve().parents[1] / "specdecode" / "analysis" / "llmperf"
+TABLES = Path(__file__).resolve().parents[1] / "specdecode" / "analysis" / "other_tools" / "llmperf"
 ODD = [
     *(None, True, False, 0, 1, -1, 2, 10**9, 10**30, 10**400, 0.0, -0.0, 1e-300, 1e308, 5e-324, float("nan")),
     *(float("inf"), "", "x", "12", "1e5", "NaN", "é\u2028", "\ud800", "\x1b[2J", "../../x", [], {}, [1], {"a": 1}),

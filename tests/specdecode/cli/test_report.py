@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from tests.specdecode.analysis.simulate import context, experiment, run
 from tests.specdecode.benchmark import making
 
-LLMPERF = Path(__file__).resolve().parents[1] / "analysis" / "llmperf"
+LLMPERF = Path(__file__).resolve().parents[1] / "analysis" / "other_tools" / "llmperf"
 
 
 def call(*arguments: object, code: int = 0) -> Any:
