@@ -104,7 +104,7 @@ def choose_looks(steps: tuple[Step, ...]) -> Looks:
                 Problem(
                     field="workload.rounds",
                     rule="history",
-                    message=f"{_waves(steps)} waves make at least {fewest} history events, of which an execution may "
+                    message=f"{_waves(steps)} waves make at least {fewest} history events, and an execution may "
                     f"have {HISTORY_LIMIT}",
                     fix="measure fewer rounds or fewer variants in one run, the rest in another",
                     source="Step Functions service quotas: 25,000 events in an execution's history",

@@ -25,7 +25,7 @@ def _no_interval(experiment: Experiment) -> list[str]:
     single = [case.name for case in load.cases if any(load.requests_of(case, level) < 2 for level in load.levels)]
     if not single:
         return []
-    return [f"one request of {_some(single)}: an interval needs two prompts, without one nothing can be told"]
+    return [f"one request of {_some(single)}: no speed-up can be judged from one prompt, send two or more"]
 
 
 def _one_decides(experiment: Experiment) -> list[str]:
@@ -42,7 +42,7 @@ def _one_decides(experiment: Experiment) -> list[str]:
         return []
     return [
         f"workload.slo.share {slo.share:g} with {min(sent[level] for level in few)} requests of an arm at "
-        f"{_some([str(level) for level in few])}: one that is late decides; from {needed} on one may be"
+        f"{_some([str(level) for level in few])}: a single late request breaks the objective; send {needed} or more"
     ]
 
 
@@ -62,7 +62,7 @@ def check_bursts(experiment: ServedExperiment, engine: Engine) -> list[str]:
     longest = max(takes.high for takes, _ in short.values())
     return [
         f"workload.rate {', '.join(f'{level.value:g}' for level in short)}: an answer may take {longest:.2g} s by the "
-        "engine's estimate, and a rate whose requests are sent in less than twice that is not shown to be carried: "
+        "engine's estimate; the requests must last twice that, or nothing shows that the server carries the rate: "
         f"raise workload.requests to {asked}"
     ]
 

@@ -54,7 +54,7 @@ def check_precision(experiment: Experiment, waves: Sequence[Wave]) -> list[str]:
         served.update(names)
     if not alone:
         return []
-    text = "no arm of its comparison is beside it the first time, so that it cannot end early then and sends"
+    text = "no arm of its comparison is beside it in its first wave, so it cannot end early there and sends"
     return [f"workload.requests: {', '.join(alone)}: {text} {most}"]
 
 

@@ -35,8 +35,8 @@ def check_monitor(experiment: ServedExperiment) -> list[str]:
     if not experiment.serving.neuron_metrics:
         return []
     return [
-        "serving.neuron_metrics: neuron-monitor runs beside every server while it is measured; what that costs, and "
-        "whether it sees devices of a DRA claim, nobody has shown: take figures to be published from a run without it"
+        "serving.neuron_metrics: neuron-monitor runs beside every server while it is measured; nobody has shown how "
+        "much that slows the server, or that it sees devices of a DRA claim: publish figures only of a run without it"
     ]
 
 
@@ -61,8 +61,8 @@ def check_families(experiment: ServedExperiment, engine: Engine) -> list[str]:
         target.id for variant in experiment.variants if not (target := experiment.target_of(variant)).family
     )
     return [
-        f"{each}: no `family`, so that nobody checks whether {engine.name} has its method, and what the engine's file "
-        f"says of a family is not set; give one of {', '.join(engine.model_families)}"
+        f"{each}: no `family`, so {engine.name} is not checked for its method, and the settings of a family in the "
+        f"engine's file are not used; give one of {', '.join(engine.model_families)}"
         for each in unsaid
     ]
 
@@ -101,7 +101,7 @@ def check_history(events: int) -> list[str]:
     if events <= HISTORY_LIMIT:
         return []
     return [
-        f"up to {events} history events, of which an execution may have {HISTORY_LIMIT}: "
+        f"up to {events} history events, and an execution may have {HISTORY_LIMIT}: "
         "split the experiment (fewer variants) or shorten its deadlines"
     ]
 
@@ -124,8 +124,8 @@ def check_ahead(experiment: ServedExperiment, engine: Engine, variants: list[str
     minutes = {name: cpu_minutes(experiment, engine, name) for name in variants}
     limit = cpu_deadline(experiment, engine)
     return [
-        "compile.on: cpu: that Neuron devices load what a CPU node compiles is read in sources, and nobody here saw "
-        "it; what does not load is compiled on the node, which the upper bound has in it",
+        "compile.on: cpu: sources say that Neuron devices load what a CPU node compiles, and nobody here has seen it; "
+        "an artifact that does not load is compiled on the node, and the upper bound counts that",
         *_too_long("compile on a CPU node", minutes, limit, field="compile", share=HEALTHY_SHARE),
     ]
 
@@ -177,7 +177,7 @@ def check_levels(experiment: ServedExperiment) -> list[str]:
 def check_endpoints(experiment: EndpointExperiment) -> list[str]:
     """Servers whose address means something else in a pod than for the user who wrote it."""
     local = [
-        f"{variant.name}: {variant.endpoint} is the benchmark's own pod, seen from there; name the server's address"
+        f"{variant.name}: {variant.endpoint} is the benchmark's own pod when that asks; give the server's address"
         for variant in experiment.variants
         if _is_loopback(urlsplit(variant.endpoint).hostname or "")
     ]

@@ -60,11 +60,11 @@ def test_an_objective_that_one_late_request_decides_is_named(share: float, reque
             f"workload.slo.share {share:g} with {2 * requests} requests of an arm at 1 at a time, 2 at a time"
             in found[0]
         )
-        assert f"from {20 if share == 0.95 else 10} on one may be" in found[0]
+        assert f"send {20 if share == 0.95 else 10} or more" in found[0]
 
 
 def test_one_request_has_no_interval() -> None:
     assert said(workload__requests=1) == [
-        "one request of repeat-line, meaning-of-life: an interval needs two prompts, without one nothing can be told"
+        "one request of repeat-line, meaning-of-life: no speed-up can be judged from one prompt, send two or more"
     ]
     assert said(workload__requests=2) == []

@@ -23,7 +23,7 @@ def on_cpu(case: ServedCase) -> Iterator[Finding]:
         yield ON, f"{engine.name} compiles nothing", LEAVE
         return
     if engine.artifact.on_cpu is None:
-        message = f"{engine.name}: no source is known here that says that it compiles without Neuron devices"
+        message = f"{engine.name}: no source is known here for compiling without Neuron devices"
         yield ON, message, f"{LEAVE}; `specdecode engines` shows which engine can"
         return
     if experiment.sweep is Sweep.ADAPTIVE:

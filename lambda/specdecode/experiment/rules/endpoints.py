@@ -42,7 +42,7 @@ def settings(document: Document) -> Iterator[Finding]:
             message = f"{' and '.join(set_here)} cannot be set on a server that already runs"
             yield f"variants.{variant.get('name')}", message, "leave them out"
     if has_endpoints(document) and document.get("sweep") == Sweep.ADAPTIVE:
-        message = "nothing is compiled, so that there is nothing to choose: all arms run already"
+        message = "all arms run already, so there is none to choose"
         yield "sweep", message, "write sweep: grid, which measures every arm"
 
 
@@ -54,7 +54,7 @@ def one_node(case: EndpointCase) -> Iterator[Finding]:
 def hub_sets(case: EndpointCase) -> Iterator[Finding]:
     for prompt in case.experiment.workload.cases:
         if prompt.prompts is not None and prompt.prompts.hub is not None:
-            message = "servers that already run have nothing staged, and so nobody fetches a set from the hub"
+            message = "a run of servers that already run stages nothing, so nobody fetches a set from the hub"
             fix = "fetch the file and put it into the bucket: `specdecode prompts add FILE`"
             yield f"workload.cases.{prompt.name}.prompts", message, fix
 
