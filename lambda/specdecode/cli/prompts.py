@@ -112,7 +112,7 @@ def add(
     profile: Profile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a file of prompts into the artifact bucket, under the hash of its bytes. No deployment is needed.
+    """Put a file of prompts into the artifact bucket, under the hash of its bytes. You need not deploy again.
 
     The file is checked first (`specdecode prompts check`). Copy what is printed into an experiment: its hash makes sure
     that these prompts and no others are measured. A file that is added twice is stored once.
