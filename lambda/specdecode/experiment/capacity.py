@@ -92,7 +92,7 @@ class Capacity(Frozen):
 
     @property
     def known_nodes(self) -> int | None:
-        """Nodes with devices that the deployment has; None where no deployment is known."""
+        """Nodes with devices that the deployment has. None if no deployment is known."""
         return self.nodes if self.node is not None or self.nodes > 1 else None
 
     @property

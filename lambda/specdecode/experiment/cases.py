@@ -11,10 +11,10 @@ from specdecode.prompts.reference import PromptsOf
 
 
 class PromptKind(StrEnum):
-    """What `TestCase.text` is.
+    """The meaning of `TestCase.text`.
 
-    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: nothing, LLMPerf's own corpus is used;
-    `text`: the prompt, sent as it is; `set`: nothing, `TestCase.prompts` says which prompts of which set.
+    `line`: a line, repeated 500 times as LLMPerf's corpus; `sonnet`: empty, since LLMPerf's own corpus is used;
+    `text`: the prompt, sent as it is; `set`: empty, since `TestCase.prompts` names the prompts.
     """
 
     LINE = "line"

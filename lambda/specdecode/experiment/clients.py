@@ -13,7 +13,7 @@ CHUNKS_PER_STREAM = 50
 MOST_CLIENTS = 16
 """`MOST_AT_A_TIME` streams at 256 a client."""
 CLIENT_CPU = 2.0
-"""CPUs of each of several clients: one for its event loop, one for what it does beside it (uploads, the session)."""
+"""CPUs of each of several clients: one for its event loop, one for its uploads and its session."""
 
 
 def clients_of(workload: Workload, level: Level, *, arms: int) -> int:

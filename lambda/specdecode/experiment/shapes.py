@@ -61,9 +61,9 @@ class NodeShape:
         return among if self.zones is None else tuple(zone for zone in among if zone in self.zones.get(region, ()))
 
     def price_in(self, region: str) -> Price | None:
-        """The published price of an hour in `region`; of an ordinary CPU node the home region's, where there is none.
+        """The published price of an hour in `region`. An ordinary CPU node without one has the home region's.
 
-        None: AWS publishes none, and who plans must say what they pay.
+        None: AWS publishes none, and the user must give the price that they pay.
         """
         return self.prices.get(region) or (None if self.has_devices else self.prices.get(HOME))
 

@@ -1,4 +1,4 @@
-"""Who measures what, where several nodes share an experiment's arms."""
+"""Which node measures which arms, if several nodes share an experiment."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def share_of(experiment: AnyExperiment, arms: Collection[str] | None = None) -> 
 
 
 def baselines_of(experiment: Experiment, arms: Collection[str]) -> set[str]:
-    """What `arms` are compared with and that is compared with nothing."""
+    """The baselines of `arms`: arms that are compared with no other."""
     return {_path(experiment, arm)[-1] for arm in arms}
 
 
 def _path(experiment: Experiment, name: str) -> list[str]:
-    """The arm, what it is compared with, and so on to a baseline."""
+    """The arm, the arm that it is compared with, and so on to a baseline."""
     compared, path = {variant.name: variant.compare_to for variant in experiment.variants}, [name]
     while (before := compared.get(path[-1])) is not None and before not in path:
         path.append(before)

@@ -44,7 +44,7 @@ def standing_parts(
     """Everything that is billed while no run holds a node. `endpoints`: interface endpoints, one for each zone;
     `nodes`: with devices, of which none is there; `cluster`: whether it is the deployment's own, with its system nodes.
 
-    An instance type without a known price counts as the default's. The defaults are those of the settings.
+    An instance type without a known price has the price of the default. The defaults are those of the settings.
     """
     node = prices.SYSTEM_NODES.get(system_node_type, prices.SYSTEM_NODES[SYSTEM_NODE_TYPE])
     observations = SYSTEM_NODES * OBSERVATIONS_A_NODE_AND_MINUTE * 60 / 1e6

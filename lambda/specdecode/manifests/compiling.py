@@ -48,7 +48,7 @@ def compile_job(plan: Plan, arm: Arm, ctx: RenderContext) -> KubeObject:
 
     On the node the Job claims the devices that the arm will be served on, since a server is only healthy once it has
     loaded. The first container sees them too: it looks at them, their driver and the disk before it fetches a byte. An
-    arm with a `fallback` is compiled on a CPU node: without devices, by a server that may end where it would load.
+    arm with a `fallback` is compiled on a CPU node: without devices, by a server that may end instead of loading.
     """
     experiment, engine = plan.served, plan.engine
     artifact = engine.artifact

@@ -53,7 +53,7 @@ def container(
     read_only_root: bool,
     **more: Any,
 ) -> KubeObject:
-    """A container of a pod, the main one but for a `name` in `more`.
+    """A container of a pod: the main one unless `more` has a `name`.
 
     `given`: variables from the experiment and its engine; `env` and `references` (whose values come from Secrets, or
     from the pod itself) are ours, come last, and take the place of given ones of their names. `scratch`: what the names

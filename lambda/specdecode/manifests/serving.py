@@ -46,8 +46,8 @@ fi"""
 """Shell source that copies `folders`, many files at once, after `room`'s look at the disk; a container that is started
 again finds the copy.
 
-`mode` makes it read-only like the mount, or not: NxD Inference that fails to load an artifact compiles it anew where it
-can write, which would be measured as if it were the artifact's.
+`mode` makes it read-only like the mount, or not: if NxD Inference fails to load an artifact that it can
+write, it compiles it anew, and the run would measure the wrong artifact.
 """
 SHM_MOUNT = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108
 

@@ -34,7 +34,7 @@ class Bill(Frozen):
     more_rounds: Range
     """Node hours, of `node_hours`, that the rounds after the first take."""
     longest_node_hours: float
-    """If every step lasts until its deadline; of several nodes together, each of which is lost and made again once."""
+    """Node hours if every step lasts until its deadline. With several nodes: of all, each lost and replaced once."""
     nodes: int = 1
     """Number of nodes that share the run."""
     longest_hours: float

@@ -1,4 +1,4 @@
-"""Compiling without the accelerator: which artifacts, how long it takes, what it costs, and the way back to the node.
+"""Compiling without the accelerator: artifacts, time and cost, and the way back to the node.
 
 An artifact that CPU nodes compile has a fingerprint of its own. If the bucket has one that a
 node with devices compiled, that is used. So an artifact that did not load is tried again only until there is one.

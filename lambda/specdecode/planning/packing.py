@@ -1,4 +1,4 @@
-"""Packing: which arms are on the node together in each round, and in which order they take its devices.
+"""Which arms are on the node together in each round, and in which order they take its devices.
 
 Why it is so: ADR 62.
 """
@@ -15,10 +15,10 @@ Pair = frozenset[str]
 def pack(names: Sequence[str], pairs: Iterable[Pair], *, size: int, rounds: int) -> list[list[list[str]]]:
     """For each round its waves, each of at most `size` of `names`, in the order in which they are started.
 
-    A round has the fewest waves. As many arms as can be share one with those that they are compared with; `pairs` that
-    could not are together in a later round, as far as there is one. A baseline of more than `rounds` x (`size` - 1)
-    arms is never beside all of them. Every other round goes backwards, and an arm starts in a place of its wave that it
-    has had least: the scheduler hands out device groups in that order.
+    A round has the fewest waves. As many arms as possible share a wave with the arms that they are compared with;
+    `pairs` that could not are together in a later round, as far as there is one. A baseline of more than `rounds` x
+    (`size` - 1) arms is never beside all of them. Every other round goes backwards, and an arm starts in a place of its
+    wave that it has had least: the scheduler hands out device groups in that order.
     """
     met = _partners(names, pairs)
     to_meet = {name: set(others) for name, others in met.items()}
@@ -84,6 +84,6 @@ def _groups(
 
 
 def _placed(group: list[str], met: Mapping[str, set[str]], held: Mapping[str, Counter[int]]) -> list[str]:
-    """The group turned so that its arms are where they have been least, those of many comparisons first of all."""
+    """The group, rotated so that its arms get places that they had least. Arms with many comparisons count more."""
     turned = [group[at:] + group[:at] for at in range(len(group))]
     return min(turned, key=lambda order: sum(held[name][at] * (1 + len(met[name])) for at, name in enumerate(order)))

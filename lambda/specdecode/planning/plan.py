@@ -1,4 +1,4 @@
-"""The plan of a run: what is there, what is missing, in which order it is done, how long it takes, what it costs."""
+"""The plan of a run: the data that exists, the data to make, the steps in order, the time and the cost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class SweepStep(Frozen):
 
 
 class SweepPlan(Frozen):
-    """How far an adaptive sweep is, and how far it can go."""
+    """The progress of an adaptive sweep, and its limit."""
 
     steps: tuple[SweepStep, ...]
     nodes: int = 1
@@ -49,12 +49,12 @@ class SweepPlan(Frozen):
 
 
 def first_steps(experiment: Experiment, count: int = 1, *, last: Collection[str] = ()) -> tuple[SweepStep, ...]:
-    """Where `count` nodes begin that nobody advises: with the first arms, those in `last` after all others."""
+    """First steps of `count` nodes without advice: the first arms, with the arms in `last` after all others."""
     return tuple(SweepStep(arm=arm, reason="An arm of the experiment.") for arm in _arms(experiment, last)[:count])
 
 
 def most_steps(experiment: Experiment, nodes: int = 1) -> int:
-    """Steps after which the sweep ends, whatever could still be gained; those of one node, where several share it."""
+    """Steps after which the sweep ends in any case. If several nodes share it: the steps of one node."""
     return math.ceil(min(MOST_STEPS, len(_arms(experiment)) + MORE_STEPS) / nodes)
 
 
@@ -64,8 +64,8 @@ def few_steps(nodes: int) -> int:
 
 
 def longest(experiment: Experiment, steps: Sequence[SweepStep], *, limit: int, last: Collection[str] = ()) -> list[str]:
-    """The arms so far and, up to `limit` steps, those never measured, then the last again. `last`: arms that come after
-    the others that were never measured.
+    """The arms so far and, up to `limit` steps, the arms never measured, then the last again. `last`: arms that come
+    after the others that were never measured.
     """
     arms = [step.arm for step in steps if step.arm is not None]
     if len(arms) < len(steps):

@@ -133,7 +133,7 @@ class RequestRecord(BaseModel):
     completion_tokens: Tokens | None
     """The server's usage.completion_tokens."""
     cached_tokens: Tokens | None = None
-    """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), where it
+    """Prompt tokens that the server had in its prefix cache (`usage.prompt_tokens_details.cached_tokens`), if it
     says so (vLLM: `--enable-prompt-tokens-details`)."""
     drafted: Drafted | None = None
     """None if the server gives no number, or an impossible one."""
@@ -151,7 +151,8 @@ class RequestRecord(BaseModel):
     events: Count = 0
     """Streamed events with a choice in them, with text or without: what LLMPerf counts as a token."""
     session: Count = 0
-    """Which process of the run measured it: 0, or 1, 2 … after a run was resumed. Several clients count as one."""
+    """Number of the process of the run that measured it: 0, or 1, 2 … after a run was resumed. Several clients count as
+    one."""
     client: Annotated[int, Field(ge=0, lt=MOST_CLIENTS)] = 0
     """Number of the client of the level that sent it."""
     clients: Annotated[int, Field(ge=1, le=MOST_CLIENTS)] = 1
@@ -160,7 +161,7 @@ class RequestRecord(BaseModel):
     """Largest delay of the client's own event loop while this request ran."""
     time_doubt_s: Seconds = 0.0
     """How wrong a chunk's time may be for it: the delay itself where chunks are timed when they are read (TLS) or where
-    a read brought several chunks; 0 where the kernel timed every chunk on its own."""
+    a read brought several chunks; 0 if the kernel timed every chunk on its own."""
     doubtful_chunks: Count | None = None
     """How many chunks that may be: all that are timed when they are read, else of each read all but the last, which
     have the last one's time. None: an earlier version wrote the record, and it may be all."""

@@ -95,13 +95,13 @@ class Servers(_Read):
 
     @property
     def prefix_caching(self) -> dict[str, bool]:
-        """Arm -> whether its server keeps the beginnings of prompts, of those that say so."""
+        """Arm -> whether its server keeps the beginnings of prompts. Arms whose server does not say are left out."""
         return {name: arm.prefix_caching for name, arm in self.arms.items() if arm.prefix_caching is not None}
 
     def with_earlier(self, earlier: Servers | None, *, measured: Collection[BlockKey] = ()) -> Servers:
         """Together with what other processes of the same run found before; what this one found itself counts.
 
-        `measured`: the blocks of which this process sent requests; earlier counters of them would be of a part.
+        `measured`: the blocks for which this process sent requests. Their earlier counters, of a part, are dropped.
         """
         if earlier is None or earlier.run_id != self.run_id:
             return self
