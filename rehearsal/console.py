@@ -19,6 +19,10 @@ def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
+_SPINNER = 3
+"""Columns of the spinner before the text, and one at the end of the line."""
+
+
 @dataclass(kw_only=True)
 class Step:
     """A step that runs now. `say` shows what it is doing."""
@@ -32,7 +36,9 @@ class Step:
     def say(self, message: str) -> None:
         self.message = message = line(message)
         if self._status:
-            self._status.update(Text.assemble(self.name, ("  " + message, "dim")))
+            text = Text.assemble(self.name, ("  " + message, "dim"))
+            text.truncate(self._status.console.width - _SPINNER, overflow="ellipsis")
+            self._status.update(text)
 
 
 @dataclass(kw_only=True)
